@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.fixtures.targets import Target
+from tests.fixtures.wire import Signer
 
 import orcas
 
@@ -30,6 +34,19 @@ class Machines:
         self.client.close()
         (self.server.kill if kill else self.server.stop)()
         self.start()
+
+    def apply_lifecycle_rules(self) -> None:
+        """Return when everything that is due is gone."""
+        job = self.admin("POST", "lifecycle/run")
+        while job["state"] == "running":
+            job = self.admin("GET", f"jobs/{job['id']}")
+        assert job["state"] == "done", job
+
+    def admin(self, method: str, path: str) -> Any:
+        """What the admin API answers."""
+        signer, nonce = Signer.of(self.server), ("x-amz-orcas-nonce", secrets.token_hex(8))
+        request = signer.request(method, f"/_orcas/admin/{path}", headers=[nonce])
+        return json.loads(signer.roundtrip(request, method).body)
 
     def close(self) -> None:
         self.client.close()

@@ -6,7 +6,7 @@ Errors are `S3Error` with the code that clients see. Must not know HTTP or Orcas
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PART_SIZE_MIN = 5 << 20
 
@@ -32,6 +32,8 @@ class Object:
     etag: str
     metadata: tuple[tuple[str, str], ...] = ()
     content_type: str = "binary/octet-stream"
+    # Content was appended to it.
+    appended: bool = False
 
 
 @dataclass
@@ -111,6 +113,27 @@ class Model:
         objects[key] = new
         return new
 
+    def append(self, bucket: str, key: str, offset: int, new: Object, condition: Condition = ALWAYS) -> Object:
+        """Put an object with a write offset. The metadata of an object that exists stays."""
+        current = self.bucket(bucket).objects.get(key)
+        condition.check(current)
+        if offset != (len(current.body) if current else 0):
+            raise S3Error("InvalidWriteOffset")
+        if current is None:
+            return self.put_object(bucket, key, new)
+        if new.metadata:
+            raise S3Error("InvalidRequest")
+        digest, _, parts = current.etag.partition("-")
+        etag = f"{md5(bytes.fromhex(digest + new.etag))}-{max(1, int(parts or 0)) + 1}"
+        whole = replace(current, body=current.body + new.body, etag=etag, appended=True)
+        return self.put_object(bucket, key, whole)
+
+    def expire(self, bucket: str, prefix: str) -> None:
+        """Apply a lifecycle rule by which every object with this prefix is due."""
+        objects = self.bucket(bucket).objects
+        for key in [key for key in objects if key.startswith(prefix)]:
+            del objects[key]
+
     def delete_object(self, bucket: str, key: str) -> None:
         self.bucket(bucket).objects.pop(key, None)
 
@@ -121,8 +144,11 @@ class Model:
         found = self.object(*source)
         if replacement is None and source == (bucket, key):
             raise S3Error("InvalidRequest")
-        # A copy shares the content of its source and keeps its ETag, also that of a multipart upload.
-        new = found if replacement is None else Object(found.body, found.etag, replacement)
+        # A copy shares the content of its source and keeps its ETag, also that of a multipart upload. What was appended
+        # counts as one part with the rest.
+        if found.appended:
+            found = replace(found, etag=f"{found.etag.partition('-')[0]}-1")
+        new = found if replacement is None else Object(found.body, found.etag, replacement, appended=found.appended)
         return self.put_object(bucket, key, new)
 
     def rename_object(self, bucket: str, source: str, key: str) -> None:

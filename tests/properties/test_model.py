@@ -5,7 +5,7 @@ Every run has the same sequences. A failure prints the shortest failing sequence
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +14,6 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -24,8 +23,9 @@ from hypothesis.stateful import (
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
-from .machines import Machines, machines
-from .model import PART_SIZE_MIN, Bucket, Condition, Model, Object, S3Error, Upload, md5
+from .calls import KEYS, LUCK, Calls
+from .machines import machines
+from .model import PART_SIZE_MIN, Bucket, Object, S3Error, Upload, md5
 
 PROFILE = settings(
     max_examples=30,
@@ -40,55 +40,19 @@ PROFILE = settings(
 CALLS_PER_RESTART = 25
 
 BUCKETS = ("one", "two")
-KEYS = ("a", "a/b", "a/b/c", "a/", "b", "b/c", "a b+c%2F", "é", "é/\U0010ffff", "../x", "//", "a\nb", "z" * 1024)
 PREFIXES = ("", "a", "a/", "b", "é", "/", "nothing")
 SIZES = (0, 1, 257, 4096, 65_536, 65_537, 300_000)
 
 keys = st.sampled_from(KEYS)
 buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
 # The index, modulo their number, of a key that has an object; beyond LUCK, any key.
-LUCK = 60
 picks = st.integers(0, LUCK + 10)
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from(SIZES))
 metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
 
 
-class S3Machine(RuleBasedStateMachine):
+class S3Machine(Calls):
     """Each rule makes the same call to the server and the model, and compares the answers."""
-
-    place: Machines
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = Model()
-        self.example = next(self.place.serial)
-        self.calls = 0
-
-    @property
-    def client(self) -> Any:
-        self.calls += 1
-        return self.place.client
-
-    def name(self, bucket: str) -> str:
-        return f"example-{self.example}-{bucket}"
-
-    def both(self, real: Callable[[], Any], modelled: Callable[[], Any]) -> tuple[Any, Any]:
-        """Call both. Both succeed, or both fail with the same error: then (None, None)."""
-        try:
-            expected = modelled()
-        except S3Error as error:
-            with pytest.raises(ClientError) as refused:
-                real()
-            code = refused.value.response["Error"]["Code"]
-            # The answer to a HEAD has no error document.
-            assert code in error.codes or (code == "404" and error.codes[0].startswith("NoSuch")), (code, error.codes)
-            return None, None
-        return real(), expected
-
-    def pick(self, bucket: str, pick: int) -> str:
-        """A key, usually one that has an object."""
-        there = sorted(self.model.buckets.get(bucket, Bucket()).objects)
-        return there[pick % len(there)] if there and pick <= LUCK else KEYS[pick % len(KEYS)]
 
     # Buckets.
 
@@ -115,17 +79,6 @@ class S3Machine(RuleBasedStateMachine):
 
     # Objects.
 
-    def condition(self, bucket: str, key: str, choice: int) -> tuple[dict[str, str], Condition]:
-        """A random condition: none, no object, the present object, or a different one."""
-        found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
-        if choice == 1:
-            return {"IfNoneMatch": "*"}, Condition(if_none_match=True)
-        if choice == 2 and found is not None:
-            return {"IfMatch": f'"{found.etag}"'}, Condition(if_match=found.etag)
-        if choice == 3:
-            return {"IfMatch": '"0123456789abcdef0123456789abcdef"'}, Condition(if_match="0123456789abcdef")
-        return {}, Condition()
-
     @rule(bucket=buckets, key=keys, body=bodies, data=metadata, choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)))
     def put_object(self, bucket: str, key: str, body: bytes, data: tuple[tuple[str, str], ...], choice: int) -> None:
         arguments, condition = self.condition(bucket, key, choice)
@@ -140,6 +93,32 @@ class S3Machine(RuleBasedStateMachine):
                 **arguments,
             ),
             lambda: self.model.put_object(bucket, key, new, condition),
+        )
+        if stored:
+            assert answer["ETag"] == f'"{stored.etag}"'
+
+    @rule(
+        bucket=buckets, pick=picks, name=st.integers(0, 5), size=st.sampled_from((1, 257, 65_537)), data=metadata,
+        off=st.sampled_from((0, 0, 0, 0, 1)), choice=st.sampled_from((0, 0, 0, 1, 2, 3)),
+    )  # fmt: skip
+    def append(
+        self, bucket: str, pick: int, name: int, size: int, data: tuple[tuple[str, str], ...], off: int, choice: int
+    ) -> None:
+        key = self.pick(bucket, pick)
+        found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
+        arguments, condition = self.condition(bucket, key, choice)
+        body, offset = content_of(name, size), off + (len(found.body) if found else 0)
+        new = Object(body, md5(body), () if found else data)
+        answer, stored = self.both(
+            lambda: self.client.put_object(
+                Bucket=self.name(bucket),
+                Key=key,
+                Body=body,
+                WriteOffsetBytes=offset,
+                Metadata=dict(new.metadata),
+                **arguments,
+            ),
+            lambda: self.model.append(bucket, key, offset, new, condition),
         )
         if stored:
             assert answer["ETag"] == f'"{stored.etag}"'
@@ -220,6 +199,20 @@ class S3Machine(RuleBasedStateMachine):
             lambda: self.client.delete_object(Bucket=self.name(bucket), Key=key),
             lambda: self.model.delete_object(bucket, key),
         )
+
+    @rule(bucket=buckets, prefix=st.sampled_from(PREFIXES[1:]))
+    def expire(self, bucket: str, prefix: str) -> None:
+        past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+        every = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": {"Date": past}}
+
+        def real() -> None:
+            self.client.put_bucket_lifecycle_configuration(
+                Bucket=self.name(bucket), LifecycleConfiguration={"Rules": [every]}
+            )
+            self.place.apply_lifecycle_rules()
+            self.place.client.delete_bucket_lifecycle(Bucket=self.name(bucket))
+
+        self.both(real, lambda: self.model.expire(bucket, prefix))
 
     @rule(bucket=buckets, several=st.sets(st.sampled_from([key for key in KEYS if "\n" not in key]), min_size=1))
     def delete_objects(self, bucket: str, several: set[str]) -> None:

@@ -1,18 +1,59 @@
 //! Operations of the model as the intents that a front end would submit.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
-    AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject,
-    PutPart, SourceConditions, UpdateVersion,
+    Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Expire,
+    ExpireEntry, Intent, Move, PutObject, PutPart, RequestToken, SourceConditions, UpdateVersion,
 };
-use orcas_record::{BucketId, DefaultRetention, ObjectLock, Period};
+use orcas_engine::MovePrefixRequest;
+use orcas_record::{Bucket, BucketId, DefaultRetention, ObjectLock, Period};
 
-use crate::model::{Named, Op, Payload, is_locked};
+use crate::model::{Expiring, Named, Op, Payload, is_locked};
 use crate::run::Run;
+
+/// What a client says of a body. The rest is up to the caller.
+fn put_of(body: &Payload, stored: Body) -> PutObject {
+    PutObject {
+        bucket: BucketId(0),
+        key: Bytes::new(),
+        precondition: Default::default(),
+        size: body.bytes.len() as u64,
+        md5: body.md5,
+        sha256: None,
+        checksum: None,
+        headers: Default::default(),
+        attributes: Default::default(),
+        body: stored,
+    }
+}
+
+/// For a request that is refused because there is no bucket.
+fn start_of(body: &Payload) -> Body {
+    Body::Inline(body.bytes.slice(..body.bytes.len().min(256)))
+}
 
 fn update_version(bucket: BucketId, key: Bytes, version: Named, change: AttributeChange) -> Intent {
     Intent::UpdateVersion(Box::new(UpdateVersion { bucket, key, version: Some(version.id), change }))
+}
+
+/// The value of a tag, the only one that objects have here.
+fn tags(tag: Option<u64>) -> Vec<(Bytes, Bytes)> {
+    tag.map(|tag| ("tag".into(), tag.to_string().into())).into_iter().collect()
+}
+
+fn expire_entry(Expiring { key, place, sequence, tag, .. }: Expiring) -> ExpireEntry {
+    ExpireEntry { key, sequence, place, tags: tag.map(tags) }
+}
+
+/// By what a client asks for, whatever that is.
+fn request_token(token: u64, op: &Op) -> RequestToken {
+    RequestToken {
+        token: blake3::hash(&token.to_le_bytes()).into(),
+        request: blake3::hash(format!("{op:?}").as_bytes()).into(),
+    }
 }
 
 impl Run {
@@ -37,8 +78,7 @@ impl Run {
                 Intent::DeleteObject { bucket, key, version: Some(version.id), precondition, bypass }
             }
             Op::Tag { bucket, key, version, tag } => {
-                let tags = vec![("tag".into(), tag.to_string().into())];
-                update_version(bucket, key, version, AttributeChange::Tags(tags))
+                update_version(bucket, key, version, AttributeChange::Tags(tags(Some(tag))))
             }
             Op::Hold { bucket, key, version, on } => {
                 update_version(bucket, key, version, AttributeChange::LegalHold(on))
@@ -48,18 +88,16 @@ impl Run {
             }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
-            Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
-                bucket,
-                key,
-                precondition,
-                size: body.bytes.len() as u64,
-                md5: body.md5,
-                sha256: None,
-                checksum: None,
-                headers,
-                attributes: Default::default(),
-                body: self.body(bucket, &body, chunked)?,
-            })),
+            Op::Put { bucket, key, body, chunked, headers, precondition } => {
+                let stored = self.body(bucket, &body, chunked)?;
+                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored) };
+                Intent::PutObject(Box::new(put))
+            }
+            Op::Append { bucket, key, offset, body, chunked, headers, precondition } => {
+                let stored = self.appended_body(bucket, &body, chunked)?;
+                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored) };
+                Intent::AppendObject(Box::new(Append { put, offset, declared: None }))
+            }
             Op::Delete { bucket, key, precondition } => {
                 Intent::DeleteObject { bucket, key, precondition, version: None, bypass: false }
             }
@@ -74,14 +112,26 @@ impl Run {
                 attributes: Default::default(),
                 checksum: None,
             })),
-            Op::Move { from_bucket, from_key, bucket, key, precondition } => Intent::MoveObject(Box::new(Move {
-                from_bucket,
-                from_key,
-                from_conditions: SourceConditions::default(),
-                bucket,
-                key,
-                precondition,
-            })),
+            Op::Move { from_bucket, from_key, bucket, key, precondition, token } => {
+                let from_conditions = SourceConditions::default();
+                let moved = Box::new(Move { from_bucket, from_key, from_conditions, bucket, key, precondition });
+                match token.map(|token| request_token(token, op)) {
+                    Some(token) => Intent::MoveOnce { moved, token },
+                    None => Intent::MoveObject(moved),
+                }
+            }
+            Op::MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, .. } => {
+                let request = MovePrefixRequest { from_bucket, from_prefix, bucket, prefix, overwrite, limit };
+                self.stepper.move_intent(&request)?
+            }
+            Op::CreateSnapshot { bucket, name } => Intent::CreateSnapshot { bucket, name },
+            Op::DeleteSnapshot { bucket, name } => Intent::DeleteSnapshot { bucket, name },
+            Op::Fork { bucket, snapshot, name } => Intent::ForkBucket { bucket, snapshot, name },
+            Op::Restore { bucket, snapshot } => Intent::RestoreBucket { bucket, snapshot },
+            Op::Expire { bucket, document, entries } => {
+                let entries = entries.into_iter().map(expire_entry).collect();
+                Intent::Expire(Box::new(Expire { bucket, document, entries }))
+            }
             _ => return self.upload_intent(op),
         })
     }
@@ -137,13 +187,26 @@ impl Run {
 
     /// Stores a body as a client's upload would; for a bucket that is gone, as if it had gone meanwhile.
     fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
-        let buckets = self.handle().buckets();
-        let Some(bucket) = buckets.iter().find(|held| held.id == bucket).or(buckets.first()) else {
-            return Ok(Body::Inline(body.bytes.slice(..body.bytes.len().min(256))));
-        };
-        if !chunked {
-            return Ok(self.handle().small_body(bucket, body.bytes.clone()));
+        let Some(bucket) = self.bucket_or_another(bucket) else { return Ok(start_of(body)) };
+        match chunked {
+            true => self.chunked_body(&bucket, body),
+            false => Ok(self.handle().small_body(&bucket, body.bytes.clone())),
         }
+    }
+
+    fn appended_body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
+        let Some(bucket) = self.bucket_or_another(bucket) else { return Ok(start_of(body)) };
+        match chunked {
+            true => self.chunked_body(&bucket, body),
+            false => Ok(self.handle().appended_body(&bucket, body.bytes.clone())),
+        }
+    }
+
+    fn bucket_or_another(&self, bucket: BucketId) -> Option<Arc<Bucket>> {
+        self.bucket(bucket).or_else(|| self.handle().buckets().first().cloned())
+    }
+
+    fn chunked_body(&mut self, bucket: &Bucket, body: &Payload) -> Result<Body> {
         let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
         for piece in body.bytes.chunks(40_000) {
             writer.write(piece, &mut ())?;

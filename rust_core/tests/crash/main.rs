@@ -6,12 +6,16 @@
 //! `ORCAS_CRASH_SEED=N` repeats one seed, `ORCAS_CRASH_SEED=N..M` explores others; `ORCAS_SHARE=N` takes one Nth of the
 //! usual lives. A seed that found something stays in `REGRESSIONS`.
 
+mod appends;
 mod documents;
+mod expiry;
 mod faults;
 mod images;
 mod intents;
+mod layers;
 mod long;
 mod model;
+mod moves;
 mod observe;
 mod ops;
 #[cfg(feature = "planted")]

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
+use orcas_decide::{DeleteEntry, EtagMatch, Expired, PART_SIZE_MIN, Precondition, Refusal};
 use orcas_record::{
     BucketId, BucketSettings, Durability, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning,
 };
 
 use crate::documents::{self, Documents};
-pub use crate::ops::{Named, Op, Payload};
+pub use crate::ops::{Expiring, Named, Op, Payload};
 
 /// A version: an object or a delete marker.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Object {
     /// It is no null version.
     pub named: bool,
     pub marker: bool,
+    /// It is in a layer that no longer changes, so what changes it makes another version.
+    pub frozen: bool,
     pub tag: Option<u64>,
     pub hold: Option<bool>,
     pub retention: Option<Retention>,
@@ -44,6 +46,16 @@ pub struct Upload {
     pub parts: BTreeMap<u16, Part>,
 }
 
+/// Of each key, oldest first.
+pub type Versions = BTreeMap<Bytes, Vec<Object>>;
+
+/// What a bucket showed at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub created_ms: u64,
+    pub versions: Versions,
+}
+
 #[derive(Clone, Debug)]
 pub struct Bucket {
     /// Known once the creation was answered.
@@ -55,8 +67,10 @@ pub struct Bucket {
     pub lock: bool,
     /// Of new versions, if they can be locked: for a day.
     pub default: Option<RetentionMode>,
-    /// Of each key, oldest first.
-    pub versions: BTreeMap<Bytes, Vec<Object>>,
+    pub versions: Versions,
+    /// It has had snapshots or is a fork.
+    pub layered: bool,
+    pub snapshots: BTreeMap<Bytes, Snapshot>,
     pub documents: Documents,
     pub uploads: BTreeMap<UploadId, Upload>,
 }
@@ -78,18 +92,25 @@ pub struct Moment {
 }
 
 /// What an operation that is not refused does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Whether it changed anything.
     pub effective: bool,
     pub etag: Option<Etag>,
     pub entries: Vec<Result<(), Refusal>>,
+    pub expired: Expired,
+    /// Objects and their bytes.
+    pub moved: (u64, u64),
 }
 
 #[derive(Clone, Debug)]
 pub struct Model {
     pub buckets: BTreeMap<Bytes, Bucket>,
     pub completed: BTreeMap<UploadId, Completed>,
+    /// Moves under a token. A restart forgets them.
+    pub tokens: BTreeMap<u64, String>,
+    /// Changes of attributes so far.
+    pub updates: u64,
     default: Durability,
 }
 
@@ -98,11 +119,11 @@ pub fn is_locked(bucket: &[u8]) -> bool {
     bucket == b"locked"
 }
 
-const INVALID_STATE: Refusal = Refusal::InvalidBucketState { reason: "" };
-const INVALID: Refusal = Refusal::InvalidRequest { reason: "" };
+pub const INVALID_STATE: Refusal = Refusal::InvalidBucketState { reason: "" };
+pub const INVALID: Refusal = Refusal::InvalidRequest { reason: "" };
 
 pub(super) fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refusal> {
-    Ok(Verdict { effective, etag, entries: Vec::new() })
+    Ok(Verdict { effective, etag, ..Verdict::default() })
 }
 
 pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
@@ -120,7 +141,8 @@ pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) ->
 
 impl Model {
     pub fn new(default: Durability) -> Self {
-        Self { buckets: BTreeMap::new(), completed: BTreeMap::new(), default }
+        let (buckets, completed, tokens) = Default::default();
+        Self { buckets, completed, tokens, updates: 0, default }
     }
 
     pub fn bucket(&self, id: BucketId) -> Option<&Bucket> {
@@ -136,7 +158,7 @@ impl Model {
         found.filter(|upload| upload.key == *key).ok_or(Refusal::NoSuchUpload)
     }
 
-    fn source(&mut self, (bucket, key): &(BucketId, Bytes)) -> Result<Object, Refusal> {
+    pub(super) fn source(&mut self, (bucket, key): &(BucketId, Bytes)) -> Result<Object, Refusal> {
         self.live(*bucket)?.current(key).cloned().ok_or(Refusal::NoSuchKey)
     }
 
@@ -153,10 +175,19 @@ impl Model {
             | Op::Retain { .. }
             | Op::DefaultRetention { .. }
             | Op::PutDocument { .. }
+            | Op::MovePrefix { .. }
+            | Op::CreateSnapshot { .. }
+            | Op::DeleteSnapshot { .. }
+            | Op::Fork { .. }
+            | Op::Restore { .. }
             | Op::Complete { .. } => Durability::Sync,
-            Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
+            Op::Put { chunked: true, .. } | Op::Append { chunked: true, .. } | Op::PutPart { chunked: true, .. } => {
+                Durability::Sync
+            }
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
             Op::Put { bucket, .. }
+            | Op::Append { bucket, .. }
+            | Op::Expire { bucket, .. }
             | Op::PutPart { bucket, .. }
             | Op::Delete { bucket, .. }
             | Op::DeleteVersion { bucket, .. }
@@ -178,7 +209,14 @@ impl Model {
             Op::Tag { .. } | Op::Hold { .. } | Op::Retain { .. } => self.update_version(op, at),
             Op::PutDocument { bucket, kind, document } => documents::put(self.live(*bucket)?, *kind, document),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
-            Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
+            Op::Append { .. } => self.append(op, at),
+            Op::Copy { .. } => self.copy(op, at),
+            Op::Move { .. } => self.move_one(op, at),
+            Op::MovePrefix { .. } => self.move_prefix(op, at),
+            Op::CreateSnapshot { .. } | Op::DeleteSnapshot { .. } | Op::Fork { .. } | Op::Restore { .. } => {
+                self.apply_to_layers(op, at)
+            }
+            Op::Expire { bucket, document, entries } => self.expire(*bucket, document, entries, at),
             _ => self.apply_to_upload(op, at),
         }
     }
@@ -197,6 +235,8 @@ impl Model {
                     lock: is_locked(name),
                     default: None,
                     versions: BTreeMap::new(),
+                    layered: false,
+                    snapshots: BTreeMap::new(),
                     documents: Documents::new(),
                     uploads: BTreeMap::new(),
                 };
@@ -209,14 +249,18 @@ impl Model {
             }
             Op::Versioning { bucket, versioning } => {
                 let bucket = self.live(*bucket)?;
-                if bucket.lock && *versioning != Versioning::Enabled {
+                if bucket.layered || bucket.lock && *versioning != Versioning::Enabled {
                     return Err(INVALID_STATE);
                 }
                 bucket.versioning = *versioning;
                 done(true, None)
             }
             Op::DeleteBucket { bucket } => {
-                if !self.live(*bucket)?.versions.is_empty() {
+                let held = self.live(*bucket)?;
+                if !held.snapshots.is_empty() {
+                    return Err(INVALID_STATE);
+                }
+                if !held.versions.is_empty() {
                     return Err(Refusal::BucketNotEmpty);
                 }
                 self.buckets.retain(|_, held| held.id != Some(*bucket));
@@ -248,52 +292,32 @@ impl Model {
                     Ok(())
                 };
                 let entries = (at.stamp..).zip(entries).map(delete).collect();
-                Ok(Verdict { effective, etag: None, entries })
+                Ok(Verdict { effective, entries, ..Verdict::default() })
             }
             _ => unreachable!("not about an object: {op:?}"),
         }
     }
 
-    fn apply_to_two(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
-        match op {
-            Op::Copy { source, bucket, key, headers, precondition } => {
-                self.live(*bucket)?;
-                let mut object = self.source(source)?;
-                if source.0 == *bucket && source.1 == *key && headers.is_none() {
-                    return Err(INVALID);
-                }
-                let bucket = self.live(*bucket)?;
-                evaluate(bucket.current(key), precondition)?;
-                object.stamp = at.stamp;
-                (object.hold, object.retention) = (None, None);
-                object.modified_ms = at.now_ms;
-                object.headers = headers.clone().unwrap_or(object.headers);
-                let etag = object.etag;
-                bucket.put(key, object);
-                done(true, Some(etag))
-            }
-            Op::Move { from_bucket, from_key, bucket, key, precondition } => {
-                for bucket in [bucket, from_bucket] {
-                    self.live(*bucket)?;
-                }
-                for bucket in [bucket, from_bucket] {
-                    if self.live(*bucket)?.versioning != Versioning::Unversioned {
-                        return Err(INVALID_STATE);
-                    }
-                }
-                let mut object = self.source(&(*from_bucket, from_key.clone()))?;
-                if from_bucket == bucket && from_key == key {
-                    return Err(INVALID);
-                }
-                evaluate(self.live(*bucket)?.current(key), precondition)?;
-                object.stamp = at.stamp;
-                let etag = object.etag;
-                self.live(*from_bucket)?.versions.remove(from_key);
-                self.live(*bucket)?.put(key, object);
-                done(true, Some(etag))
-            }
-            _ => unreachable!("not about two objects: {op:?}"),
+    fn copy(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        let Op::Copy { source, bucket, key, headers, precondition } = op else { unreachable!("{op:?}") };
+        self.live(*bucket)?;
+        let mut object = self.source(source)?;
+        if source.0 == *bucket && source.1 == *key && headers.is_none() {
+            return Err(INVALID);
         }
+        let bucket = self.live(*bucket)?;
+        evaluate(bucket.current(key), precondition)?;
+        (object.stamp, object.frozen) = (at.stamp, false);
+        (object.hold, object.retention) = (None, None);
+        object.modified_ms = at.now_ms;
+        object.headers = headers.clone().unwrap_or(object.headers);
+        if object.parts.is_empty() {
+            // One that was appended to counts as one part.
+            object.etag.parts = object.etag.parts.min(1);
+        }
+        let etag = object.etag;
+        bucket.put(key, object);
+        done(true, Some(etag))
     }
 
     fn apply_to_upload(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {

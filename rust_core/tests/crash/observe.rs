@@ -1,30 +1,52 @@
 //! Reads a store through its own interface, every list and every byte, into the same text as the model's.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
 use orcas_engine::{
-    Found, Handle, ListObjects, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
+    Found, Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
 };
-use orcas_record::{Attributes, Bucket, BucketId, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
+use orcas_record::{Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
-use crate::text::{bucket_line, object_line, part_line, upload_line, version_line};
+use crate::text::{bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
 
 /// Small, so that pages end everywhere.
 const PAGE: usize = 3;
 
 pub fn observe(handle: &Handle) -> Result<String> {
-    let mut out = String::new();
+    let (mut out, mut contents) = (String::new(), Contents::default());
     for bucket in handle.buckets() {
         let lock = bucket.object_lock.map(|lock| lock.default.map(|default| default.mode));
         bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning, lock);
         let documents: Vec<_> =
             DocumentKind::ALL.iter().filter_map(|kind| Some((*kind, handle.document(bucket.id, *kind)?))).collect();
         crate::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
-        versions(handle, &bucket, &mut out)?;
+        versions(handle, &bucket, &mut contents, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
+        for snapshot in handle.snapshots(&bucket.name) {
+            snapshot_line(&mut out, &snapshot.name[bucket.name.len() + 1..], snapshot.created_ms);
+            snapshot_lines(handle, &snapshot, &mut contents, &mut out)?;
+        }
     }
     Ok(out)
+}
+
+/// What was read, by the record that brought it: layers are shown by several buckets.
+#[derive(Default)]
+struct Contents(BTreeMap<Sequence, (Vec<Extent>, blake3::Hash)>);
+
+impl Contents {
+    fn hash(&mut self, handle: &Handle, object: &Object) -> Result<blake3::Hash> {
+        let manifest = &object.version.manifest;
+        if let Some((_, hash)) = self.0.get(&object.sequence).filter(|(known, _)| known == manifest) {
+            return Ok(*hash);
+        }
+        let hash = blake3::hash(&read(handle, object)?);
+        self.0.insert(object.sequence, (manifest.clone(), hash));
+        Ok(hash)
+    }
 }
 
 /// An entry of a list of versions: key, id, whether it is the latest and a delete marker, and what is listed.
@@ -48,13 +70,13 @@ impl VersionSink for Entries {
     }
 }
 
-fn list_versions(handle: &Handle, bucket: BucketId, prefix: &Bytes) -> Result<Vec<Entry>> {
+fn list_versions(handle: &Handle, bucket: &Bucket, prefix: &Bytes) -> Result<Vec<Entry>> {
     let prefix = prefix.clone();
-    let mut list = ListVersions { bucket, prefix, delimiter: None, after: None, max_keys: PAGE };
+    let mut list = ListVersions { bucket: bucket.id, prefix, delimiter: None, after: None, max_keys: PAGE };
     let mut all = Vec::new();
     loop {
         let mut page = Entries::default();
-        list.after = handle.list_versions_to(&list, &mut page)?;
+        list.after = handle.list_versions_in(bucket, &list, &mut page)?;
         all.append(&mut page.0);
         if list.after.is_none() {
             return Ok(all);
@@ -63,59 +85,83 @@ fn list_versions(handle: &Handle, bucket: BucketId, prefix: &Bytes) -> Result<Ve
 }
 
 /// The ids of a key's versions, newest first.
-pub fn version_ids(handle: &Handle, bucket: BucketId, key: &Bytes) -> Result<Vec<VersionId>> {
+pub fn version_ids(handle: &Handle, bucket: &Bucket, key: &Bytes) -> Result<Vec<VersionId>> {
     let all = list_versions(handle, bucket, key)?;
     Ok(all.into_iter().filter(|entry| entry.0 == *key).map(|entry| entry.1).collect())
 }
 
-fn versions(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
-    let current = objects(handle, bucket)?;
+fn versions(handle: &Handle, bucket: &Bucket, contents: &mut Contents, out: &mut String) -> Result<()> {
+    let current = objects(handle, bucket, contents)?;
     let mut latest = Vec::new();
     let mut last = None;
-    for (key, id, is_latest, delete_marker, listed) in list_versions(handle, bucket.id, &Bytes::new())? {
+    for (key, id, is_latest, delete_marker, listed) in list_versions(handle, bucket, &Bytes::new())? {
         assert_eq!(is_latest, last.as_ref() != Some(&key), "the first version of {key:?} is the latest");
-        let found = handle.version(bucket.id, &key, id)?.expect("a listed version is found");
+        let found = handle.version_in(bucket, &key, id)?.expect("a listed version is found");
         let version = &found.object.version;
         assert_eq!((version.version_id, version.delete_marker), (id, delete_marker));
         assert_eq!((listed.size, listed.etag, listed.modified_ms), (version.size, version.etag, version.modified_ms));
         if is_latest && !delete_marker {
             latest.push((key.clone(), found.object.sequence, version.attributes.clone()));
         }
-        let marker = handle.newest_marker(bucket.id, &key)?.map(|found| found.object.version.version_id);
-        assert!(!is_latest || marker == delete_marker.then_some(id), "what hides {key:?}");
-        let attributes = &version.attributes;
-        let tag = attributes.tags.first().map(|(_, tag)| String::from_utf8_lossy(tag).parse().expect("a number"));
-        let locks = (tag, attributes.legal_hold, attributes.retention);
-        version_line(out, &key, id != VersionId::Null, delete_marker, locks);
-        let parts: Vec<_> = version.parts.iter().map(|part| (part.number, part.size)).collect();
-        let hash = blake3::hash(&read(handle, &found.object)?);
-        object_line(out, version.size, &version.etag, version.modified_ms, &version.headers, &parts, &hash);
+        if bucket.layers.is_empty() {
+            let marker = handle.newest_marker(bucket.id, &key)?.map(|found| found.object.version.version_id);
+            assert!(!is_latest || marker == delete_marker.then_some(id), "what hides {key:?}");
+        }
+        lines(handle, &found.object, contents, out)?;
         last = Some(key);
     }
     assert_eq!(current, latest, "the objects listed are the latest versions");
     Ok(())
 }
 
+fn lines(handle: &Handle, object: &Object, contents: &mut Contents, out: &mut String) -> Result<()> {
+    let Version { key, version_id, delete_marker, attributes, .. } = &object.version;
+    let tag = attributes.tags.first().map(|(_, tag)| String::from_utf8_lossy(tag).parse().expect("a number"));
+    let locks = (tag, attributes.legal_hold, attributes.retention);
+    version_line(out, key, *version_id != VersionId::Null, *delete_marker, locks);
+    let Version { size, etag, modified_ms, headers, parts, .. } = &object.version;
+    let parts: Vec<_> = parts.iter().map(|part| (part.number, part.size)).collect();
+    let hash = contents.hash(handle, object)?;
+    object_line(out, *size, etag, *modified_ms, headers, &parts, &hash);
+    Ok(())
+}
+
+/// Of each key, what the newest layer that has it says. Clients see a snapshot only through what is made of it.
+fn snapshot_lines(handle: &Handle, snapshot: &Bucket, contents: &mut Contents, out: &mut String) -> Result<()> {
+    let mut shown = BTreeMap::new();
+    for id in snapshot.layers.iter().rev() {
+        let layer = Bucket { id: *id, layers: Vec::new(), ..snapshot.clone() };
+        for (key, version_id, ..) in list_versions(handle, &layer, &Bytes::new())? {
+            let found = handle.version(*id, &key, version_id)?.expect("a listed version is found");
+            shown.insert(key, found.object);
+        }
+    }
+    for object in shown.values().filter(|object| !object.version.delete_marker) {
+        lines(handle, object, contents, out)?;
+    }
+    Ok(())
+}
+
 /// Key, sequence and attributes of every object that is listed, each of which was read.
-fn objects(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, Sequence, Attributes)>> {
+fn objects(handle: &Handle, bucket: &Bucket, contents: &mut Contents) -> Result<Vec<(Bytes, Sequence, Attributes)>> {
     let mut current = Vec::new();
     let mut list =
         ListObjects { bucket: bucket.id, prefix: Default::default(), delimiter: None, after: None, max_keys: PAGE };
     loop {
-        let page = handle.list_objects(&list)?;
+        let mut page = ListPage::default();
+        list.after = handle.list_objects_in(bucket, &list, &mut page)?;
         for entry in page.entries {
-            let found = handle.object(bucket.id, &entry.key)?.expect("a listed key is found");
+            let found = handle.object_in(bucket, &entry.key)?.expect("a listed key is found");
             let Version { size, etag, modified_ms, .. } = &found.object.version;
             let listed = entry.listed;
             assert_eq!((listed.size, listed.etag, listed.modified_ms), (*size, *etag, *modified_ms));
-            let bytes = read(handle, &found.object)?;
-            let mut again = vec![0; bytes.len()];
+            let hash = contents.hash(handle, &found.object)?;
+            let mut again = vec![0; *size as usize];
             if handle.try_read(&found, 0, &mut again)? {
-                assert!(again == bytes, "two ways to read {:?} differ", entry.key);
+                assert!(blake3::hash(&again) == hash, "two ways to read {:?} differ", entry.key);
             }
             current.push((entry.key, found.object.sequence, found.object.version.attributes.clone()));
         }
-        list.after = page.next;
         if list.after.is_none() {
             return Ok(current);
         }

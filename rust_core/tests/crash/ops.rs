@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{DeleteEntry, Precondition};
+use orcas_decide::{DeleteEntry, ExpiredPlace, Precondition};
 use orcas_record::{
     BucketId, BucketSettings, DocumentKind, ObjectHeaders, Retention, RetentionMode, UploadId, VersionId, Versioning,
 };
@@ -48,6 +48,16 @@ pub enum Op {
     Put {
         bucket: BucketId,
         key: Bytes,
+        body: Payload,
+        chunked: bool,
+        headers: ObjectHeaders,
+        precondition: Precondition,
+    },
+    /// At `offset`, which must be the end.
+    Append {
+        bucket: BucketId,
+        key: Bytes,
+        offset: u64,
         body: Payload,
         chunked: bool,
         headers: ObjectHeaders,
@@ -100,12 +110,48 @@ pub enum Op {
         headers: Option<ObjectHeaders>,
         precondition: Precondition,
     },
+    /// Under a token it happens once.
     Move {
         from_bucket: BucketId,
         from_key: Bytes,
         bucket: BucketId,
         key: Bytes,
         precondition: Precondition,
+        token: Option<u64>,
+    },
+    /// `updates` is what the model had counted when the objects were looked up.
+    MovePrefix {
+        from_bucket: BucketId,
+        from_prefix: Bytes,
+        bucket: BucketId,
+        prefix: Bytes,
+        overwrite: bool,
+        limit: usize,
+        updates: u64,
+    },
+    CreateSnapshot {
+        bucket: BucketId,
+        name: Bytes,
+    },
+    DeleteSnapshot {
+        bucket: BucketId,
+        name: Bytes,
+    },
+    /// Of a snapshot, or of the bucket as it is.
+    Fork {
+        bucket: BucketId,
+        snapshot: Option<Bytes>,
+        name: Bytes,
+    },
+    Restore {
+        bucket: BucketId,
+        snapshot: Bytes,
+    },
+    /// What was found to expire under this lifecycle document.
+    Expire {
+        bucket: BucketId,
+        document: Bytes,
+        entries: Vec<Expiring>,
     },
     CreateUpload {
         bucket: BucketId,
@@ -144,6 +190,17 @@ pub enum Op {
         parts: Vec<(u16, [u8; 16])>,
         precondition: Precondition,
     },
+}
+
+/// A version or an upload that was found to expire.
+#[derive(Clone, Debug)]
+pub struct Expiring {
+    pub key: Bytes,
+    pub place: ExpiredPlace,
+    pub sequence: u64,
+    pub stamp: u64,
+    /// The tag that it had, if that mattered.
+    pub tag: Option<Option<u64>>,
 }
 
 /// A version as a client names it.

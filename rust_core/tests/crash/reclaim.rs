@@ -37,7 +37,7 @@ pub fn limits(rng: &mut SimRng) -> ReclaimLimits {
 
 /// What waits for a commit.
 fn is_submitted(piece: &'static str) -> bool {
-    matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog")
+    matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog" | "removal of a layer")
 }
 
 impl Run {
@@ -101,7 +101,8 @@ impl Run {
             return;
         }
         let (bucket, key, body) = objects[self.rng.below(objects.len() as u64) as usize].clone();
-        let found = self.handle().object(bucket, &key).unwrap().expect("the model has it");
+        let bucket = self.bucket(bucket).expect("the model has it");
+        let found = self.handle().object_in(&bucket, &key).unwrap().expect("the model has it");
         let whole = self.handle().reader(&found, 0, (body.bytes.len() as u64).saturating_sub(1));
         let reader = (self.rng.below(2) == 0).then_some(whole);
         if self.readers.len() == READERS_MAX {

@@ -6,7 +6,7 @@ use orcas_checksum::Etag;
 use orcas_record::{BucketSettings, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning};
 
 use crate::documents;
-use crate::model::{Model, Object, Part};
+use crate::model::{Model, Object, Part, Versions};
 
 impl Model {
     /// Everything that can be observed, a line each.
@@ -16,14 +16,7 @@ impl Model {
             let lock = bucket.lock.then_some(bucket.default);
             bucket_line(&mut out, name, bucket.created_ms, &bucket.settings, bucket.versioning, lock);
             documents::lines(&mut out, bucket.documents.iter().map(|(kind, document)| (*kind, &document[..])));
-            for (key, versions) in &bucket.versions {
-                for object in versions.iter().rev() {
-                    let locks = (object.tag, object.hold, object.retention);
-                    version_line(&mut out, key, object.named, object.marker, locks);
-                    let Object { body, etag, modified_ms, headers, parts, .. } = object;
-                    object_line(&mut out, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
-                }
-            }
+            version_lines(&mut out, &bucket.versions);
             let mut uploads: Vec<_> = bucket.uploads.iter().collect();
             uploads.sort_by_key(|(id, upload)| (upload.key.clone(), **id));
             for (id, upload) in uploads {
@@ -33,9 +26,28 @@ impl Model {
                     part_line(&mut out, *number, body.bytes.len() as u64, &body.md5, *modified_ms, &body.hash);
                 }
             }
+            for (name, snapshot) in &bucket.snapshots {
+                snapshot_line(&mut out, name, snapshot.created_ms);
+                version_lines(&mut out, &snapshot.versions);
+            }
         }
         out
     }
+}
+
+fn version_lines(out: &mut String, versions: &Versions) {
+    for (key, versions) in versions {
+        for object in versions.iter().rev() {
+            let locks = (object.tag, object.hold, object.retention);
+            version_line(out, key, object.named, object.marker, locks);
+            let Object { body, etag, modified_ms, headers, parts, .. } = object;
+            object_line(out, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
+        }
+    }
+}
+
+pub fn snapshot_line(out: &mut String, name: &[u8], created_ms: u64) {
+    writeln!(out, "  snapshot {} created {created_ms}", String::from_utf8_lossy(name)).unwrap();
 }
 
 /// `lock` is the default retention of a bucket whose versions can be locked.

@@ -19,6 +19,7 @@ impl Object {
             stamp: at.stamp,
             named: false,
             marker: false,
+            frozen: false,
             tag: None,
             hold: None,
             retention: None,
@@ -62,6 +63,14 @@ impl Bucket {
         true
     }
 
+    pub fn remove_version(&mut self, key: &Bytes, at: usize) {
+        let versions = self.versions.get_mut(key).expect("it has a position there");
+        versions.remove(at);
+        if versions.is_empty() {
+            self.versions.remove(key);
+        }
+    }
+
     fn position(&self, key: &Bytes, named: Named) -> Option<usize> {
         let wanted = |version: &Object| match named.id {
             orcas_record::VersionId::Null => !version.named,
@@ -73,7 +82,7 @@ impl Bucket {
 
 impl Object {
     /// Whether nobody may remove it, or nobody who does not bypass governance.
-    fn is_locked(&self, bypass: bool, now_ms: u64) -> bool {
+    pub fn is_locked(&self, bypass: bool, now_ms: u64) -> bool {
         let in_force = self.retention.filter(|retention| retention.until_ms > now_ms);
         let retained = in_force.is_some_and(|retention| retention.mode == RetentionMode::Compliance || !bypass);
         self.hold == Some(true) || retained
@@ -97,12 +106,10 @@ impl Model {
         let named = found.map(|found| &bucket.versions[key][found]);
         evaluate(named.filter(|version| !version.marker), precondition)?;
         let Some(found) = found else { return done(false, None) };
-        let versions = bucket.versions.get_mut(key).expect("it has a position there");
-        if versions[found].is_locked(*bypass, at.now_ms) {
+        if bucket.versions[key][found].is_locked(*bypass, at.now_ms) {
             return Err(Refusal::ObjectLocked);
         }
-        versions.remove(found);
-        bucket.versions.retain(|_, versions| !versions.is_empty());
+        bucket.remove_version(key, found);
         done(true, None)
     }
 
@@ -125,7 +132,13 @@ impl Model {
             Op::Retain { retention, bypass, .. } => object.retain(*retention, *bypass, at.now_ms)?,
             _ => unreachable!("{op:?}"),
         }
-        done(before != (object.tag, object.hold, object.retention), None)
+        let changed = before != (object.tag, object.hold, object.retention);
+        let replaced = changed && object.frozen;
+        if replaced {
+            (object.stamp, object.frozen) = (at.stamp, false);
+        }
+        self.updates += u64::from(changed && !replaced);
+        done(changed, None)
     }
 }
 
@@ -208,7 +221,8 @@ pub fn versioning_op(rng: &mut SimRng, bucket: BucketId) -> Op {
 }
 
 /// What a client calls the version of `key` that has `newer` newer ones.
-fn named(run: &Run, bucket: BucketId, key: &Bytes, newer: usize, stamp: u64) -> Option<Named> {
-    let ids = crate::observe::version_ids(run.handle(), bucket, key).ok()?;
+pub fn named(run: &Run, bucket: BucketId, key: &Bytes, newer: usize, stamp: u64) -> Option<Named> {
+    let bucket = run.bucket(bucket)?;
+    let ids = crate::observe::version_ids(run.handle(), &bucket, key).ok()?;
     Some(Named { id: *ids.get(newer)?, stamp })
 }

@@ -6,7 +6,10 @@ use orcas_decide::{DeleteEntry, EtagMatch, Precondition};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
+use crate::expiry::expire_ops;
+use crate::layers::layer_ops;
 use crate::model::{Bucket, Op, Payload};
+use crate::moves;
 use crate::run::Run;
 use crate::versions::{version_ops, versioning_op};
 use crate::world::CHUNK_SIZE;
@@ -22,6 +25,10 @@ const LARGE: usize = (5 << 20) + 1000;
 pub struct Workload {
     /// Buckets that are gone: clients remember them.
     gone: Vec<BucketId>,
+    /// The last move under a token, which a client may ask for again.
+    last_move: Option<Op>,
+    /// A layered bucket that was emptied, to be deleted next.
+    left: Option<BucketId>,
     /// Whether buckets may have a durability of their own.
     mixed: bool,
 }
@@ -120,12 +127,16 @@ fn large(rng: &mut SimRng) -> Payload {
 
 impl Workload {
     pub fn new(mixed: bool) -> Self {
-        Self { gone: Vec::new(), mixed }
+        Self { gone: Vec::new(), last_move: None, left: None, mixed }
     }
 
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
         let count = 1 + run.rng.below(6);
-        (0..count).flat_map(|_| self.some(run)).collect()
+        let left = self.left.take();
+        self.gone.extend(left);
+        let delete = left.map(|bucket| Op::DeleteBucket { bucket });
+        let some = (0..count).flat_map(|_| self.some(run));
+        delete.into_iter().chain(some).collect()
     }
 
     /// A bucket that is there, or now and then one that was.
@@ -151,6 +162,9 @@ impl Workload {
                 let document = crate::documents::random(&mut run.rng, id);
                 [document, Op::DeleteBucket { bucket: id }].into_iter().chain(again).collect()
             }
+            34..38 => append_ops(run, id, &bucket),
+            38..41 => layer_ops(run, &mut self.left),
+            41 | 42 => expire_ops(run, id),
             50..54 => {
                 let id = locked(run).unwrap_or(id);
                 version_ops(run, id)
@@ -177,12 +191,12 @@ impl Workload {
                 0 => versioning_op(&mut run.rng, id),
                 _ => crate::documents::random(&mut run.rng, id),
             },
-            7..42 => {
+            7..34 => {
                 let headers = headers(&mut run.rng);
                 let (body, chunked) = body(&mut run.rng, bucket);
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }
             }
-            42..50 => Op::Delete { bucket: id, key, precondition },
+            43..50 => Op::Delete { bucket: id, key, precondition },
             54..59 => {
                 let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
@@ -200,12 +214,26 @@ impl Workload {
             }
             66..73 => {
                 let (from_bucket, _) = self.bucket(run)?;
-                Op::Move { from_bucket, from_key: self::key(&mut run.rng), bucket: id, key, precondition }
+                if kind == 66 {
+                    return Some(moves::prefix_op(run, from_bucket, id));
+                }
+                let from_key = self::key(&mut run.rng);
+                let op = Op::Move { from_bucket, from_key, bucket: id, key, precondition, token: None };
+                if kind < 70 { op } else { moves::under_token(run, &mut self.last_move, op) }
             }
             73..79 => Op::CreateUpload { bucket: id, key, headers: headers(&mut run.rng) },
             _ => return upload_op(run, id, bucket, precondition),
         })
     }
+}
+
+/// Somebody adds to an object, or two do at once, of whom one comes too late.
+fn append_ops(run: &mut Run, id: BucketId, bucket: &Bucket) -> Vec<Op> {
+    let key = key(&mut run.rng);
+    let count = 1 + run.rng.below(2);
+    let bodies = (0..count).map(|_| body(&mut run.rng, bucket)).collect();
+    let (headers, off) = (headers(&mut run.rng), u64::from(run.rng.below(12) == 0));
+    crate::appends::append_ops((id, bucket), &key, bodies, &headers, off)
 }
 
 /// Now and then a bucket whose versions can be locked.
@@ -301,7 +329,8 @@ fn copy_part(run: &mut Run, bucket: BucketId, key: Bytes, upload: UploadId, numb
         .flat_map(|(id, objects)| objects.map(move |(key, object)| (id, key.clone(), object.clone())))
         .collect();
     let (source, source_key, object) = pick(&mut run.rng, &sources)?.clone();
-    let found = run.handle().object(source, &source_key).unwrap().expect("the model has it");
+    let held = run.bucket(source).expect("the model has it");
+    let found = run.handle().object_in(&held, &source_key).unwrap().expect("the model has it");
     let size = object.body.bytes.len() as u64;
     let range = (size > 0 && run.rng.below(2) == 0).then(|| {
         let first = run.rng.below(size);

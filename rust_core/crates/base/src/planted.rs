@@ -33,6 +33,13 @@ pub enum Bug {
     OlderVersionShown,
     MarkerWithoutCondition,
     DocumentsInherited,
+    AppendOnStaleLength,
+    SnapshotWithoutFreeze,
+    SharedLayerDropped,
+    WhiteoutIgnored,
+    MoveLeavesOneName,
+    ExpireWithoutCheck,
+    TokenOutlivesFailure,
     LocksOutOfOrder,
     DamageTakenForATornEnd,
     CleanEndNotWritten,
@@ -75,7 +82,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 46] = [
+        pub const ALL: [Self; 53] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -101,6 +108,13 @@ mod chosen {
             Self::OlderVersionShown,
             Self::MarkerWithoutCondition,
             Self::DocumentsInherited,
+            Self::AppendOnStaleLength,
+            Self::SnapshotWithoutFreeze,
+            Self::SharedLayerDropped,
+            Self::WhiteoutIgnored,
+            Self::MoveLeavesOneName,
+            Self::ExpireWithoutCheck,
+            Self::TokenOutlivesFailure,
             Self::LocksOutOfOrder,
             Self::DamageTakenForATornEnd,
             Self::CleanEndNotWritten,
@@ -148,7 +162,14 @@ mod chosen {
                 | Self::UpdateLeftInCache
                 | Self::UpdatesDropped
                 | Self::MarkerWithoutCondition
-                | Self::DocumentsInherited => Suite::Crash,
+                | Self::DocumentsInherited
+                | Self::AppendOnStaleLength
+                | Self::SnapshotWithoutFreeze
+                | Self::SharedLayerDropped
+                | Self::WhiteoutIgnored
+                | Self::MoveLeavesOneName
+                | Self::ExpireWithoutCheck
+                | Self::TokenOutlivesFailure => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, or if several clients are decided together.
                 Self::CondemnWithoutBarrier
                 | Self::CondemnWithoutSecondLook

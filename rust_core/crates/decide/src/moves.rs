@@ -14,6 +14,7 @@ use super::objects::never_versioned;
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use orcas_base::error::Error;
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Object, Record, Sequence, Version, VersionId};
 
 /// Bytes of a record beside those that are counted.
@@ -63,6 +64,11 @@ pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision
             return Err(Refusal::TooManyObjects { limit: moved.limit }.into());
         }
         records.push(Record::MoveVersion { from_bucket: moved.from_bucket, from_key: key, version });
+    }
+    if planted::is(Bug::MoveLeavesOneName)
+        && let Some(Record::MoveVersion { version, .. }) = records.pop()
+    {
+        records.push(Record::PutVersion(version));
     }
     Ok(Decision { outcome: Outcome::Moved { objects: records.len() as u64, bytes }, records })
 }

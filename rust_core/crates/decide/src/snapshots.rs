@@ -10,6 +10,7 @@ use super::decision::{Context, Decision};
 use super::limits::{DOCUMENTS_LEN_MAX, LAYERS_MAX, SNAPSHOT_NAME_LEN_MAX, SNAPSHOTS_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record, Versioning};
 
 /// The name under which a snapshot is kept. No bucket of clients has one like it.
@@ -59,8 +60,8 @@ impl Records<'_> {
 
     /// Drops those of `layers` that nothing but the bucket or snapshot `by`, which gives them up, names.
     fn push_drops(&mut self, view: &dyn View, by: BucketId, layers: &[BucketId]) {
-        for layer in layers.iter().filter(|layer| !view.is_named_beside(**layer, by)).filter_map(|id| view.bucket(*id))
-        {
+        let is_named = |layer: &BucketId| view.is_named_beside(*layer, by) && !planted::is(Bug::SharedLayerDropped);
+        for layer in layers.iter().filter(|layer| !is_named(layer)).filter_map(|id| view.bucket(*id)) {
             if layer.role == BucketRole::Layer {
                 self.records.push(Record::UpdateBucket(Bucket { role: BucketRole::Dropped, ..Bucket::clone(&layer) }));
             }
@@ -78,7 +79,9 @@ impl Records<'_> {
             let reason = "The bucket has changed between too many snapshots: copy its objects into a new bucket.";
             return Err(Refusal::InvalidBucketState { reason }.into());
         }
-        self.push_stack(bucket, &frozen);
+        if !planted::is(Bug::SnapshotWithoutFreeze) {
+            self.push_stack(bucket, &frozen);
+        }
         Ok(frozen)
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::apply::Applier;
 use super::commit::Committer;
 use super::handle::Handle;
+use super::moves::MovePrefixRequest;
 use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::UpkeepTask;
 use orcas_base::error::Result;
+use orcas_decide::Intent;
 
 pub struct Stepper {
     handle: Handle,
@@ -53,6 +55,14 @@ impl Stepper {
     /// When the index cannot be written.
     pub fn apply(&mut self) -> Result<()> {
         self.applier.step()
+    }
+
+    /// What [`Handle::move_prefix`] would submit.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn move_intent(&self, request: &MovePrefixRequest) -> Result<Intent> {
+        self.handle.shared.move_intent(request)
     }
 
     /// The next piece of reclamation.

@@ -97,7 +97,9 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
     if buckets.is_empty() {
         return Vec::new();
     }
-    let held = buckets[run.rng.below(buckets.len() as u64) as usize];
+    // Mostly the first, so that layers pile up.
+    let at = if run.rng.below(3) == 0 { run.rng.below(buckets.len() as u64) } else { 0 };
+    let held = buckets[at as usize];
     let bucket = held.id.expect("it was answered");
     let rng = &mut run.rng;
     let snapshot = pick(rng, &SNAPSHOTS);

@@ -11,6 +11,7 @@ use orcas_engine::{
 use orcas_record::{Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
 use crate::text::{bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
+use crate::workload::KEYS;
 
 /// Small, so that pages end everywhere.
 const PAGE: usize = 3;
@@ -163,9 +164,14 @@ fn objects(handle: &Handle, bucket: &Bucket, contents: &mut Contents) -> Result<
             current.push((entry.key, found.object.sequence, found.object.version.attributes.clone()));
         }
         if list.after.is_none() {
-            return Ok(current);
+            break;
         }
     }
+    for key in KEYS.iter().filter(|_| !bucket.layers.is_empty()).map(|key| Bytes::from_static(key.as_bytes())) {
+        let listed = current.iter().any(|(listed, ..)| *listed == key);
+        assert!(listed || handle.object_in(bucket, &key)?.is_none(), "{key:?} is found and not listed");
+    }
+    Ok(current)
 }
 
 fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {

@@ -59,7 +59,7 @@ fn hunt(bug: Bug) -> Option<Caught> {
     let (images, seconds) = (tally.images(), started.elapsed().as_secs_f64());
     match &caught {
         Some(Caught { by, seed, words }) => {
-            println!("| {bug:?} | {by} | seed {seed}, {images} images | {seconds:.1} s | {words}");
+            println!("| {bug:?} | {by} | seed {seed}, {images} images | {seconds:.1} s | {words:.300}");
         }
         None => println!("| {bug:?} | not caught | {images} images | {seconds:.0} s |"),
     }

@@ -15,7 +15,7 @@ use crate::versions::{version_ops, versioning_op};
 use crate::world::CHUNK_SIZE;
 
 const BUCKETS: [&str; 4] = ["one", "two", "tiny", "locked"];
-const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
+pub const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
 /// Above it an object is in segments when chunks are `TINY` bytes.
 const SEGMENTED: u64 = 66;
 const TINY: u32 = 256;
@@ -162,8 +162,8 @@ impl Workload {
                 let document = crate::documents::random(&mut run.rng, id);
                 [document, Op::DeleteBucket { bucket: id }].into_iter().chain(again).collect()
             }
-            34..38 => append_ops(run, id, &bucket),
-            38..41 => layer_ops(run, &mut self.left),
+            34..37 => append_ops(run, id, &bucket),
+            37..41 => layer_ops(run, &mut self.left),
             41 | 42 => expire_ops(run, id),
             50..54 => {
                 let id = locked(run).unwrap_or(id);

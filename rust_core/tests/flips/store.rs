@@ -17,6 +17,8 @@ use orcas_fs::{FileSystem, Open};
 use orcas_record::{Bucket, BucketSettings, Cause, Chunking, INLINE_MAX, UploadId, VersionId};
 use parking_lot::Mutex;
 
+#[path = "grown.rs"]
+mod grown;
 #[path = "machine.rs"]
 mod machine;
 #[path = "size.rs"]
@@ -247,6 +249,7 @@ impl Builder {
         self.put(&a, "renamed", self.noise(700, 410));
         self.rename(&a, "renamed", "to");
         self.delete(&a, "gap/1");
+        self.grow(&a, &b);
         self.second_versions();
         self.reclaim(false);
         for n in 0..self.size.later {

@@ -34,6 +34,12 @@ impl Model {
         if bucket.versioning == Versioning::Unversioned { Ok(bucket) } else { Err(INVALID_STATE) }
     }
 
+    /// Whether this asks for an earlier completion in a bucket that was restored since.
+    pub fn was_restored_since(&self, op: &Op) -> bool {
+        let Op::Complete { upload, .. } = op else { return false };
+        self.completed.get(upload).is_some_and(|done| done.restored)
+    }
+
     pub fn apply_to_layers(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
             Op::CreateSnapshot { bucket, name } => {
@@ -72,9 +78,11 @@ impl Model {
                 self.buckets.insert(name.clone(), fork);
             }
             Op::Restore { bucket, snapshot } => {
-                let bucket = self.unversioned(*bucket)?;
-                let snapshot = bucket.snapshots.get(snapshot).ok_or(Refusal::NoSuchSnapshot)?;
-                bucket.versions = snapshot.versions.clone();
+                let held = self.unversioned(*bucket)?;
+                let snapshot = held.snapshots.get(snapshot).ok_or(Refusal::NoSuchSnapshot)?;
+                held.versions = snapshot.versions.clone();
+                let of_bucket = self.completed.values_mut().filter(|done| done.bucket == *bucket);
+                of_bucket.for_each(|done| done.restored = true);
             }
             _ => unreachable!("not about layers: {op:?}"),
         }

@@ -80,6 +80,8 @@ pub struct Completed {
     pub bucket: BucketId,
     pub key: Bytes,
     pub parts: Vec<(u16, [u8; 16])>,
+    /// The bucket was restored since, so that it may be forgotten.
+    pub restored: bool,
     etag: Etag,
 }
 
@@ -398,7 +400,7 @@ impl Model {
         let object = Object::new(Payload::new(bytes.into()), at);
         held.put(key, Object { etag, headers: upload.headers, parts: chosen, ..object });
         held.uploads.remove(&id);
-        self.completed.insert(id, Completed { bucket, key: key.clone(), parts: parts.to_vec(), etag });
+        self.completed.insert(id, Completed { bucket, key: key.clone(), parts: parts.to_vec(), restored: false, etag });
         done(true, Some(etag))
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orcas_decide::{Precondition, Refusal};
 use orcas_record::{BucketId, Versioning};
 
-use crate::model::{INVALID, INVALID_STATE, Model, Moment, Object, Op, Verdict, done, evaluate};
+use crate::model::{Bucket, INVALID, INVALID_STATE, Model, Moment, Object, Op, Verdict, done, evaluate};
 use crate::run::Run;
 
 /// What is moved where; some are refused within one bucket.
@@ -81,24 +81,25 @@ impl Model {
     }
 }
 
-/// A move that happens once; often the last one, asked for again.
-pub fn under_token(run: &mut Run, last: &mut Option<Op>, op: Op) -> Op {
-    if let Some(again) = last.clone()
-        && run.rng.below(3) > 0
-    {
-        return again;
+/// A move to `key` that happens once, of an object that there is if it can be one.
+pub fn under_token(run: &mut Run, from_bucket: BucketId, bucket: BucketId, key: Bytes) -> Op {
+    let mut there = Vec::new();
+    for held in run.model().buckets.values().filter(|held| held.versioning == Versioning::Unversioned) {
+        there.extend(held.id.into_iter().flat_map(|id| held.versions.keys().map(move |key| (id, key.clone()))));
     }
-    let Op::Move { from_bucket, from_key, bucket, key, .. } = op else { unreachable!("{op:?}") };
+    there.retain(|(id, from)| (*id, from) != (bucket, &key));
+    let (from_bucket, from_key) = match there.len() as u64 {
+        0 => (from_bucket, key.clone()),
+        count => there[run.rng.below(count) as usize].clone(),
+    };
     // Few, so that one is taken for another request now and then.
     let token = Some(run.rng.below(200));
-    let precondition = Precondition::default();
-    let op = Op::Move { from_bucket, from_key, bucket, key, precondition, token };
-    last.insert(op).clone()
+    Op::Move { from_bucket, from_key, bucket, key, precondition: Precondition::default(), token }
 }
 
 /// Mostly between buckets that can take part.
 pub fn prefix_op(run: &mut Run, from_bucket: BucketId, bucket: BucketId) -> Op {
-    let able = |held: &&crate::model::Bucket| held.versioning == Versioning::Unversioned && !held.layered;
+    let able = |held: &&Bucket| held.versioning == Versioning::Unversioned && !held.layered;
     let ids: Vec<BucketId> = run.model().buckets.values().filter(able).filter_map(|held| held.id).collect();
     let mut one = |otherwise| match ids.len() as u64 {
         1.. if run.rng.below(8) > 0 => ids[run.rng.below(ids.len() as u64) as usize],

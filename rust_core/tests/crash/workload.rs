@@ -25,7 +25,7 @@ const LARGE: usize = (5 << 20) + 1000;
 pub struct Workload {
     /// Buckets that are gone: clients remember them.
     gone: Vec<BucketId>,
-    /// The last move under a token, which a client may ask for again.
+    /// A move under a token, which a client may ask for again.
     last_move: Option<Op>,
     /// A layered bucket that was emptied, to be deleted next.
     left: Option<BucketId>,
@@ -132,11 +132,13 @@ impl Workload {
 
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
         let count = 1 + run.rng.below(6);
-        let left = self.left.take();
+        let (left, again) = (self.left.take(), self.last_move.take());
         self.gone.extend(left);
         let delete = left.map(|bucket| Op::DeleteBucket { bucket });
         let some = (0..count).flat_map(|_| self.some(run));
-        delete.into_iter().chain(some).collect()
+        let ops: Vec<Op> = delete.into_iter().chain(some).collect();
+        let again = if run.rng.below(2) == 0 { again } else { None };
+        ops.into_iter().chain(again).collect()
     }
 
     /// A bucket that is there, or now and then one that was.
@@ -217,9 +219,12 @@ impl Workload {
                 if kind == 66 {
                     return Some(moves::prefix_op(run, from_bucket, id));
                 }
+                if kind < 70 {
+                    let op = moves::under_token(run, from_bucket, id, key);
+                    return Some(self.last_move.insert(op).clone());
+                }
                 let from_key = self::key(&mut run.rng);
-                let op = Op::Move { from_bucket, from_key, bucket: id, key, precondition, token: None };
-                if kind < 70 { op } else { moves::under_token(run, &mut self.last_move, op) }
+                Op::Move { from_bucket, from_key, bucket: id, key, precondition, token: None }
             }
             73..79 => Op::CreateUpload { bucket: id, key, headers: headers(&mut run.rng) },
             _ => return upload_op(run, id, bucket, precondition),

@@ -10,6 +10,7 @@ import typer
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table
 from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UsageError
 
 snapshot_app = typer.Typer(no_args_is_help=True, help="Keep states of a bucket, and go back to them.")
 
@@ -75,7 +76,9 @@ def fork(
 
         orcas fork photos@before-cleanup photos-old
     """
-    bucket, _, snapshot = source.partition("@")
+    bucket, at, snapshot = source.partition("@")
+    if at and not snapshot:
+        raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
     _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
     _tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
 

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.tools import Refusal, Tools
+
+# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take.
+_NAME_MAX: Final = 255
+Name = Annotated[str, Field(max_length=_NAME_MAX)]
 
 
 class NameBody(BaseModel):
     """The name of what is to be made."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str
+    name: Name
 
 
 class ForkBody(NameBody):
     """The new bucket, and the snapshot whose objects it gets; without one, those that the bucket has."""
 
-    snapshot: str | None = None
+    snapshot: Name | None = None
 
 
 class RestoreBody(BaseModel):
     """The snapshot whose objects the bucket gets."""
 
     model_config = ConfigDict(extra="forbid")
-    snapshot: str
+    snapshot: Name
 
 
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:

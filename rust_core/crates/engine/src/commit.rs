@@ -49,6 +49,8 @@ pub(super) struct Committer {
     objects: usize,
     /// Among `records` are those of a moved prefix.
     bulk: bool,
+    /// A prefix was moved by what is not shown yet.
+    moved: bool,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
@@ -95,6 +97,7 @@ impl Committer {
             records: Vec::new(),
             objects: 0,
             bulk: false,
+            moved: false,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
             unsynced_objects: 0,
@@ -260,7 +263,9 @@ impl Committer {
         let token = intent.token();
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
         self.push_all(births, records, cause);
-        self.bulk |= matches!(outcome, Outcome::Moved { .. });
+        if matches!(outcome, Outcome::Moved { .. }) {
+            (self.bulk, self.moved) = (true, true);
+        }
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
     }
@@ -432,7 +437,7 @@ impl Committer {
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
-        self.shared.publish(&self.fresh, &self.buckets);
+        self.shared.publish(&self.fresh, &self.buckets, std::mem::take(&mut self.moved));
         self.fresh.clear();
         self.pending.clear();
         self.tokens.published();
@@ -456,7 +461,7 @@ impl Committer {
         self.births.clear();
         (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
-        (self.objects, self.bulk) = (0, false);
+        (self.objects, self.bulk, self.moved) = (0, false, false);
         self.deadline = None;
         self.pending.clear();
         self.tokens.failed();

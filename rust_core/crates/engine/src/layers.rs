@@ -68,7 +68,8 @@ impl EngineState {
         Ok(None)
     }
 
-    fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
+    /// What these layers show, as the index and the overlay have it.
+    pub fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
         for layer in layers {
             if let Some(located) = self.lookup(*layer, key)? {
                 return Ok(Some(located));

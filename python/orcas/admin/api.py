@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
-from orcas.admin.snapshots import add_snapshots
+from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
@@ -46,7 +46,7 @@ class Place(BaseModel):
     """The keys of a bucket that begin with a prefix."""
 
     model_config = ConfigDict(extra="forbid")
-    bucket: str
+    bucket: Name
     prefix: str = Field(max_length=1024)
 
 

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.tools import Refusal, Tools
 
+# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take.
+_NAME_MAX: Final = 255
+Name = Annotated[str, Field(max_length=_NAME_MAX)]
+
 
 class NameBody(BaseModel):
-    """The name of what is to be made."""
+    """The name of the snapshot or bucket to create."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str
+    name: Name
 
 
 class ForkBody(NameBody):
-    """The new bucket, and the snapshot whose objects it gets; without one, those that the bucket has."""
+    """The new bucket, and the snapshot whose objects it gets. Without a snapshot, it gets the present objects."""
 
-    snapshot: str | None = None
+    snapshot: Name | None = None
 
 
 class RestoreBody(BaseModel):
     """The snapshot whose objects the bucket gets."""
 
     model_config = ConfigDict(extra="forbid")
-    snapshot: str
+    snapshot: Name
 
 
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -50,12 +54,12 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
-        """Keep what the bucket has now under a name."""
+        """Keep the present objects of the bucket under a name."""
         return done(tools().core.create_snapshot(bucket, order.name))
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
-        """Forget a snapshot; its content goes unless something else has it."""
+        """Delete a snapshot. Content that nothing else uses is removed."""
         return done(tools().core.delete_snapshot(bucket, name))
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
@@ -65,7 +69,7 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.post("/buckets/{bucket}/restore")
     def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
-        """Give the bucket the objects of its snapshot. What it has now is lost, unless a snapshot has it too."""
+        """Give the bucket the objects of its snapshot. Its present objects are lost unless a snapshot has them too."""
         return done(tools().core.restore_bucket(bucket, order.snapshot))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,8 @@ from orcas.admin.tools import Refusal, Tools
 # Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take.
 _NAME_MAX: Final = 255
 Name = Annotated[str, Field(max_length=_NAME_MAX)]
+
+log = logging.getLogger("orcas")
 
 
 class NameBody(BaseModel):
@@ -39,9 +42,10 @@ class RestoreBody(BaseModel):
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
-    def done(refused: tuple[int, str, str] | None) -> dict[str, Any]:
+    def done(refused: tuple[int, str, str] | None, message: str, *names: str) -> dict[str, Any]:
         if refused is not None:
             raise Refusal(*refused)
+        log.info(message, *names)
         return {}
 
     @app.get("/buckets/{bucket}/snapshots")
@@ -55,22 +59,25 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
         """Keep the present objects of the bucket under a name."""
-        return done(tools().core.create_snapshot(bucket, order.name))
+        return done(tools().core.create_snapshot(bucket, order.name), "Snapshot %s of %s was made", order.name, bucket)
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
         """Delete a snapshot. Content that nothing else uses is removed."""
-        return done(tools().core.delete_snapshot(bucket, name))
+        return done(tools().core.delete_snapshot(bucket, name), "Snapshot %s of %s was deleted", name, bucket)
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
     def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
         """Create a bucket with the objects of this one."""
-        return done(tools().core.fork_bucket(bucket, order.snapshot, order.name))
+        refused = tools().core.fork_bucket(bucket, order.snapshot, order.name)
+        source = bucket if order.snapshot is None else f"{bucket}@{order.snapshot}"
+        return done(refused, "Bucket %s was made as a fork of %s", order.name, source)
 
     @app.post("/buckets/{bucket}/restore")
     def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
         """Give the bucket the objects of its snapshot. Its present objects are lost unless a snapshot has them too."""
-        return done(tools().core.restore_bucket(bucket, order.snapshot))
+        refused = tools().core.restore_bucket(bucket, order.snapshot)
+        return done(refused, "Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
 
 
 def _time(created_ms: int) -> str:

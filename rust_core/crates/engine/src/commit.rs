@@ -47,9 +47,8 @@ pub(super) struct Committer {
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
-    /// Among `records` are those of a moved prefix.
+    /// Those of a moved prefix are among `records`, and among those that are not shown yet.
     bulk: bool,
-    /// A prefix was moved by what is not shown yet.
     moved: bool,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,

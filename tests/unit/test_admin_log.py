@@ -41,10 +41,10 @@ def test_each_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "orcas"):
         change_everything(client(None))
     assert [record.getMessage() for record in caplog.records if record.name == "orcas"] == [
-        "Snapshot s of b was made",
+        "Snapshot s of b was created",
         "Snapshot s of b was deleted",
-        "Bucket f was made as a fork of b",
-        "Bucket f was made as a fork of b@s",
+        "Bucket f was created as a fork of b",
+        "Bucket f was created as a fork of b@s",
         "Bucket b was restored from its snapshot s",
     ]
 

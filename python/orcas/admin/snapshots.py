@@ -42,11 +42,9 @@ class RestoreBody(BaseModel):
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
-    def done(refused: tuple[int, str, str] | None, message: str, *names: str) -> dict[str, Any]:
+    def check(refused: tuple[int, str, str] | None) -> None:
         if refused is not None:
             raise Refusal(*refused)
-        log.info(message, *names)
-        return {}
 
     @app.get("/buckets/{bucket}/snapshots")
     def snapshots(bucket: str) -> dict[str, Any]:
@@ -59,25 +57,31 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
         """Keep the present objects of the bucket under a name."""
-        return done(tools().core.create_snapshot(bucket, order.name), "Snapshot %s of %s was made", order.name, bucket)
+        check(tools().core.create_snapshot(bucket, order.name))
+        log.info("Snapshot %s of %s was created", order.name, bucket)
+        return {}
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
         """Delete a snapshot. Content that nothing else uses is removed."""
-        return done(tools().core.delete_snapshot(bucket, name), "Snapshot %s of %s was deleted", name, bucket)
+        check(tools().core.delete_snapshot(bucket, name))
+        log.info("Snapshot %s of %s was deleted", name, bucket)
+        return {}
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
     def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
         """Create a bucket with the objects of this one."""
-        refused = tools().core.fork_bucket(bucket, order.snapshot, order.name)
+        check(tools().core.fork_bucket(bucket, order.snapshot, order.name))
         source = bucket if order.snapshot is None else f"{bucket}@{order.snapshot}"
-        return done(refused, "Bucket %s was made as a fork of %s", order.name, source)
+        log.info("Bucket %s was created as a fork of %s", order.name, source)
+        return {}
 
     @app.post("/buckets/{bucket}/restore")
     def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
         """Give the bucket the objects of its snapshot. Its present objects are lost unless a snapshot has them too."""
-        refused = tools().core.restore_bucket(bucket, order.snapshot)
-        return done(refused, "Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
+        check(tools().core.restore_bucket(bucket, order.snapshot))
+        log.info("Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
+        return {}
 
 
 def _time(created_ms: int) -> str:

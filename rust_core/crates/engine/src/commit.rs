@@ -1,9 +1,8 @@
 //! The committer: decide, append, sync, publish, acknowledge. One thread owns it; a test drives it step by step.
 //!
 //! Invariants: records enter the log in the order of their sequences. A manifest is decided only when its chunks are
-//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before the sync
-//! that covers it returned. The index is given durable batches only. After a failed write or sync nothing is retried
-//! on that file.
+//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before its sync has
+//! returned. The index gets durable batches only. After a failed write or sync nothing is retried on that file.
 
 use std::sync::Arc;
 use std::time::Duration;

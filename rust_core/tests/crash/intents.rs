@@ -6,9 +6,8 @@ use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
     Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Expire,
-    ExpireEntry, Intent, Move, PutObject, PutPart, RequestToken, SourceConditions, UpdateVersion,
+    ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart, RequestToken, SourceConditions, UpdateVersion,
 };
-use orcas_engine::MovePrefixRequest;
 use orcas_record::{Bucket, BucketId, DefaultRetention, ObjectLock, Period};
 
 use crate::model::{Expiring, Named, Op, Payload, is_locked};
@@ -121,7 +120,7 @@ impl Run {
                 }
             }
             Op::MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, .. } => {
-                let request = MovePrefixRequest { from_bucket, from_prefix, bucket, prefix, overwrite, limit };
+                let request = MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit };
                 self.stepper.move_intent(&request)?
             }
             Op::CreateSnapshot { bucket, name } => Intent::CreateSnapshot { bucket, name },

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Append, Intent, Outcome, PutObject};
-use orcas_engine::MovePrefixRequest;
+use orcas_decide::{Append, Intent, MovePrefix, Outcome, PutObject};
 use orcas_record::Bucket;
 
 use super::{Builder, name_of};
@@ -44,7 +43,7 @@ impl Builder {
     }
 
     fn move_prefix(&mut self, bucket: &Bucket, from: &'static str, to: &'static str) {
-        let request = MovePrefixRequest {
+        let request = MovePrefix {
             from_bucket: bucket.id,
             from_prefix: from.into(),
             bucket: bucket.id,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_checksum::Md5Hasher;
+use orcas_checksum::{Hasher, Md5Hasher};
 use orcas_decide::{
     Append, Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject,
     PutPart, Refusal,
@@ -225,7 +225,10 @@ impl Client {
             ..=SMALL_MAX => self.handle.appended_body(&self.bucket, Bytes::copy_from_slice(bytes)),
             _ => body(&self.handle, &self.bucket, bytes),
         };
-        let put = put_of(&self.bucket, key.clone(), bytes, body);
+        // In the algorithm of the object, as whoever serves the request computes it.
+        let whole = self.find(&key).and_then(|found| found.object.version.checksum);
+        let checksum = whole.map(|whole| Hasher::digest(whole.checksum.algorithm(), bytes));
+        let put = PutObject { checksum, ..put_of(&self.bucket, key.clone(), bytes, body) };
         let append = Append { put, offset: size_of(&before), declared: None };
         self.handle.execute(Intent::AppendObject(Box::new(append))).unwrap();
         self.keys.entry(key).or_default().push(content);

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::apply::Applier;
 use super::commit::Committer;
 use super::handle::Handle;
-use super::moves::MovePrefixRequest;
 use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::UpkeepTask;
 use orcas_base::error::Result;
-use orcas_decide::Intent;
+use orcas_decide::{Intent, MovePrefix};
 
 pub struct Stepper {
     handle: Handle,
@@ -61,7 +60,7 @@ impl Stepper {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn move_intent(&self, request: &MovePrefixRequest) -> Result<Intent> {
+    pub fn move_intent(&self, request: &MovePrefix) -> Result<Intent> {
         self.handle.shared.move_intent(request)
     }
 

@@ -82,6 +82,7 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let mut run = Run::new(seed, mode, tally, CUT);
     let mixed = seed.is_multiple_of(2);
     let mut workload = Workload::new(mixed);
+    workload.renames = !mixed;
     for _ in 0..4 {
         step(&mut run, &mut workload);
     }

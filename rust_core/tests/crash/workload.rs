@@ -29,6 +29,8 @@ pub struct Workload {
     last_move: Option<Op>,
     /// A layered bucket that was emptied, to be deleted next.
     left: Option<BucketId>,
+    /// Whether every round has a rename under a token, new or asked for again.
+    pub renames: bool,
     /// Whether buckets may have a durability of their own.
     mixed: bool,
 }
@@ -127,7 +129,7 @@ fn large(rng: &mut SimRng) -> Payload {
 
 impl Workload {
     pub fn new(mixed: bool) -> Self {
-        Self { gone: Vec::new(), last_move: None, left: None, mixed }
+        Self { gone: Vec::new(), last_move: None, left: None, renames: false, mixed }
     }
 
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
@@ -137,8 +139,19 @@ impl Workload {
         let delete = left.map(|bucket| Op::DeleteBucket { bucket });
         let some = (0..count).flat_map(|_| self.some(run));
         let ops: Vec<Op> = delete.into_iter().chain(some).collect();
-        let again = if run.rng.below(2) == 0 { again } else { None };
+        let again = match again {
+            None if self.renames => self.rename(run),
+            again => again.filter(|_| self.renames || run.rng.below(2) == 0),
+        };
         ops.into_iter().chain(again).collect()
+    }
+
+    /// A rename under a token, which is remembered.
+    fn rename(&mut self, run: &mut Run) -> Option<Op> {
+        let (id, _) = self.bucket(run)?;
+        let key = key(&mut run.rng);
+        let op = moves::under_token(run, id, id, key);
+        Some(self.last_move.insert(op).clone())
     }
 
     /// A bucket that is there, or now and then one that was.

@@ -490,4 +490,6 @@ pub enum SourceKind {
     Copy,
     /// `x-amz-rename-source-if-…`
     Rename,
+    /// Under none: the source was found by its content, and may be in a layer that clients cannot name.
+    Found,
 }

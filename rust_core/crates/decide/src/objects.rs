@@ -168,9 +168,14 @@ pub(super) fn source(
     (bucket, key, version): &Source,
     conditions: &SourceConditions,
 ) -> Result<Arc<Object>, Failure> {
-    // A layer may be the source of an instant upload: what it holds is content of its owner.
-    let bucket = view.bucket(*bucket).filter(|bucket| bucket.role != BucketRole::Snapshot);
-    let bucket = bucket.ok_or(Refusal::NoSuchBucket)?;
+    let bucket = match conditions.kind {
+        SourceKind::Copy | SourceKind::Rename => live_bucket(view, *bucket)?,
+        // What a layer holds is content of its owner.
+        SourceKind::Found => {
+            let bucket = view.bucket(*bucket).filter(|bucket| bucket.role != BucketRole::Snapshot);
+            bucket.ok_or(Refusal::NoSuchBucket)?
+        }
+    };
     let object = versions::named(view, &bucket, key, *version)?;
     check_source(&object.version, conditions)?;
     Ok(object)
@@ -227,7 +232,7 @@ pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<
 /// The headers of `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since` on a source.
 fn names(kind: SourceKind) -> [&'static str; 4] {
     match kind {
-        SourceKind::Copy => [
+        SourceKind::Copy | SourceKind::Found => [
             "x-amz-copy-source-If-Match",
             "x-amz-copy-source-If-Unmodified-Since",
             "x-amz-copy-source-If-None-Match",

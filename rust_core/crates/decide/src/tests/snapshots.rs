@@ -200,3 +200,28 @@ fn versions_and_layers_exclude_each_other() {
     let copy = Intent::ForkBucket { bucket: BUCKET, snapshot: None, name: "copy".into() };
     assert!(matches!(refused(state.run(copy)), Refusal::InvalidBucketState { .. }));
 }
+
+/// Its id is that of a layer then, from which only what was found by its content may be copied.
+#[test]
+fn a_deleted_bucket_is_no_source_although_a_fork_shows_its_objects() {
+    let mut state = State::with_bucket();
+    state.run(put("a", 1)).unwrap();
+    let fork = fork(&mut state, None, "fork").id;
+    state.run(delete(BUCKET, "a")).unwrap();
+    state.run(Intent::DeleteBucket { bucket: BUCKET }).unwrap();
+    let copy = |kind| {
+        Intent::CopyObject(Box::new(Copy {
+            source: (BUCKET, "a".into(), None),
+            source_conditions: SourceConditions { kind, ..SourceConditions::default() },
+            bucket: fork,
+            key: "b".into(),
+            precondition: Precondition::default(),
+            headers: CopyHeaders::default(),
+            attributes: CopyAttributes::default(),
+            checksum: None,
+        }))
+    };
+    assert_eq!(refused(state.run(copy(SourceKind::Copy))), Refusal::NoSuchBucket);
+    state.run(copy(SourceKind::Found)).unwrap();
+    assert_eq!(state.shown(fork, "b"), Some(1));
+}

@@ -20,7 +20,9 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
-use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions};
+use orcas_decide::{
+    Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions, SourceKind,
+};
 use orcas_engine::Found;
 use orcas_http::{Headers, hex, parse_hex};
 use orcas_record::{Attributes, Bucket, Object, ObjectHeaders, RefLevel, Version};
@@ -147,7 +149,7 @@ impl InstantUpload {
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
         Intent::CopyObject(Box::new(Copy {
             source: (source.version.bucket, source.version.key.clone(), Some(source.version.version_id)),
-            source_conditions: SourceConditions::default(),
+            source_conditions: SourceConditions { kind: SourceKind::Found, ..SourceConditions::default() },
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_checksum::{Hasher, Md5Hasher};
+use orcas_checksum::Md5Hasher;
 use orcas_decide::{
-    Append, Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject,
-    PutPart, Refusal,
+    Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
+    Refusal,
 };
 use orcas_engine::{CopyPartRequest, Found, Handle, ObjectReader};
 use orcas_fs::sim::SimRng;
@@ -18,8 +18,6 @@ use crate::world::{SMALL_MAX, World, contents};
 /// Bytes that a reader asks for at a time.
 const PIECE: usize = 2_500;
 const KEYS_OF_ONE: u64 = 2;
-/// Contents that an object is made of, one behind the other.
-const APPENDED_MAX: usize = 4;
 
 pub struct Client {
     pub handle: Handle,
@@ -27,8 +25,8 @@ pub struct Client {
     number: u64,
     world: Arc<World>,
     rng: SimRng,
-    /// What each of its keys must hold, by numbers of the contents.
-    pub keys: BTreeMap<Bytes, Vec<usize>>,
+    /// What each of its keys must hold, by number of the content.
+    pub keys: BTreeMap<Bytes, usize>,
 }
 
 fn key_of(client: u64, number: u64) -> Bytes {
@@ -47,11 +45,7 @@ pub fn body(handle: &Handle, bucket: &Bucket, bytes: &[u8]) -> Body {
 }
 
 pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: &[u8]) -> Intent {
-    Intent::PutObject(Box::new(put_of(bucket, key, bytes, body(handle, bucket, bytes))))
-}
-
-fn put_of(bucket: &Bucket, key: Bytes, bytes: &[u8], body: Body) -> PutObject {
-    PutObject {
+    Intent::PutObject(Box::new(PutObject {
         bucket: bucket.id,
         key,
         precondition: Precondition::default(),
@@ -61,12 +55,8 @@ fn put_of(bucket: &Bucket, key: Bytes, bytes: &[u8], body: Body) -> PutObject {
         checksum: None,
         headers: ObjectHeaders::default(),
         attributes: Default::default(),
-        body,
-    }
-}
-
-fn size_of(contents_of: &[usize]) -> u64 {
-    contents_of.iter().map(|content| contents()[*content].len() as u64).sum()
+        body: body(handle, bucket, bytes),
+    }))
 }
 
 pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {
@@ -95,8 +85,8 @@ impl Reading {
         read > 0
     }
 
-    /// Reads to the end; which of the contents it was, one behind the other. No two begin alike.
-    fn finish(mut self) -> Vec<usize> {
+    /// Reads to the end; which of the contents it was.
+    fn finish(mut self) -> usize {
         while self.piece() {}
         // The other way to read, as it knows the place since the object was found.
         let mut bytes = vec![0; self.bytes.len()];
@@ -104,15 +94,10 @@ impl Reading {
             assert!(bytes == self.bytes, "{:?} is read in two ways", self.found.object.version.key);
         }
         let key = &self.found.object.version.key;
-        let (mut numbers, mut rest) = (Vec::new(), &self.bytes[..]);
-        while !rest.is_empty() {
-            let Some(content) = contents().iter().position(|content| rest.starts_with(content)) else {
-                panic!("{key:?} holds what nobody wrote: {} bytes from {numbers:?} on", rest.len());
-            };
-            numbers.push(content);
-            rest = &rest[contents()[content].len()..];
+        match contents().iter().position(|content| *content == self.bytes) {
+            Some(content) => content,
+            None => panic!("{key:?} holds what nobody wrote: {} bytes", self.bytes.len()),
         }
-        numbers
     }
 }
 
@@ -163,11 +148,10 @@ impl Client {
             let held = self.begin_reading();
             self.look();
             match self.rng.below(16) {
-                0..=4 => {
+                0..=5 => {
                     let (key, content) = (self.own_key(), self.content());
                     self.put(key, content);
                 }
-                5 => self.append(),
                 6..=8 => self.delete(),
                 9..=10 => self.copy(),
                 11 => self.rename(),
@@ -178,10 +162,7 @@ impl Client {
             }
             if let Some((reading, wanted)) = held {
                 let content = reading.finish();
-                assert!(
-                    wanted.is_none_or(|wanted| wanted == content),
-                    "a reader got {content:?} instead of that before"
-                );
+                assert!(wanted.is_none_or(|wanted| wanted == content), "a reader got {content} instead of {wanted:?}");
             }
         }
         self
@@ -192,11 +173,11 @@ impl Client {
         let (own, any) = (self.own_key(), self.any_key());
         let _ = self.find(&any);
         let found = self.find(&own).map(|found| found.object.version.size);
-        assert_eq!(found, self.keys.get(&own).map(|contents| size_of(contents)), "{own:?}");
+        assert_eq!(found, self.keys.get(&own).map(|content| contents()[*content].len() as u64), "{own:?}");
     }
 
     /// Begins to read something that what comes next may take away.
-    fn begin_reading(&mut self) -> Option<(Reading, Option<Vec<usize>>)> {
+    fn begin_reading(&mut self) -> Option<(Reading, Option<usize>)> {
         if self.rng.below(3) > 0 {
             return None;
         }
@@ -205,33 +186,12 @@ impl Client {
         if self.rng.below(2) > 0 {
             reading.piece();
         }
-        Some((reading, self.keys.get(&key).cloned()))
+        Some((reading, self.keys.get(&key).copied()))
     }
 
     fn put(&mut self, key: Bytes, content: usize) {
         self.handle.execute(put(&self.handle, &self.bucket, key.clone(), &contents()[content])).unwrap();
-        self.keys.insert(key, vec![content]);
-    }
-
-    /// Adds a content to an object, also to one that does not exist.
-    fn append(&mut self) {
-        let (key, content) = (self.own_key(), self.content());
-        let before = self.keys.get(&key).cloned().unwrap_or_default();
-        if before.len() >= APPENDED_MAX {
-            return self.put(key, content);
-        }
-        let bytes = &contents()[content];
-        let body = match bytes.len() {
-            ..=SMALL_MAX => self.handle.appended_body(&self.bucket, Bytes::copy_from_slice(bytes)),
-            _ => body(&self.handle, &self.bucket, bytes),
-        };
-        // In the algorithm of the object, as whoever serves the request computes it.
-        let whole = self.find(&key).and_then(|found| found.object.version.checksum);
-        let checksum = whole.map(|whole| Hasher::digest(whole.checksum.algorithm(), bytes));
-        let put = PutObject { checksum, ..put_of(&self.bucket, key.clone(), bytes, body) };
-        let append = Append { put, offset: size_of(&before), declared: None };
-        self.handle.execute(Intent::AppendObject(Box::new(append))).unwrap();
-        self.keys.entry(key).or_default().push(content);
+        self.keys.insert(key, content);
     }
 
     fn delete(&mut self) {
@@ -253,7 +213,7 @@ impl Client {
         for _ in 0..self.rng.below(30) {
             shuttle::thread::yield_now();
         }
-        assert_eq!(reading.finish(), [content]);
+        assert_eq!(reading.finish(), content);
     }
 
     fn copy(&mut self) {
@@ -277,8 +237,8 @@ impl Client {
         match answer {
             Ok(_) => {
                 let content = Reading::new(&self.handle, self.find(&to).unwrap()).finish();
-                let wanted = self.keys.get(from);
-                assert!(wanted.is_none_or(|wanted| *wanted == content), "copied {content:?} instead of {wanted:?}");
+                let wanted = self.keys.get(from).copied();
+                assert!(wanted.is_none_or(|wanted| wanted == content), "copied {content} instead of {wanted:?}");
                 self.keys.insert(to, content);
             }
             Err(Failure::Refused(Refusal::NoSuchKey | Refusal::SourceChanged)) => {}
@@ -360,7 +320,7 @@ impl Client {
             return self.abort(&key, upload);
         }
         self.complete(&key, upload, md5).unwrap();
-        self.keys.insert(key, vec![content]);
+        self.keys.insert(key, content);
     }
 
     fn upload_copy(&mut self) {
@@ -391,7 +351,7 @@ impl Client {
         let key = self.any_key();
         let mine = key.starts_with(format!("{}/", self.number).as_bytes());
         let content = self.find(&key).map(|found| Reading::new(&self.handle, found).finish());
-        assert!(!mine || content == self.keys.get(&key).cloned(), "{key:?} holds {content:?}");
+        assert!(!mine || content == self.keys.get(&key).copied(), "{key:?} holds {content:?}");
     }
 
     /// Every key is what it must be.
@@ -399,7 +359,7 @@ impl Client {
         for number in 0..KEYS_OF_ONE {
             let key = key_of(self.number, number);
             let content = self.find(&key).map(|found| Reading::new(&self.handle, found).finish());
-            assert_eq!(content, self.keys.get(&key).cloned(), "{key:?}");
+            assert_eq!(content, self.keys.get(&key).copied(), "{key:?}");
         }
     }
 }

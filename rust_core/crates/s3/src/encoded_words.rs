@@ -12,13 +12,17 @@ const TEXT_LEN_MAX: usize = 75 - "=?UTF-8?Q??=".len();
 
 /// The text of a value as sent: words are decoded, and bytes that are not UTF-8 count as ISO 8859-1.
 pub fn decode(value: &[u8]) -> Cow<'_, [u8]> {
-    let sent = text(value);
-    match memchr::memmem::find(sent.as_bytes(), b"=?") {
-        Some(_) => Cow::Owned(decode_words(&sent).into_bytes()),
-        None => match sent {
-            Cow::Borrowed(_) => Cow::Borrowed(value),
-            Cow::Owned(sent) => Cow::Owned(sent.into_bytes()),
-        },
+    match memchr::memmem::find(value, b"=?") {
+        Some(_) => Cow::Owned(decode_words(&text(value)).into_bytes()),
+        None => literal(value),
+    }
+}
+
+/// The text of a value in which words have no meaning.
+pub fn literal(value: &[u8]) -> Cow<'_, [u8]> {
+    match text(value) {
+        Cow::Borrowed(_) => Cow::Borrowed(value),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }
 
@@ -187,6 +191,7 @@ mod tests {
             assert_eq!(read(other), other);
         }
         assert_eq!(decode(b"caf\xe9"), "café".as_bytes());
+        assert_eq!(literal(b"caf\xe9 =?UTF-8?Q?a?="), "café =?UTF-8?Q?a?=".as_bytes());
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl ObjectHeaders {
 
     /// Reads the headers for which the fields of a form stand. There, encoded words have no meaning.
     pub fn of_form(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        Self::read(headers, |value| Cow::Borrowed(value))
+        Self::read(headers, encoded_words::literal)
     }
 
     fn read(headers: &Headers<'_>, text: ReadText) -> Result<Self, S3Error> {

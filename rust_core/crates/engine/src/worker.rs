@@ -1,4 +1,4 @@
-//! What a thread that works by itself is asked by others, and what they know of it: `WorkerQueue`.
+//! Requests to a background thread, and its state: `WorkerQueue`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Queued<R> {
     failed: Option<Arc<str>>,
 }
 
-/// How a thread is.
+/// The state of a background thread.
 pub(crate) struct WorkerState {
     pub busy: bool,
     /// Requests that it has not taken yet.
@@ -37,7 +37,7 @@ impl<R> Default for WorkerQueue<R> {
 }
 
 impl<R> WorkerQueue<R> {
-    /// Ends the thread. Requests are dropped, by which whoever waits learns that the store is closed.
+    /// Ends the thread. Its requests are dropped, so whoever waits for an answer learns that the store is closed.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
@@ -68,7 +68,7 @@ impl<R> WorkerQueue<R> {
         !state.stopped
     }
 
-    /// As `sleep`, but does not begin to if there is a request.
+    /// As `sleep`, but returns at once if there is a request.
     pub fn wait(&self, at_most: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stopped && state.requests.is_empty() && !at_most.is_zero() {

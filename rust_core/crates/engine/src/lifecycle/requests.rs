@@ -52,25 +52,25 @@ impl LifecycleReport {
     }
 }
 
-/// How the lifecycle of the store is.
+/// What the lifecycle rules have done so far, and whether they are being applied.
 #[derive(Clone, Debug, Default)]
 pub struct LifecycleProgress {
     /// Since the store was opened.
     pub total: LifecycleReport,
-    /// Runs that came to their end.
+    /// Runs that succeeded.
     pub runs: u64,
     pub running: bool,
     /// What the last run ran into; it is tried again.
     pub failed: Option<Arc<str>>,
 }
 
-/// What the thread is asked to do, and what everybody knows of it.
+/// Requests to the thread that applies the rules, and its results.
 pub(crate) struct LifecycleRequests {
     /// Each wants the report of a run that begins after it was made.
     pub queue: WorkerQueue<Sender<Result<LifecycleReport>>>,
     /// There is a thread that takes requests.
     started: AtomicBool,
-    /// Of all runs, and how many came to their end.
+    /// The sum of all reports, and the number of runs that succeeded.
     total: Mutex<(LifecycleReport, u64)>,
     /// Milliseconds of a day.
     day_ms: AtomicU64,

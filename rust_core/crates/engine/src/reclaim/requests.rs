@@ -46,7 +46,7 @@ impl Reclaimed {
     }
 }
 
-/// How reclamation is.
+/// The progress of reclamation.
 #[derive(Clone, Debug, Default)]
 pub struct ReclaimProgress {
     pub total: Reclaimed,
@@ -61,7 +61,7 @@ pub(crate) struct Request {
     pub answer: Sender<Result<Reclaimed>>,
 }
 
-/// What the thread is asked to do, and what it did.
+/// Requests to the reclaiming thread, and its results.
 #[derive(Default)]
 pub(crate) struct ReclaimRequests {
     pub queue: WorkerQueue<Request>,

@@ -238,3 +238,10 @@ impl Version {
         filled.map(|()| Self::from_material(number, created_ms, material))
     }
 }
+
+/// Decodes the plain body of a keyring and encodes it again; also the number of keys.
+#[cfg(test)]
+pub(crate) fn decode_body(body: &[u8]) -> Result<(Vec<u8>, usize)> {
+    let (generation, keys) = format::decode(body)?;
+    Ok((format::encode(generation, &keys).to_vec(), keys.len()))
+}

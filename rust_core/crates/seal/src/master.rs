@@ -135,7 +135,7 @@ impl MasterSecret {
     }
 }
 
-fn stretched(text: &[u8], params: ScryptParams, salt: &[u8]) -> Result<Secret> {
+pub(crate) fn stretched(text: &[u8], params: ScryptParams, salt: &[u8]) -> Result<Secret> {
     let refused = Error::ScryptParams { reason: "scrypt refuses them" };
     let params = scrypt::Params::new(params.log2_n, params.r.into(), params.p.into()).map_err(|_| refused.clone())?;
     let mut secret = Secret::new(&[0; 32]);

@@ -66,10 +66,19 @@ impl<T> Deref for Wiped<T> {
 
 impl<T> Drop for Wiped<T> {
     fn drop(&mut self) {
-        // SAFETY: `new` wrote the value, and nothing reads it after this. Any bytes are valid for `MaybeUninit`.
-        unsafe { self.0.assume_init_drop() };
-        self.0.zeroize();
+        // SAFETY: `new` wrote the value, and nothing reads it after this.
+        unsafe { end(&mut self.0) };
     }
+}
+
+/// Drops the value and overwrites its memory.
+///
+/// # Safety
+/// There is a value, and nobody uses it afterwards.
+unsafe fn end<T>(place: &mut MaybeUninit<T>) {
+    // SAFETY: as above. Any bytes are valid for `MaybeUninit`.
+    unsafe { place.assume_init_drop() };
+    place.zeroize();
 }
 
 #[cfg(test)]
@@ -91,6 +100,15 @@ mod tests {
         assert_eq!(wiped.1, [7; 64]);
         drop(wiped);
         assert_eq!(drops.get(), 1);
+
+        let mut place = MaybeUninit::new(Counted(&drops, [7; 64]));
+        // SAFETY: there is a value, which is not used again.
+        unsafe { end(&mut place) };
+        assert_eq!(drops.get(), 2);
+        let at = place.as_ptr().cast::<u8>();
+        // SAFETY: every byte was overwritten, so all of them may be read.
+        let bytes = unsafe { std::slice::from_raw_parts(at, size_of::<Counted<'_>>()) };
+        assert!(bytes.iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn header(kdf: Kdf, id: SealId, store: StoreId, algorithm: Algorithm) -> Vec<u8>
 }
 
 /// The plain body. Allocated once, so that no copy of it stays behind.
-fn encode(generation: u64, keys: &[Key]) -> Zeroizing<Vec<u8>> {
+pub(super) fn encode(generation: u64, keys: &[Key]) -> Zeroizing<Vec<u8>> {
     let length = |key: &Key| 16 + 2 + key.name.as_str().len() + 1 + 8 + 8 + 2 + key.versions.len() * VERSION_LENGTH;
     let mut out = Zeroizing::new(Vec::with_capacity(8 + 4 + keys.iter().map(length).sum::<usize>()));
     out.extend_from_slice(&generation.to_le_bytes());
@@ -158,7 +158,7 @@ impl<'a> SealedKeyring<'a> {
 }
 
 /// The generation and the keys of a body. Every body has one encoding: another one is refused.
-pub(crate) fn decode(body: &[u8]) -> Result<(u64, Vec<Key>)> {
+pub(super) fn decode(body: &[u8]) -> Result<(u64, Vec<Key>)> {
     let mut reader = Reader(body);
     let generation = u64::from_le_bytes(reader.array()?);
     let count = u32::from_le_bytes(reader.array()?) as usize;

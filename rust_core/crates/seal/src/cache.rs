@@ -113,8 +113,8 @@ impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
         Err(generation)
     }
 
-    /// Forgets the entries for which `doomed` holds, such as those of a key that was disabled. Called under the lock,
-    /// so it must be short.
+    /// Forgets the entries for which `doomed` holds, such as those of a key that was disabled. To be called after
+    /// nobody makes such values any more. `doomed` runs under the lock, so it must be short.
     pub fn remove_if(&self, doomed: impl Fn(&K, &V) -> bool) {
         let mut removed = Vec::new();
         let mut inner = self.inner.lock();

@@ -41,7 +41,7 @@ impl DataKey {
     }
 
     pub(crate) fn new(id: DataKeyId, store: StoreId, secret: Secret) -> Self {
-        let blobs = Expander::new(Expander::new(secret.expose()).expand(&[BLOBS, &store.0]).expose());
+        let blobs = Expander::new(secret.expose()).expand(&[BLOBS, &store.0], Expander::new);
         Self { id, store, secret, blobs }
     }
 
@@ -60,7 +60,7 @@ impl DataKey {
     /// The key for fingerprints of content that is sealed under this data key. Content is shared among what has the same
     /// one. Not for data keys of customers, which share nothing.
     pub fn fingerprint_key(&self) -> Secret {
-        Expander::new(self.secret.expose()).expand(&[FINGERPRINTS, &self.store.0])
+        Expander::new(self.secret.expose()).expand(&[FINGERPRINTS, &self.store.0], Secret::new)
     }
 
     /// Begins to seal a blob of `length` bytes.
@@ -71,7 +71,7 @@ impl DataKey {
 
     /// The key of a blob that was sealed with `algorithm` under `id`. Any other values make a key that opens nothing.
     pub fn blob_key(&self, algorithm: Algorithm, id: SealId) -> BlobKey {
-        BlobKey::new(algorithm, self.blobs.expand(&[&id.0, &[algorithm.code()]]).expose())
+        self.blobs.expand(&[&id.0, &[algorithm.code()]], |key| BlobKey::new(algorithm, key))
     }
 }
 

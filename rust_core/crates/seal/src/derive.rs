@@ -12,7 +12,7 @@ type HmacSha256 = Hmac<Sha256>;
 pub(crate) fn extract(salt: &[u8], input: &[u8]) -> Secret {
     let mut mac = HmacSha256::new_from_slice(salt).expect("HMAC takes keys of any length");
     mac.update(input);
-    finish(mac)
+    finish(mac, Secret::new)
 }
 
 /// A key from which others are derived with HKDF-Expand. The state after the key block is kept, so a derivation from at
@@ -24,12 +24,12 @@ impl Expander {
         Self(Wiped::new(HmacSha256::new_from_slice(key).expect("HMAC takes keys of any length")))
     }
 
-    /// The first 32 bytes of HKDF-Expand for the concatenated parts.
-    pub fn expand(&self, info: &[&[u8]]) -> Secret {
+    /// The first 32 bytes of HKDF-Expand for the concatenated parts, for `take` only.
+    pub fn expand<T>(&self, info: &[&[u8]], take: impl FnOnce(&[u8; 32]) -> T) -> T {
         let mut mac = HmacSha256::clone(&self.0);
         info.iter().for_each(|part| mac.update(part));
         mac.update(&[1]);
-        finish(mac)
+        finish(mac, take)
     }
 }
 
@@ -49,9 +49,9 @@ fn started(key: &[u8; 32], parts: &[&[u8]]) -> HmacSha256 {
     mac
 }
 
-fn finish(mac: HmacSha256) -> Secret {
+fn finish<T>(mac: HmacSha256, take: impl FnOnce(&[u8; 32]) -> T) -> T {
     let mut bytes: [u8; 32] = mac.finalize().into_bytes().into();
-    let secret = Secret::new(&bytes);
+    let taken = take(&bytes);
     bytes.zeroize();
-    secret
+    taken
 }

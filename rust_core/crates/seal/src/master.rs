@@ -9,6 +9,7 @@ use orcas_checksum::base64_decode;
 use zeroize::Zeroizing;
 
 use crate::cache::KeyCache;
+use crate::cipher::{Algorithm, Cipher};
 use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::Random;
@@ -162,9 +163,9 @@ impl MasterKey {
         self.kdf
     }
 
-    /// The key of one act of sealing.
-    pub(crate) fn keyring_key(&self, id: SealId) -> Secret {
-        self.keys.expand(&[KEYRING, &id.0])
+    /// The cipher of one act of sealing.
+    pub(crate) fn keyring_cipher(&self, algorithm: Algorithm, id: SealId) -> Cipher {
+        self.keys.expand(&[KEYRING, &id.0], |key| Cipher::new(algorithm, key))
     }
 }
 

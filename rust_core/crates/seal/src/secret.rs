@@ -78,7 +78,8 @@ impl<T> Drop for Wiped<T> {
 unsafe fn end<T>(place: &mut MaybeUninit<T>) {
     // SAFETY: as above. Any bytes are valid for `MaybeUninit`.
     unsafe { place.assume_init_drop() };
-    place.zeroize();
+    // As a slice: the bytes are then overwritten in bulk.
+    std::slice::from_mut(place).zeroize();
 }
 
 #[cfg(test)]

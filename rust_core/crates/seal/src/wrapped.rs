@@ -82,8 +82,8 @@ impl WrappedKey {
     }
 
     fn cipher(&self, material: &Secret) -> Cipher {
-        let key = Expander::new(material.expose()).expand(&[WRAPS, &self.seal.0, &[self.algorithm.code()]]);
-        Cipher::new(self.algorithm, key.expose())
+        let info = [WRAPS, &self.seal.0, &[self.algorithm.code()]];
+        Expander::new(material.expose()).expand(&info, |key| Cipher::new(self.algorithm, key))
     }
 
     fn bound(&self, domain: &Domain<'_>) -> Vec<u8> {

@@ -6,7 +6,7 @@
 use zeroize::Zeroizing;
 
 use super::key::{KEYS_MAX, Key, KeyState, VERSIONS_MAX, Version};
-use crate::cipher::{Algorithm, Cipher, TAG_LENGTH, Tag};
+use crate::cipher::{Algorithm, TAG_LENGTH, Tag};
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
 use crate::id::{KeyId, SealId, StoreId};
@@ -43,7 +43,7 @@ pub(super) fn seal(contents: &Contents<'_>, master: &MasterKey, fresh: FreshId) 
     let (id, algorithm) = (fresh.used(), Algorithm::preferred());
     let mut body = encode(contents.generation, contents.keys);
     let mut out = header(master.kdf(), id, contents.store, algorithm);
-    let tag = Cipher::new(algorithm, master.keyring_key(id).expose()).seal([0; 12], &out, &mut body);
+    let tag = master.keyring_cipher(algorithm, id).seal([0; 12], &out, &mut body);
     out.extend_from_slice(&body);
     out.extend_from_slice(&tag);
     out.extend_from_slice(blake3::hash(&out).as_bytes());
@@ -151,7 +151,7 @@ impl<'a> SealedKeyring<'a> {
         let (body, tag): (_, &Tag) = rest.split_last_chunk().ok_or(Error::MasterKey)?;
         let id = SealId(Reader(&header[48..]).array()?);
         let mut body = Zeroizing::new(body.to_vec());
-        let cipher = Cipher::new(self.algorithm, master.keyring_key(id).expose());
+        let cipher = master.keyring_cipher(self.algorithm, id);
         cipher.open([0; 12], header, &mut body, tag).map_err(|_| Error::MasterKey)?;
         decode(&body)
     }

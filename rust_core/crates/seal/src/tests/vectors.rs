@@ -81,12 +81,12 @@ fn hkdf_gives_the_answers_of_rfc_5869() {
     let key = extract(&unhex("000102030405060708090a0b0c"), &[0x0b; 22]);
     assert_eq!(hex(key.expose()), "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5");
     let info = unhex("f0f1f2f3f4f5f6f7f8f9");
-    let out = Expander::new(key.expose()).expand(&[&info[..3], &info[3..]]);
+    let out = Expander::new(key.expose()).expand(&[&info[..3], &info[3..]], Secret::new);
     assert_eq!(hex(out.expose()), "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
 
     let key = extract(&[], &[0x0b; 22]);
     assert_eq!(hex(key.expose()), "19ef24a32c717b167f33a91d6f648bdf96596776afdb6377ac434c1c293ccb04");
-    let out = Expander::new(key.expose()).expand(&[]);
+    let out = Expander::new(key.expose()).expand(&[], Secret::new);
     assert_eq!(hex(out.expose()), "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d");
 }
 

@@ -84,8 +84,9 @@ def in_rust(plan: Plan, directory: Path, way: str) -> dict[str, Cost]:
         RuntimeError: it could not be compiled, or the product's way allocated memory.
     """
     seconds = ("0.1", "0.2") if plan.quick else ("0.5", "1")
-    command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "headers", "--", f"/{way}$"]
-    command += ["--warm-up-time", seconds[0], "--measurement-time", seconds[1], "--sample-size", "50"]
+    command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--features", "criterion", "--bench", "headers"]
+    command += ["--", f"/{way}$", "--warm-up-time", seconds[0], "--measurement-time", seconds[1]]
+    command += ["--sample-size", "50"]
     # Resampling makes intervals, which are not used here, and takes longer than the measurement.
     command += ["--nresamples", "2000"]
     # The suite's own directory has the baselines of developers.

@@ -134,6 +134,13 @@ def package(tree: Path, profile: str, target: Path) -> None:
     _build([*command, str(tree)], tree, profile, MATURIN_PEP517_ARGS=f"--profile {profile} --locked")
 
 
+def _features(tree: Path, names: list[str]) -> list[str]:
+    """The features that these benchmarks of a checkout need."""
+    manifest = tomllib.loads((tree / "rust_core" / "Cargo.toml").read_text())
+    needed = [bench.get("required-features", []) for bench in manifest.get("bench", []) if bench["name"] in names]
+    return sorted({feature for features in needed for feature in features})
+
+
 def benches(tree: Path, names: list[str], profile: str, *options: str, **variables: str) -> dict[str, Path]:
     """Builds benchmarks with these `options` of cargo and `variables`, and returns the executables by name.
 
@@ -142,6 +149,7 @@ def benches(tree: Path, names: list[str], profile: str, *options: str, **variabl
     """
     command = ["cargo", "build", "--locked", "--package", "orcas_core", "--message-format", "json-render-diagnostics"]
     command += ["--profile", profile, *options, *(word for name in names for word in ("--bench", name))]
+    command += [word for feature in _features(tree, names) for word in ("--features", feature)]
     said = _build(command, tree, profile, **variables)
     built = [json.loads(line) for line in said.splitlines()]
     return {

@@ -177,7 +177,7 @@ class Settings:
     )  # fmt: skip
     disk_reserve: int = _setting(
         256 * MIB,
-        "free disk space below which only reads and deletions are accepted; if not set, 32 MiB with `--memory`",
+        "free disk space below which nothing that adds content is accepted; if not set, 32 MiB with `--memory`",
         integer, unit="bytes", low=0, high=16 * TIB,
     )  # fmt: skip
     db_max_open_conns: int = _setting(

@@ -1,4 +1,4 @@
-"""Values of settings from what is written for them. Each raises TypeError, which says what was expected."""
+"""Parse the values of settings. Each function raises TypeError, whose message says what was expected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number(value: object) -> float:
 
 
 def boolean(value: object) -> bool:
-    """In any of the usual words, such as `yes` or `off`."""
+    """A truth value: any of the usual words, such as `yes` or `off`."""
     if isinstance(value, bool):
         return value
     word = value.lower() if isinstance(value, str) else ""

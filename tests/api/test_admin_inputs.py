@@ -33,6 +33,17 @@ ORDERS = st.dictionaries(NAMES, VALUES, max_size=4)
 BODIES = st.one_of(
     ORDERS.map(json.dumps).map(str.encode), VALUES.map(json.dumps).map(str.encode), st.binary(max_size=40)
 )
+# Also what JSON can hold and UTF-8 cannot.
+TEXTS = st.text(max_size=5) | st.sampled_from(["\ud800", "a\udfff", "x" * 300])
+# Paths that take names, with places for them.
+NAMED: list[tuple[str, Any]] = [
+    ("buckets/b/snapshots", lambda text: {"name": text}),
+    ("buckets/b/fork", lambda text: {"name": text}),
+    ("buckets/b/fork", lambda text: {"name": "copy", "snapshot": text}),
+    ("buckets/b/restore", lambda text: {"snapshot": text}),
+    ("move", lambda text: {"source": {"bucket": text, "prefix": ""}, "target": {"bucket": "b", "prefix": ""}}),
+    ("move", lambda text: {"source": {"bucket": "b", "prefix": text}, "target": {"bucket": text, "prefix": text}}),
+]
 SEGMENTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "backup-pins"), ("DELETE", "backup-pins")])
 
@@ -119,6 +130,20 @@ def test_a_path_with_a_line_end_is_one_of_the_api_and_not_found(site: Site, path
     target = f"{MOUNT}/{quote(path)}"
     status, answer = site.runner.run(site.client.send("GET", target, {}, b""))
     assert (status, refusal(answer)) == (403, "AccessDenied")
+
+
+def test_any_text_as_a_name_is_refused_in_json(site: Site) -> None:
+    @settings(max_examples=100, deadline=None, derandomize=True)
+    @given(named=st.sampled_from(NAMED), text=TEXTS)
+    def ordered(named: tuple[str, Any], text: str) -> None:
+        path, order = named
+        status, answer = site.ask("POST", path, json.dumps(order(text)).encode())
+        # There is no bucket at all.
+        assert (status, refusal(answer)) in {
+            (400, "InvalidRequest"), (400, "InvalidBucketName"), (404, "NoSuchBucket"),
+        }  # fmt: skip
+
+    ordered()
 
 
 def test_names_that_nobody_was_given_are_not_found(site: Site) -> None:

@@ -170,13 +170,14 @@ class Shell:
         # Port 9000 may be taken, so a line without a port gets a free one.
         variables = {**self.variables, "ORCAS_PORT": "0"}
         del variables["ORCAS_DATA"]
+        # The server ends when its standard input does, so it does not outlive a test run that is killed.
+        script = f"{line} & exec >&-; read -r; kill $!; wait"
         process = self.stack.enter_context(
             subprocess.Popen(
-                ["bash", "-c", f"exec {line}"], env=variables, cwd=self.home, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                ["bash", "-c", script], env=variables, cwd=self.home, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )
         )  # fmt: skip
-        self.stack.callback(process.terminate)
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert re.fullmatch(r"orcas ready http://127\.0\.0\.1:[0-9]+\n", ready), f"{place}: {line}: {ready!r}"

@@ -62,6 +62,7 @@ FAILURES = [
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("snapshot list nowhere --data {store}", 1, "does not exist"),
     ("fork photos copy --data {new}", 69, "no store"),
+    ("fork photos@ copy --data {new}", 2, "names no snapshot"),
     ("fork photos@s copy --data {store}", 1, "no snapshot of this name"),
     ("move photos/a/ photos/b/ --data {new}", 69, "no store"),
     ("move photos/a/ photos/a/b/ --data {store}", 1, "begins with"),

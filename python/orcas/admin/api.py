@@ -6,6 +6,7 @@ started here, polled by its id.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -19,10 +20,12 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
-from orcas.admin.snapshots import add_snapshots
+from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
+
+log = logging.getLogger("orcas")
 
 # For the documentation; each is an error document.
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
@@ -46,7 +49,7 @@ class Place(BaseModel):
     """The keys of a bucket that begin with a prefix."""
 
     model_config = ConfigDict(extra="forbid")
-    bucket: str
+    bucket: Name
     prefix: str = Field(max_length=1024)
 
 
@@ -133,7 +136,9 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def move(order: Annotated[MoveBody, Body()]) -> dict[str, int]:
         """Move all objects with a prefix, or none."""
         source, target = ((place.bucket, place.prefix) for place in (order.source, order.target))
-        return tools().move(source, target, overwrite=order.overwrite)
+        moved = tools().move(source, target, overwrite=order.overwrite)
+        log.info("%d objects were moved from %r to %r", moved["objects"], "/".join(source), "/".join(target))
+        return moved
 
     def found(name: str) -> Job:
         job = tools().jobs.find(name)

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.tools import Refusal, Tools
 
+# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take.
+_NAME_MAX: Final = 255
+Name = Annotated[str, Field(max_length=_NAME_MAX)]
+
+log = logging.getLogger("orcas")
+
 
 class NameBody(BaseModel):
-    """The name of what is to be made."""
+    """The name of the snapshot or bucket to create."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str
+    name: Name
 
 
 class ForkBody(NameBody):
-    """The new bucket, and the snapshot whose objects it gets; without one, those that the bucket has."""
+    """The new bucket, and the snapshot whose objects it gets. Without a snapshot, it gets the present objects."""
 
-    snapshot: str | None = None
+    snapshot: Name | None = None
 
 
 class RestoreBody(BaseModel):
     """The snapshot whose objects the bucket gets."""
 
     model_config = ConfigDict(extra="forbid")
-    snapshot: str
+    snapshot: Name
 
 
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
-    def done(refused: tuple[int, str, str] | None) -> dict[str, Any]:
+    def check(refused: tuple[int, str, str] | None) -> None:
         if refused is not None:
             raise Refusal(*refused)
-        return {}
 
     @app.get("/buckets/{bucket}/snapshots")
     def snapshots(bucket: str) -> dict[str, Any]:
@@ -50,23 +56,32 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
-        """Keep what the bucket has now under a name."""
-        return done(tools().core.create_snapshot(bucket, order.name))
+        """Keep the present objects of the bucket under a name."""
+        check(tools().core.create_snapshot(bucket, order.name))
+        log.info("Snapshot %s of %s was created", order.name, bucket)
+        return {}
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
-        """Forget a snapshot; its content goes unless something else has it."""
-        return done(tools().core.delete_snapshot(bucket, name))
+        """Delete a snapshot. Content that nothing else uses is removed."""
+        check(tools().core.delete_snapshot(bucket, name))
+        log.info("Snapshot %s of %s was deleted", name, bucket)
+        return {}
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
     def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
         """Create a bucket with the objects of this one."""
-        return done(tools().core.fork_bucket(bucket, order.snapshot, order.name))
+        check(tools().core.fork_bucket(bucket, order.snapshot, order.name))
+        source = bucket if order.snapshot is None else f"{bucket}@{order.snapshot}"
+        log.info("Bucket %s was created as a fork of %s", order.name, source)
+        return {}
 
     @app.post("/buckets/{bucket}/restore")
     def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
-        """Give the bucket the objects of its snapshot. What it has now is lost, unless a snapshot has it too."""
-        return done(tools().core.restore_bucket(bucket, order.snapshot))
+        """Give the bucket the objects of its snapshot. Its present objects are lost unless a snapshot has them too."""
+        check(tools().core.restore_bucket(bucket, order.snapshot))
+        log.info("Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
+        return {}
 
 
 def _time(created_ms: int) -> str:

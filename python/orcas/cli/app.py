@@ -40,7 +40,7 @@ Durability = Annotated[
 DiskReserve = Annotated[
     str | None,
     typer.Option(
-        "--disk-reserve", metavar="BYTES", help="Free space below which only reads and deletions are accepted."
+        "--disk-reserve", metavar="BYTES", help="Free space below which nothing that adds content is accepted."
     ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]

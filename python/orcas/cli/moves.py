@@ -1,4 +1,4 @@
-"""`orcas move`: all objects with a prefix get another one."""
+"""`orcas move`: moves all objects with a prefix to another prefix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def move(
     target: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help="Takes the place of the first.")],
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Keys with the new prefix may exist; an object with a new key is replaced."),
+        typer.Option(
+            "--overwrite", help="Keys with the new prefix may exist. An object whose key is moved to is replaced."
+        ),
     ] = False,
     data: Data = None,
     endpoint: Endpoint = None,

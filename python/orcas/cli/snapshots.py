@@ -10,8 +10,9 @@ import typer
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table
 from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UsageError
 
-snapshot_app = typer.Typer(no_args_is_help=True, help="Keep states of a bucket, and go back to them.")
+snapshot_app = typer.Typer(no_args_is_help=True, help="Snapshots of a bucket: create, list, delete and restore them.")
 
 Bucket = Annotated[str, typer.Argument(metavar="BUCKET")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, periods, underscores and hyphens.")]
@@ -19,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, peri
 
 @snapshot_app.command()
 def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Keep the objects that BUCKET has now, as the snapshot NAME. Takes no longer for a bucket with many objects.
+    """Keep the present objects of BUCKET as the snapshot NAME. Takes no longer for a bucket with many objects.
 
     Example:
 
@@ -41,7 +42,7 @@ def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None,
 
 @snapshot_app.command()
 def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Delete a snapshot. The server then frees the space of what nothing else has."""
+    """Delete a snapshot. The server then frees the space of content that nothing else uses."""
     _order("DELETE", f"{_path(bucket)}/snapshots/{quote(name, safe='')}", None, data, endpoint)
     _tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
 
@@ -66,8 +67,8 @@ def fork(
 ) -> None:
     """Create NEWBUCKET with the objects of a bucket or of a snapshot. Takes no longer for a bucket with many objects.
 
-    Both buckets change independently from then on, and share the space of what they have in common. The new bucket gets
-    copies of the settings and configurations that the bucket has now.
+    From then on the buckets change independently. What they have in common is stored once. The new bucket gets copies of
+    the present settings and configurations of the other.
 
     Examples:
 
@@ -75,7 +76,9 @@ def fork(
 
         orcas fork photos@before-cleanup photos-old
     """
-    bucket, _, snapshot = source.partition("@")
+    bucket, at, snapshot = source.partition("@")
+    if at and not snapshot:
+        raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
     _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
     _tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
 

@@ -9,6 +9,7 @@ use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
+use orcas_base::error::Error;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
 
 pub(super) struct NewBucket {
@@ -112,5 +113,10 @@ fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refus
 /// The bucket an intent was authorised for, unless it has gone meanwhile.
 pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, Failure> {
     let bucket = view.bucket(id).filter(|bucket| bucket.role == BucketRole::Bucket);
-    bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))
+    let bucket = bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))?;
+    // What were written to a layer that damage has taken would be lost with the next rebuild of the index.
+    if !bucket.layers.is_empty() && view.bucket(bucket.top()).is_none() {
+        return Err(Error::Record { reason: "the top layer of a bucket is missing" }.into());
+    }
+    Ok(bucket)
 }

@@ -35,7 +35,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, context, *moved),
         Intent::MoveOnce { moved, token } => objects::move_once(view, context, *moved, &token),
-        Intent::MovePrefix(moved) => moves::move_prefix(view, *moved),
+        Intent::MovePrefix(moved, under) => moves::move_prefix(view, &moved, &under),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload =

@@ -82,7 +82,7 @@ pub enum Intent {
         moved: Box<Move>,
         token: RequestToken,
     },
-    MovePrefix(Box<MovePrefix>),
+    MovePrefix(Box<MovePrefix>, UnderPrefix),
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
@@ -353,7 +353,12 @@ pub struct MovePrefix {
     pub overwrite: bool,
     /// Most objects.
     pub limit: usize,
-    /// The objects, looked up before and in the order of their keys, as far as they were found. A hint that saves time.
+}
+
+/// What was looked up before a prefix is moved.
+#[derive(Clone, Debug)]
+pub struct UnderPrefix {
+    /// The objects in the order of their keys, as far as they were found. A hint that saves time.
     pub found: Vec<Arc<Object>>,
     /// [`View::updates`](crate::View::updates) before they were looked up.
     pub updates: u64,

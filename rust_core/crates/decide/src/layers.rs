@@ -39,7 +39,7 @@ fn shown_by(view: &dyn View, layers: &[BucketId], key: &[u8]) -> Result<Option<A
     Ok(None)
 }
 
-/// The record after which `bucket` does not show this version any more.
+/// The record that removes this version from what `bucket` shows.
 pub(super) fn removal(
     view: &dyn View,
     bucket: &Bucket,

@@ -31,7 +31,7 @@ pub use intent::{
     Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
     CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
     Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
-    UpdateVersion,
+    UnderPrefix, UpdateVersion,
 };
 pub use layers::delete_marker;
 pub use limits::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::decision::Decision;
-use super::intent::MovePrefix;
+use super::intent::{MovePrefix, UnderPrefix};
 use super::limits::{KEY_LEN_MAX, MOVE_RECORDS_LEN_MAX};
 use super::objects::never_versioned;
 use super::outcome::{Failure, Outcome, Refusal};
@@ -22,7 +22,7 @@ const RECORD_LEN: usize = 512;
 const ENTRY_LEN: usize = 80;
 
 /// An object may have been changed after it was looked up for this: it is taken as it is now.
-pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision, Failure> {
+pub(super) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPrefix) -> Result<Decision, Failure> {
     let [from, to] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     if from.owner != to.owner {
         let reason = "A prefix can be moved only between buckets of one owner.";
@@ -32,16 +32,16 @@ pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision
         let reason = "A prefix cannot be moved in a bucket that has snapshots or is a fork.";
         return Err(Refusal::InvalidBucketState { reason }.into());
     }
-    check_apart(&moved)?;
+    check_apart(moved)?;
     // The sequence of a version does not tell whether its attributes have changed.
-    if moved.updates != view.updates() {
+    if under.updates != view.updates() {
         return Err(Refusal::SourceChanged.into());
     }
     if !moved.overwrite && !view.each_object(moved.bucket, &moved.prefix, &mut |_, _| false)? {
         return Err(Refusal::DestinationNotEmpty.into());
     }
-    let names = names(view, &moved)?;
-    let mut found = moved.found.iter().peekable();
+    let names = names(view, moved, under.found.len())?;
+    let mut found = under.found.iter().peekable();
     let mut records = Vec::with_capacity(names.len());
     let (mut bytes, mut records_len) = (0u64, 0);
     for (key, sequence) in names {
@@ -53,7 +53,7 @@ pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision
         };
         let version = Version {
             bucket: moved.bucket,
-            key: new_key(&moved, &key)?,
+            key: new_key(moved, &key)?,
             version_id: VersionId::Null,
             ..object.version.clone()
         };
@@ -68,8 +68,8 @@ pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision
 }
 
 /// The keys that are to be moved and the sequences of their objects, in order.
-fn names(view: &dyn View, moved: &MovePrefix) -> Result<Vec<(Bytes, Sequence)>, Failure> {
-    let mut names = Vec::with_capacity(moved.found.len());
+fn names(view: &dyn View, moved: &MovePrefix, expected: usize) -> Result<Vec<(Bytes, Sequence)>, Failure> {
+    let mut names = Vec::with_capacity(expected);
     let all = view.each_object(moved.from_bucket, &moved.from_prefix, &mut |key, sequence| {
         if names.len() == moved.limit {
             return false;

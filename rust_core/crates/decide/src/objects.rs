@@ -116,6 +116,12 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
     }
+    // Owners share no content.
+    if from.owner != bucket.owner {
+        return Err(
+            Refusal::InvalidRequest { reason: "An object can be moved only between buckets of one owner." }.into()
+        );
+    }
     check_precondition(view, &bucket, &moved.key, &moved.precondition)?;
     let version =
         Version { bucket: bucket.top(), key: moved.key, version_id: VersionId::Null, ..source.version.clone() };

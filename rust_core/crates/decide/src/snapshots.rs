@@ -204,9 +204,13 @@ fn snapshot_of(view: &dyn View, bucket: &Bucket, name: &[u8]) -> Result<Arc<Buck
 
 fn check_snapshot_name(name: &[u8]) -> Result<(), Refusal> {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    if (1..=SNAPSHOT_NAME_LEN_MAX).contains(&name.len()) && name.iter().all(allowed) {
+    if (1..=SNAPSHOT_NAME_LEN_MAX).contains(&name.len())
+        && name.iter().all(allowed)
+        && ![&b"."[..], b".."].contains(&name)
+    {
         return Ok(());
     }
-    let reason = "The name of a snapshot has 1 to 63 letters, digits, periods, underscores and hyphens.";
+    let reason =
+        "The name of a snapshot has 1 to 63 letters, digits, periods, underscores and hyphens, and is neither . nor ..";
     Err(Refusal::InvalidRequest { reason })
 }

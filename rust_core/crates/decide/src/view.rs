@@ -35,7 +35,8 @@ pub trait View {
     /// Whether none of the layers of a bucket that has some shows an object. May say no while objects that were deleted
     /// in this batch are the last.
     fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool>;
-    /// The current version in a layer, which is a bucket itself if it has no layers; `None` when there is none or it is a delete marker.
+    /// The current version in a layer, which is the bucket itself if that has no layers. `None` when there is none or it is a
+    /// delete marker.
     fn layer_object(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     /// The version with this id, current or not, also a delete marker.
     fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;

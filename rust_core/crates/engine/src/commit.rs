@@ -1,9 +1,8 @@
 //! The committer: decide, append, sync, publish, acknowledge. One thread owns it; a test drives it step by step.
 //!
 //! Invariants: records enter the log in the order of their sequences. A manifest is decided only when its chunks are
-//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before the sync
-//! that covers it returned. The index is given durable batches only. After a failed write or sync nothing is retried
-//! on that file.
+//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before its sync has
+//! returned. The index gets durable batches only. After a failed write or sync nothing is retried on that file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +46,9 @@ pub(super) struct Committer {
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
-    /// Among `records` are those of a moved prefix.
+    /// Those of a moved prefix are among `records`, and among those that are not shown yet.
     bulk: bool,
+    moved: bool,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
@@ -95,6 +95,7 @@ impl Committer {
             records: Vec::new(),
             objects: 0,
             bulk: false,
+            moved: false,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
             unsynced_objects: 0,
@@ -260,7 +261,9 @@ impl Committer {
         let token = intent.token();
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
         self.push_all(births, records, cause);
-        self.bulk |= matches!(outcome, Outcome::Moved { .. });
+        if matches!(outcome, Outcome::Moved { .. }) {
+            (self.bulk, self.moved) = (true, true);
+        }
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
     }
@@ -432,7 +435,7 @@ impl Committer {
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
-        self.shared.publish(&self.fresh, &self.buckets);
+        self.shared.publish(&self.fresh, &self.buckets, std::mem::take(&mut self.moved));
         self.fresh.clear();
         self.pending.clear();
         self.tokens.published();
@@ -456,7 +459,7 @@ impl Committer {
         self.births.clear();
         (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
-        (self.objects, self.bulk) = (0, false);
+        (self.objects, self.bulk, self.moved) = (0, false, false);
         self.deadline = None;
         self.pending.clear();
         self.tokens.failed();

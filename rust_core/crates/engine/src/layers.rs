@@ -1,5 +1,5 @@
-//! Lookups in buckets that have several layers: the newest layer that has a key decides. A bucket without layers is
-//! read as ever.
+//! Lookups in buckets that have several layers: the newest layer that has a key decides. A bucket without layers needs
+//! one lookup, under its own id.
 //!
 //! A layer is emptied only after the change that took the last name from it was published. So a reader that finds the
 //! stack as it was before it read has seen no gap.
@@ -17,7 +17,7 @@ use orcas_base::error::Result;
 use orcas_record::{Bucket, BucketId, BucketRole, VersionId};
 
 impl Handle {
-    /// The object of a bucket as memory knows it; `None` when only [`Handle::object_in`] can tell.
+    /// The object of a bucket, if memory has the answer; `None` when only [`Handle::object_in`] can tell.
     pub fn try_object_in(&self, bucket: &Bucket, key: &Bytes) -> Option<Option<Found>> {
         let found = self.shared.try_object(bucket.top(), key);
         // What the top layer lacks, one below may have.
@@ -68,7 +68,8 @@ impl EngineState {
         Ok(None)
     }
 
-    fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
+    /// What these layers show, as the index and the overlay have it.
+    pub fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
         for layer in layers {
             if let Some(located) = self.lookup(*layer, key)? {
                 return Ok(Some(located));

@@ -59,6 +59,7 @@ mod usage;
 mod versions;
 mod view;
 mod waiter;
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +80,6 @@ pub use health::{Condition, Health, Pools, Space};
 pub use lifecycle::{LifecycleOptions, LifecycleProgress, LifecycleReport};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
 pub use list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
-pub use moves::MovePrefixRequest;
 pub use open::Engine;
 pub use options::{EngineOptions, Environment, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};

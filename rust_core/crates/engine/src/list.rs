@@ -141,7 +141,7 @@ impl EngineState {
             let snapshot = reader.begin()?;
             let applied = applied_to(&snapshot)?;
             let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
-            let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied });
+            let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied, moves: None });
             let page = Page { list, sink, count: 0, last: None };
             if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
                 return Ok(next);
@@ -221,12 +221,14 @@ struct OverlayRows<'s> {
     bucket: BucketId,
     /// What the snapshot of the index has.
     applied: Sequence,
+    /// As [`Overlay::may_go_on`](super::overlay::Overlay::may_go_on) has it.
+    moves: Option<u64>,
 }
 
 impl Rows for OverlayRows<'_> {
     fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
         let overlay = self.shared.overlay.read();
-        if overlay.trimmed() > self.applied {
+        if !overlay.may_go_on(self.applied, &mut self.moves) {
             return Ok(None);
         }
         for (key, recent) in overlay.range(self.bucket, from).take(limit) {

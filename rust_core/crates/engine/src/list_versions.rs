@@ -257,6 +257,8 @@ struct OverlayKeys<'s> {
     list: &'s ListVersions,
     /// What the snapshot of the index has.
     applied: Sequence,
+    /// As [`Overlay::may_go_on`](super::overlay::Overlay::may_go_on) has it.
+    moves: Option<u64>,
     keys: VecDeque<ChangedKey>,
     from: Option<Bound<Bytes>>,
     /// Of this key, only versions with lower sequences.
@@ -286,7 +288,7 @@ impl OverlayKeys<'_> {
         }
         let Some(from) = self.from.take() else { return Some(()) };
         let overlay = self.shared.overlay.read();
-        if overlay.trimmed() > self.applied {
+        if !overlay.may_go_on(self.applied, &mut self.moves) {
             return None;
         }
         let from = from.as_ref().map(|key| key.as_ref());
@@ -319,7 +321,8 @@ impl<'r, 'i> Merge<'r, 'i> {
     fn new(shared: &'r EngineState, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
         let applied = applied_to(reader)?;
         let index = IndexRows { reader, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
-        let overlay = OverlayKeys { shared, list, applied, keys: VecDeque::new(), from: None, below: None, fetch: 0 };
+        let keys = VecDeque::new();
+        let overlay = OverlayKeys { shared, list, applied, moves: None, keys, from: None, below: None, fetch: 0 };
         Ok(Self { index, overlay })
     }
 

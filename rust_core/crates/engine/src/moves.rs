@@ -14,7 +14,7 @@ use super::state::EngineState;
 use super::stored::version_of;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
-use orcas_decide::{Failure, Intent, MovePrefix, Outcome, Refusal};
+use orcas_decide::{Failure, Intent, MovePrefix, Outcome, Refusal, UnderPrefix};
 use orcas_record::{BucketId, Object};
 
 /// Times the objects are looked up again, because attributes of objects were changed meanwhile.
@@ -24,25 +24,12 @@ const PAGE: usize = 1_000;
 /// Between two looks at whether the index has the objects of the last move.
 const LOOK_AFTER: Duration = Duration::from_millis(5);
 
-/// What moves where, as the operator asks for it.
-#[derive(Clone, Debug)]
-pub struct MovePrefixRequest {
-    pub from_bucket: BucketId,
-    pub from_prefix: Bytes,
-    pub bucket: BucketId,
-    pub prefix: Bytes,
-    /// Whether keys with the new prefix may exist already.
-    pub overwrite: bool,
-    /// Most objects.
-    pub limit: usize,
-}
-
 impl Handle {
     /// Returns how many objects were moved, and the bytes that they have together.
     ///
     /// # Errors
     /// As [`orcas_decide::decide`]; [`Refusal::MoveUnderWay`] while another prefix is being moved.
-    pub fn move_prefix(&self, request: &MovePrefixRequest) -> Result<(u64, u64), Failure> {
+    pub fn move_prefix(&self, request: &MovePrefix) -> Result<(u64, u64), Failure> {
         let _turn = Turn::take(&self.shared.moving).ok_or(Refusal::MoveUnderWay)?;
         self.shared.wait_for_last_move()?;
         for _ in 1..ATTEMPTS_MAX {
@@ -54,7 +41,7 @@ impl Handle {
         self.attempt(request)
     }
 
-    fn attempt(&self, request: &MovePrefixRequest) -> Result<(u64, u64), Failure> {
+    fn attempt(&self, request: &MovePrefix) -> Result<(u64, u64), Failure> {
         match self.execute(self.shared.move_intent(request)?)? {
             Outcome::Moved { objects, bytes } => Ok((objects, bytes)),
             _ => Err(Error::Record { reason: "a move was answered with the outcome of another operation" }.into()),
@@ -64,13 +51,11 @@ impl Handle {
 
 impl EngineState {
     /// Looks the objects up that are to be moved.
-    pub fn move_intent(&self, request: &MovePrefixRequest) -> Result<Intent> {
-        let MovePrefixRequest { from_bucket, from_prefix, bucket, prefix, overwrite, limit } = request.clone();
+    pub fn move_intent(&self, request: &MovePrefix) -> Result<Intent> {
         // First: what is published after this is either seen by the lookup or counted.
         let updates = self.updates.load(Ordering::Acquire);
-        let found = self.objects_under(from_bucket, &from_prefix, limit)?;
-        let moved = MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, found, updates };
-        Ok(Intent::MovePrefix(Box::new(moved)))
+        let found = self.objects_under(request.from_bucket, &request.from_prefix, request.limit)?;
+        Ok(Intent::MovePrefix(Box::new(request.clone()), UnderPrefix { found, updates }))
     }
 
     /// Writers do not wait until the index has the records of a move, so there may be only one.

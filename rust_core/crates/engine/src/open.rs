@@ -108,7 +108,7 @@ impl Engine {
         let (for_mending, mended) = (Arc::clone(&shared), logs.clone());
         let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
-        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
+        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?;
         if shared.ballast.is_short() {
             // Before anybody else takes the room that was just made.
             let _ = shared.make_spare();
@@ -141,7 +141,7 @@ impl Engine {
     /// When the thread cannot be started.
     pub fn start_lifecycle(&mut self, options: LifecycleOptions) -> Result<()> {
         let shared = Arc::clone(&self.handle.shared);
-        let died = |shared: &EngineState| shared.lifecycle.died();
+        let died = |shared: &EngineState| shared.lifecycle.queue.died();
         let watch = Watch { shared: Arc::clone(&shared), died };
         shared.lifecycle.start(options.day_ms);
         let run = move || {
@@ -177,7 +177,7 @@ impl Engine {
             let _ = scrub.join();
         }
         // It waits for commits and for the applier, so it ends before they do.
-        shared.lifecycle.stop();
+        shared.lifecycle.queue.stop();
         if let Some(lifecycle) = self.lifecycle.take() {
             let _ = lifecycle.join();
         }
@@ -187,7 +187,7 @@ impl Engine {
             let _ = mending.join();
         }
         // It waits for commits, so it ends before they do.
-        shared.reclaim.stop();
+        shared.reclaim.queue.stop();
         if let Some(reclamation) = self.reclamation.take() {
             let _ = reclamation.join();
         }
@@ -439,7 +439,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
     shared.faults.stop_writing(parts.reason.into());
     shared.intents.close();
     shared.applies.close();
-    shared.reclaim.stop();
+    shared.reclaim.queue.stop();
     Engine {
         handle: Handle { shared },
         threads: Vec::new(),

@@ -38,6 +38,8 @@ pub(super) struct Overlay {
     mentions: Mentions,
     /// Everything up to here may have left, and is in the index.
     trimmed: Sequence,
+    /// Prefixes that were moved since the store was opened.
+    moves: u64,
 }
 
 impl Overlay {
@@ -201,7 +203,18 @@ impl Overlay {
     }
 
     pub fn clear(&mut self) {
-        *self = Self { trimmed: self.trimmed, ..Self::default() };
+        *self = Self { trimmed: self.trimmed, moves: self.moves, ..Self::default() };
+    }
+
+    /// The records of a moved prefix were inserted.
+    pub fn note_move(&mut self) {
+        self.moves += 1;
+    }
+
+    /// Whether a page that is read in pieces may go on: its snapshot of the index has everything up to `applied`, and
+    /// `moves` is what an earlier piece set. A page shows all of a moved prefix where it was or where it is.
+    pub fn may_go_on(&self, applied: Sequence, moves: &mut Option<u64>) -> bool {
+        self.trimmed <= applied && *moves.get_or_insert(self.moves) == self.moves
     }
 
     pub fn trimmed(&self) -> Sequence {

@@ -12,12 +12,16 @@ use orcas_record::Record;
 
 impl EngineState {
     /// Makes records visible: the overlay first, then what the cache has of their keys goes.
-    pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>) {
+    /// `moved` tells that a prefix was moved.
+    pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>, moved: bool) {
         self.note_heads(records);
         {
             let mut overlay = self.overlay.write();
             for record in records {
                 overlay.insert(record.sequence, &record.record, buckets);
+            }
+            if moved {
+                overlay.note_move();
             }
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {

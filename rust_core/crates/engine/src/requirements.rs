@@ -60,7 +60,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::ForkBucket { .. }
         | Intent::RestoreBucket { .. }
         | Intent::UpdateVersion(_)
-        | Intent::MovePrefix(_)
+        | Intent::MovePrefix(..)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),
         Intent::AppendObject(append) => of_body(append.put.bucket, &append.put.body),

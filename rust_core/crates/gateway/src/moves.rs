@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::lane::Lane;
 use super::problem::Problem;
-use orcas_engine::MovePrefixRequest;
+use orcas_decide::MovePrefix;
 use orcas_record::BucketId;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -32,7 +32,7 @@ impl Lane {
         overwrite: bool,
         limit: usize,
     ) -> Result<MovedPrefix, Problem> {
-        let (objects, bytes) = self.engine.move_prefix(&MovePrefixRequest {
+        let (objects, bytes) = self.engine.move_prefix(&MovePrefix {
             from_bucket: self.bucket_called(from.bucket)?,
             from_prefix: Bytes::copy_from_slice(from.prefix.as_bytes()),
             bucket: self.bucket_called(to.bucket)?,

@@ -1,6 +1,6 @@
-//! Requests to the hosts of websites: whose website it is, and whether everybody may read it.
+//! Requests to website hosts: the bucket that the host names, and whether everybody may read it.
 //!
-//! Nobody signs these requests, and they read pages of one bucket. Nothing else of the server is reachable there.
+//! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
 
 use std::sync::Arc;
 

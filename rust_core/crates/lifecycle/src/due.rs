@@ -21,7 +21,7 @@ pub enum Place {
     Current,
     /// A delete marker that is the only version of its key.
     LoneMarker,
-    /// Not the newest, also a delete marker.
+    /// Not the newest; may be a delete marker.
     Noncurrent {
         /// When the next newer version came.
         since_ms: u64,

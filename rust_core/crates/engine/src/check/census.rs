@@ -232,15 +232,22 @@ impl Census<'_> {
             let detail = format!("{records} records of versions, but {versions} rows in heads and history");
             self.collector.find(FindingKind::Counts, "index.db, table versions", detail);
         }
+        let (mut ids, mut layers) = (BTreeSet::new(), BTreeSet::new());
         for stored in reader.buckets()? {
             let (Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)?
             else {
                 continue;
             };
+            ids.insert(bucket.id);
+            layers.extend(bucket.layers.iter().map(|layer| (*layer, bucket.id)));
             let counted = sums.buckets.remove(&bucket.id).unwrap_or_default();
             let said = reader.counts(bucket.id)?.unwrap_or_default();
             self.compare_counts(&format!("index.db, table buckets, row {}", bucket.id.0), &counted, &said);
+        }
+        for (layer, bucket) in layers.iter().filter(|(layer, _)| !ids.contains(layer)) {
+            let place = format!("index.db, table buckets, row {}", bucket.0);
+            self.collector.find(FindingKind::Counts, place, format!("it names layer {}, which is not there", layer.0));
         }
         for bucket in sums.buckets.keys() {
             let place = format!("index.db, table buckets, row {}", bucket.0);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::super::buckets::reported_names;
 use super::super::stored::{part_of, version_of};
 use super::Loss;
 use orcas_base::error::Result;
@@ -112,14 +113,15 @@ impl Losses {
     /// # Errors
     /// When the index cannot be read.
     pub fn new(index: &Index, listed_max: usize) -> Result<Self> {
-        let mut names = BTreeMap::new();
+        let mut buckets = Vec::new();
         for stored in index.read()?.buckets()? {
             if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)
             {
-                names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
+                buckets.push(bucket);
             }
         }
+        let names = reported_names(&buckets);
         Ok(Self { names, listed: Vec::new(), total: 0, listed_max })
     }
 

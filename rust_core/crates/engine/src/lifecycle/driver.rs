@@ -41,24 +41,24 @@ impl Handle {
     }
 }
 
-/// The thread, until `LifecycleRequests::stop`.
+/// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, options: &LifecycleOptions) {
     let mut next = shared.clock.monotonic() + options.interval.min(FIRST_AFTER);
     loop {
         let left = next.saturating_sub(shared.clock.monotonic());
         let due = !options.interval.is_zero() && left.is_zero();
-        if !due && !shared.lifecycle.is_wanted() {
+        if !due && shared.lifecycle.queue.is_empty() {
             let sleep = if options.interval.is_zero() { SLEEP_MAX } else { left.min(SLEEP_MAX) };
-            if !shared.lifecycle.wait(sleep) {
+            if !shared.lifecycle.queue.wait(sleep) {
                 return;
             }
             continue;
         }
         let begun = shared.clock.monotonic();
         next = begun + options.interval;
-        let waiting = shared.lifecycle.begin();
+        let waiting = shared.lifecycle.queue.take_all();
         let (report, ended) = Walk::new(shared, options, shared.clock.now_ms()).run();
-        if shared.lifecycle.is_stopped() {
+        if shared.lifecycle.queue.is_stopped() {
             return;
         }
         tell(shared, &report, &ended, shared.clock.monotonic().saturating_sub(begun));

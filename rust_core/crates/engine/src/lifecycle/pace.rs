@@ -53,7 +53,7 @@ impl Pace {
         }
         let pause =
             if self.is_busy(shared) { (took * PAUSE_FACTOR).clamp(PAUSE_MIN, PAUSE_MAX) } else { Duration::ZERO };
-        if !shared.lifecycle.sleep(pause) {
+        if !shared.lifecycle.queue.sleep(pause) {
             return Err(Error::Closed);
         }
         while shared.applies.lag().records > LAG_MAX {
@@ -61,7 +61,7 @@ impl Pace {
                 return Err(stalled);
             }
             shared.applies.hurry();
-            if !shared.lifecycle.sleep(PATIENCE) {
+            if !shared.lifecycle.queue.sleep(PATIENCE) {
                 return Err(Error::Closed);
             }
         }

@@ -1,11 +1,11 @@
 //! Requests to apply the rules now, and what was removed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::super::worker::{WorkerQueue, WorkerState};
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::atomic::{AtomicU64, Ordering};
-use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
 use orcas_decide::Expired;
 use orcas_lifecycle::DAY_MS;
 
@@ -52,33 +52,26 @@ impl LifecycleReport {
     }
 }
 
-/// How the lifecycle of the store is.
+/// What the lifecycle rules have done so far, and whether they are being applied.
 #[derive(Clone, Debug, Default)]
 pub struct LifecycleProgress {
     /// Since the store was opened.
     pub total: LifecycleReport,
-    /// Runs that came to their end.
+    /// Runs that succeeded.
     pub runs: u64,
     pub running: bool,
     /// What the last run ran into; it is tried again.
     pub failed: Option<Arc<str>>,
 }
 
-type Answer = Sender<Result<LifecycleReport>>;
-
-#[derive(Default)]
-struct Queue {
-    /// There is a thread that takes requests.
-    started: bool,
-    stopped: bool,
-    requests: Vec<Answer>,
-    progress: LifecycleProgress,
-}
-
-/// What the thread is asked to do, and what everybody knows of it.
+/// Requests to the thread that applies the rules, and its results.
 pub(crate) struct LifecycleRequests {
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    /// Each wants the report of a run that begins after it was made.
+    pub queue: WorkerQueue<Sender<Result<LifecycleReport>>>,
+    /// There is a thread that takes requests.
+    started: AtomicBool,
+    /// The sum of all reports, and the number of runs that succeeded.
+    total: Mutex<(LifecycleReport, u64)>,
     /// Milliseconds of a day.
     day_ms: AtomicU64,
     /// Buckets that have rules, as published.
@@ -88,8 +81,9 @@ pub(crate) struct LifecycleRequests {
 impl Default for LifecycleRequests {
     fn default() -> Self {
         Self {
-            queue: Mutex::default(),
-            changed: Condvar::default(),
+            queue: WorkerQueue::default(),
+            started: AtomicBool::new(false),
+            total: Mutex::default(),
             day_ms: AtomicU64::new(DAY_MS),
             buckets: AtomicU64::new(0),
         }
@@ -99,7 +93,7 @@ impl Default for LifecycleRequests {
 impl LifecycleRequests {
     pub fn start(&self, day_ms: u64) {
         self.day_ms.store(day_ms, Ordering::Relaxed);
-        self.queue.lock().started = true;
+        self.started.store(true, Ordering::Release);
     }
 
     pub fn day_ms(&self) -> u64 {
@@ -115,64 +109,14 @@ impl LifecycleRequests {
         self.buckets.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends the thread. Whoever waits learns that the store is closed.
-    pub fn stop(&self) {
-        let mut queue = self.queue.lock();
-        queue.stopped = true;
-        queue.requests.clear();
-        drop(queue);
-        self.changed.notify_all();
-    }
-
-    /// The thread has ended without being asked to.
-    pub fn died(&self) {
-        let mut queue = self.queue.lock();
-        queue.progress.running = false;
-        queue.progress.failed = Some("its thread panicked; it goes on after a restart".into());
-        drop(queue);
-        self.stop();
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.queue.lock().stopped
-    }
-
-    /// False when the thread is to end.
-    pub fn sleep(&self, at_most: Duration) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.stopped && !at_most.is_zero() {
-            self.changed.wait_for(&mut queue, at_most);
-        }
-        !queue.stopped
-    }
-
-    /// As `sleep`, until there is a request.
-    pub fn wait(&self, at_most: Duration) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.stopped && queue.requests.is_empty() {
-            self.changed.wait_for(&mut queue, at_most);
-        }
-        !queue.stopped
-    }
-
-    /// Those that wait for a run. It begins now.
-    pub fn begin(&self) -> Vec<Answer> {
-        let mut queue = self.queue.lock();
-        queue.progress.running = true;
-        std::mem::take(&mut queue.requests)
-    }
-
-    pub fn is_wanted(&self) -> bool {
-        !self.queue.lock().requests.is_empty()
-    }
-
     /// A run is over. Returns what was known of a failure before.
     pub fn end(&self, report: &LifecycleReport, failed: Option<Arc<str>>) -> Option<Arc<str>> {
-        let progress = &mut self.queue.lock().progress;
-        progress.running = false;
-        progress.runs += u64::from(failed.is_none());
-        progress.total.join(report);
-        std::mem::replace(&mut progress.failed, failed)
+        let mut total = self.total.lock();
+        total.0.join(report);
+        total.1 += u64::from(failed.is_none());
+        drop(total);
+        self.queue.done();
+        self.queue.note_failure(failed)
     }
 
     /// Queues a request, whose answer the receiver gets.
@@ -180,18 +124,17 @@ impl LifecycleRequests {
     /// # Errors
     /// `Closed` when there is no thread.
     pub fn push(&self) -> Result<Receiver<Result<LifecycleReport>>> {
-        let (answer, receiver) = bounded(1);
-        let mut queue = self.queue.lock();
-        if queue.stopped || !queue.started {
+        if !self.started.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        queue.requests.push(answer);
-        drop(queue);
-        self.changed.notify_all();
+        let (answer, receiver) = bounded(1);
+        self.queue.push(answer)?;
         Ok(receiver)
     }
 
     pub fn progress(&self) -> LifecycleProgress {
-        self.queue.lock().progress.clone()
+        let WorkerState { busy, failed, .. } = self.queue.state();
+        let (total, runs) = *self.total.lock();
+        LifecycleProgress { total, runs, running: busy, failed }
     }
 }

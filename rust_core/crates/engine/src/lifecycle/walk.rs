@@ -43,8 +43,7 @@ pub(crate) struct Walk<'a> {
 /// A bucket in hand.
 struct InHand {
     id: BucketId,
-    /// Where its versions are. In a bucket with several layers, an upper one may hide what a lower one has: the decision
-    /// tells.
+    /// Where its versions are. In a bucket with several layers, an upper one may hide what a lower one has.
     layers: Vec<BucketId>,
     document: Bytes,
     rules: Arc<Option<Rules>>,
@@ -161,9 +160,11 @@ impl<'a> Walk<'a> {
         };
         let tags = self.tags(layer, rules, &row)?;
         let expires = self.expires(rules, &row, place, tags.as_ref());
+        let is_hidden = expires && self.is_hidden(bucket, layer, &row)?;
         let (key, sequence) = (row.key, row.sequence);
         let entry = |place| ExpireEntry { key, sequence, place, tags };
         match place {
+            Place::Current if is_hidden => {}
             Place::Current if expires => bucket.entries.push(entry(ExpiredPlace::Current)),
             Place::LoneMarker if expires => seen.marker = Some(entry(ExpiredPlace::LoneMarker)),
             Place::Noncurrent { .. } if expires => bucket.entries.push(entry(ExpiredPlace::Noncurrent(row.id))),
@@ -171,6 +172,15 @@ impl<'a> Walk<'a> {
             Place::Current | Place::LoneMarker | Place::Upload => {}
         }
         Ok(())
+    }
+
+    /// Whether a layer above this one hides the object.
+    fn is_hidden(&self, bucket: &InHand, layer: BucketId, row: &VersionScanRow) -> Result<bool> {
+        if bucket.layers.first() == Some(&layer) {
+            return Ok(false);
+        }
+        let shown = self.shared.lookup_in(&bucket.layers, &row.key)?;
+        Ok(shown.is_none_or(|shown| shown.object.sequence != row.sequence))
     }
 
     fn expires(&self, rules: &Rules, row: &VersionScanRow, place: Place, tags: Option<&Tags>) -> bool {

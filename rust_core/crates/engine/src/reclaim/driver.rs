@@ -45,7 +45,7 @@ impl Handle {
     }
 }
 
-/// The thread, until `ReclaimRequests::stop`.
+/// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
     let mut reclaimer = Reclaimer::new(Arc::clone(shared), logs, Arc::clone(&shared.reclaim.done));
     let mut tidied = shared.clock.monotonic();
@@ -56,10 +56,10 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             shared.tidy();
             tidied = now;
         }
-        if let Some(request) = shared.reclaim.take() {
+        if let Some(request) = shared.reclaim.queue.take() {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
             reclaimer.unlimited();
-            shared.reclaim.done_with();
+            shared.reclaim.queue.done();
             tell(shared, &mut told.0);
             // Whoever asked may have gone.
             let _ = request.answer.send(answer);
@@ -67,7 +67,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         let limits = limits(shared, Effort::Compact, false);
         let pause = match reclaimer.step(&limits) {
             Ok(Step::Idle) => {
-                shared.reclaim.note_failure(None);
+                shared.reclaim.queue.note_failure(None);
                 if now.saturating_sub(told.1) >= TOLD_AFTER {
                     told.1 = now;
                     tell(shared, &mut told.0);
@@ -79,13 +79,13 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             // What found no room is tried again with more.
             Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
-                if shared.reclaim.note_failure(Some(error.to_string().into())).is_none() {
+                if shared.reclaim.queue.note_failure(Some(error.to_string().into())).is_none() {
                     tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if it goes on");
                 }
                 IDLE_PAUSE * 5
             }
         };
-        if !pause.is_zero() && shared.reclaim.sleep(pause, true) || shared.reclaim.is_stopped() {
+        if !shared.reclaim.queue.wait(pause) {
             return tell(shared, &mut told.0);
         }
     }
@@ -130,7 +130,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
     let mut waiting_since: Option<Instant> = None;
     let mut failures = Vec::new();
     loop {
-        if shared.reclaim.is_stopped() {
+        if shared.reclaim.queue.is_stopped() {
             return Err(Error::Closed);
         }
         let step = match reclaimer.step(&limits(shared, effort, true)) {
@@ -155,7 +155,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;
                 }
-                shared.reclaim.sleep(PATIENCE, false);
+                shared.reclaim.queue.sleep(PATIENCE);
             }
         }
     }

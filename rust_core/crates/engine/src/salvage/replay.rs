@@ -68,6 +68,8 @@ struct Replay<'a> {
     owner: &'a Bytes,
     buckets: HashMap<BucketId, Bytes>,
     names: HashMap<Bytes, BucketId>,
+    /// The layers of buckets and snapshots that have some.
+    stacks: HashMap<BucketId, Vec<BucketId>>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
     packs: HashSet<PackId>,
@@ -97,6 +99,7 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         owner,
         buckets: HashMap::new(),
         names: HashMap::new(),
+        stacks: HashMap::new(),
         deleted: HashSet::new(),
         made_up: BTreeSet::new(),
         packs: index.read()?.packs()?.into_iter().collect(),
@@ -111,6 +114,7 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         {
             replay.names.insert(bucket.name.clone(), bucket.id);
             replay.buckets.insert(bucket.id, bucket.name);
+            replay.stacks.insert(bucket.id, bucket.layers);
         }
     }
     replay.outcome.counted = log.read(&mut |found| replay.take(found))?;
@@ -245,15 +249,27 @@ impl Replay<'_> {
         self.push(entry)
     }
 
-    /// The bucket has this name now: whoever had it before is gone.
+    /// The bucket has this name now: whoever had it before is gone, or a layer.
     fn claim(&mut self, sequence: Sequence, bucket: Bucket) -> Result<Record> {
         if let Some(other) = self.names.get(&bucket.name).copied().filter(|other| *other != bucket.id) {
-            self.forget(other);
-            let record = Record::DeleteBucket { bucket: other };
-            self.push(Entry { sequence, kind: 0, payload: Bytes::new(), record, location: None })?;
+            if self.is_layer(other) {
+                self.make_layer(
+                    sequence,
+                    other,
+                    [&bucket.name[..], b"#", other.0.to_string().as_bytes()].concat().into(),
+                )?;
+            } else {
+                self.forget(other);
+                let record = Record::DeleteBucket { bucket: other };
+                self.push(Entry { sequence, kind: 0, payload: Bytes::new(), record, location: None })?;
+            }
+        }
+        for layer in bucket.layers.iter().filter(|layer| self.made_up.contains(layer)).copied().collect::<Vec<_>>() {
+            self.make_layer(sequence, layer, lost_layer(layer))?;
         }
         self.made_up.remove(&bucket.id);
         self.names.insert(bucket.name.clone(), bucket.id);
+        self.stacks.insert(bucket.id, bucket.layers.clone());
         match self.buckets.insert(bucket.id, bucket.name.clone()) {
             Some(before) => {
                 if before != bucket.name {
@@ -265,10 +281,27 @@ impl Replay<'_> {
         }
     }
 
+    fn is_layer(&self, id: BucketId) -> bool {
+        self.stacks.values().any(|layers| layers.contains(&id))
+    }
+
+    /// What its objects are in is shown by other buckets alone.
+    fn make_layer(&mut self, sequence: Sequence, id: BucketId, name: Bytes) -> Result<()> {
+        self.made_up.remove(&id);
+        self.stacks.remove(&id);
+        if let Some(before) = self.buckets.insert(id, name.clone()) {
+            self.names.remove(&before);
+        }
+        self.names.insert(name.clone(), id);
+        let layer = self.nameless(id, name, (BucketRole::Layer, 0));
+        self.push(encoded(sequence, Record::UpdateBucket(layer)))
+    }
+
     fn forget(&mut self, bucket: BucketId) {
         if let Some(name) = self.buckets.remove(&bucket) {
             self.names.remove(&name);
         }
+        self.stacks.remove(&bucket);
         self.made_up.remove(&bucket);
         self.deleted.insert(bucket);
     }
@@ -279,25 +312,34 @@ impl Replay<'_> {
         if known || planted::is(Bug::SalvageWithoutBuckets) {
             return Ok(());
         }
-        let base = format!("lost-bucket-{}", id.0);
-        let names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
-        let name = names.map(Bytes::from).find(|name| !self.names.contains_key(name)).unwrap_or_default();
-        let bucket = Bucket {
+        let (role, name) = if self.is_layer(id) {
+            (BucketRole::Layer, lost_layer(id))
+        } else {
+            let base = format!("lost-bucket-{}", id.0);
+            let names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
+            let name = names.map(Bytes::from).find(|name| !self.names.contains_key(name)).unwrap_or_default();
+            self.made_up.insert(id);
+            (BucketRole::Bucket, name)
+        };
+        self.names.insert(name.clone(), id);
+        self.buckets.insert(id, name.clone());
+        let bucket = self.nameless(id, name, (role, created_ms));
+        self.push(encoded(sequence, Record::CreateBucket(bucket)))
+    }
+
+    fn nameless(&self, id: BucketId, name: Bytes, (role, created_ms): (BucketRole, u64)) -> Bucket {
+        Bucket {
             id,
-            name: name.clone(),
+            name,
             owner: self.owner.clone(),
             created_ms,
             location: Bytes::new(),
             versioning: Versioning::Unversioned,
             object_lock: None,
             settings: BucketSettings::default(),
-            role: BucketRole::Bucket,
+            role,
             layers: Vec::new(),
-        };
-        self.names.insert(name.clone(), id);
-        self.buckets.insert(id, name);
-        self.made_up.insert(id);
-        self.push(encoded(sequence, Record::CreateBucket(bucket)))
+        }
     }
 
     fn push(&mut self, entry: Entry) -> Result<()> {
@@ -362,4 +404,9 @@ fn encoded(sequence: Sequence, record: Record) -> Entry {
 /// A version that was completed twice: a batch that failed is there as well.
 fn as_put(sequence: Sequence, version: Version) -> Entry {
     encoded(sequence, Record::PutVersion(version))
+}
+
+/// The name of a layer whose record is gone, which no client sees.
+fn lost_layer(id: BucketId) -> Bytes {
+    format!("lost-layer#{}", id.0).into()
 }

@@ -129,7 +129,7 @@ fn compaction_keeps_what_an_object_that_grew_names() {
 }
 
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement, which takes a minute"]
 fn how_long_ten_thousand_appends_take() {
     let (store, bucket, whole) = grown(10_000, 100, |options| {
         options.durability = Durability::UnsafeNone;

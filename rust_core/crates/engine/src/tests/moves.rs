@@ -10,14 +10,13 @@ use parking_lot::Mutex;
 
 use super::steps::Steps;
 use super::support::{Store, noise};
-use crate::MovePrefixRequest;
 use orcas_base::error::Error;
-use orcas_decide::{AttributeChange, Failure, Intent, Outcome, Refusal, UpdateVersion};
+use orcas_decide::{AttributeChange, Failure, Intent, MovePrefix, Outcome, Refusal, UpdateVersion};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
-fn request(from: &Bucket, from_prefix: &'static str, to: &Bucket, prefix: &'static str) -> MovePrefixRequest {
-    MovePrefixRequest {
+fn request(from: &Bucket, from_prefix: &'static str, to: &Bucket, prefix: &'static str) -> MovePrefix {
+    MovePrefix {
         from_bucket: from.id,
         from_prefix: Bytes::from_static(from_prefix.as_bytes()),
         bucket: to.id,
@@ -91,15 +90,15 @@ fn what_cannot_be_moved_is_refused_and_stays() {
     let store = Store::new();
     let (bucket, other) = (store.bucket("b"), store.bucket_of("c", "another owner"));
     let wanted = fill(&store, &bucket, "a/", 3);
-    let attempt = |request: MovePrefixRequest| refused(store.handle().move_prefix(&request));
+    let attempt = |request: MovePrefix| refused(store.handle().move_prefix(&request));
     for (from, to) in [("a/", "a/"), ("a/", "a/b/"), ("a/", "a"), ("", "b/"), ("a/", "")] {
         assert!(matches!(attempt(request(&bucket, from, &bucket, to)), Refusal::InvalidRequest { .. }), "{from} {to}");
     }
     assert_eq!(attempt(request(&bucket, "none/", &bucket, "b/")), Refusal::NoSuchKey);
     assert!(matches!(attempt(request(&bucket, "a/", &other, "")), Refusal::InvalidRequest { .. }), "another owner");
-    let few = MovePrefixRequest { limit: 2, ..request(&bucket, "a/", &bucket, "b/") };
+    let few = MovePrefix { limit: 2, ..request(&bucket, "a/", &bucket, "b/") };
     assert_eq!(attempt(few), Refusal::TooManyObjects { limit: 2 });
-    let long = MovePrefixRequest { prefix: "x".repeat(1_020).into(), ..request(&bucket, "a/", &bucket, "") };
+    let long = MovePrefix { prefix: "x".repeat(1_020).into(), ..request(&bucket, "a/", &bucket, "") };
     assert_eq!(attempt(long), Refusal::KeyTooLong);
     store.put(&bucket, "b/00001", b"there").unwrap();
     assert_eq!(attempt(request(&bucket, "a/", &bucket, "b/")), Refusal::DestinationNotEmpty);
@@ -108,7 +107,7 @@ fn what_cannot_be_moved_is_refused_and_stays() {
     check(&store, &bucket, &all);
     // Unless that is asked for: then an object under the same key is replaced, and another one stays.
     store.put(&bucket, "b/other", b"stays").unwrap();
-    let overwrite = MovePrefixRequest { overwrite: true, ..request(&bucket, "a/", &bucket, "b/") };
+    let overwrite = MovePrefix { overwrite: true, ..request(&bucket, "a/", &bucket, "b/") };
     assert_eq!(store.handle().move_prefix(&overwrite).unwrap().0, 3);
     let mut all = renamed(&wanted, "a/", "b/");
     all.insert("b/other".to_owned(), b"stays".to_vec());
@@ -270,11 +269,8 @@ fn a_list_shows_a_prefix_before_or_after_its_move() {
         });
         for turn in 0..20u8 {
             let name = |turn: u8| Bytes::from(vec![b'0' + turn, b'/']);
-            let moved = MovePrefixRequest {
-                from_prefix: name(turn),
-                prefix: name(turn + 1),
-                ..request(bucket, "", bucket, "")
-            };
+            let moved =
+                MovePrefix { from_prefix: name(turn), prefix: name(turn + 1), ..request(bucket, "", bucket, "") };
             assert_eq!(store.handle().move_prefix(&moved).unwrap().0, 300);
         }
         over.store(true, Ordering::Relaxed);
@@ -282,7 +278,7 @@ fn a_list_shows_a_prefix_before_or_after_its_move() {
 }
 
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement, which takes a minute"]
 fn how_long_a_move_takes_and_what_others_wait() {
     let store = Store::with(|options| {
         options.durability = Durability::UnsafeNone;

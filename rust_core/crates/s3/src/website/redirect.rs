@@ -35,14 +35,14 @@ impl Redirection {
 
     /// To the same key with a slash behind it.
     pub fn to_directory(asked: &Asked<'_>) -> Self {
-        let location = asked.location(None, None, &[asked.key, b"/"].concat());
+        let location = asked.location(None, None, "", &[asked.key, b"/"].concat());
         Self { status: FOUND, location }
     }
 }
 
 impl Elsewhere {
     pub fn redirection(&self, asked: &Asked<'_>) -> Redirection {
-        Redirection { status: MOVED, location: asked.location(self.protocol, Some(&self.host), asked.key) }
+        Redirection { status: MOVED, location: asked.location(self.protocol, Some(&self.host), "", asked.key) }
     }
 }
 
@@ -64,22 +64,20 @@ impl Rule {
     }
 
     fn redirection(&self, asked: &Asked<'_>) -> Redirection {
-        let key = match &self.key {
-            None => asked.key.to_vec(),
-            Some(NewKey::Whole(key)) => key.clone().into_bytes(),
-            Some(NewKey::Prefix(prefix)) => {
-                let rest = asked.key.strip_prefix(self.prefix_bytes()).unwrap_or(asked.key);
-                [prefix.as_bytes(), rest].concat()
-            }
+        let (text, key) = match &self.key {
+            None => ("", asked.key),
+            Some(NewKey::Whole(text)) => (&text[..], &b""[..]),
+            Some(NewKey::Prefix(text)) => (&text[..], asked.key.strip_prefix(self.prefix_bytes()).unwrap_or(asked.key)),
         };
-        let location = asked.location(self.protocol, self.host.as_deref(), &key);
+        let location = asked.location(self.protocol, self.host.as_deref(), text, key);
         Redirection { status: self.code.unwrap_or(MOVED), location }
     }
 }
 
 impl Asked<'_> {
-    /// The location of `key`: on `host`, or else on this one.
-    fn location(&self, protocol: Option<Protocol>, host: Option<&str>, key: &[u8]) -> Vec<u8> {
+    /// The location of `text`, which a rule says, and `key` behind it: on `host`, or else on this one. The text may have a
+    /// query or a fragment, so it is taken as it is, but for what a URL must not have.
+    fn location(&self, protocol: Option<Protocol>, host: Option<&str>, text: &str, key: &[u8]) -> Vec<u8> {
         let mut location = Vec::with_capacity(64 + key.len());
         if let Some(protocol) = protocol {
             location.extend_from_slice(protocol.name().as_bytes());
@@ -100,9 +98,24 @@ impl Asked<'_> {
         }
         location.push(b'/');
         // Two slashes at the beginning of a relative location would name a host.
-        let (first, rest) = if key.starts_with(b"/") { (&b"%2F"[..], &key[1..]) } else { (&b""[..], key) };
-        location.extend_from_slice(first);
-        percent_encode_into(&mut location, rest, true);
+        let (text, key) = match (text.strip_prefix('/'), key.strip_prefix(b"/")) {
+            (Some(rest), _) => (rest, key),
+            (None, Some(rest)) if text.is_empty() => ("", rest),
+            _ => return Self::append(location, text, key),
+        };
+        location.extend_from_slice(b"%2F");
+        Self::append(location, text, key)
+    }
+
+    fn append(mut location: Vec<u8>, text: &str, key: &[u8]) -> Vec<u8> {
+        for byte in text.bytes() {
+            if byte.is_ascii_graphic() && !b"\"<>\\".contains(&byte) {
+                location.push(byte);
+            } else {
+                percent_encode_into(&mut location, &[byte], true);
+            }
+        }
+        percent_encode_into(&mut location, key, true);
         location
     }
 }

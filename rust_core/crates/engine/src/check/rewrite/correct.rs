@@ -13,6 +13,7 @@ use super::locks::Locks;
 use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
+use orcas_decide::delete_marker;
 use orcas_fs::FileSystem;
 use orcas_index::Index;
 use orcas_record::{
@@ -148,7 +149,11 @@ impl Search<'_> {
                 self.losses.version(&version, GONE);
                 let (bucket, version_id) = (version.bucket, version.version_id);
                 let key = Bytes::copy_from_slice(&version.key);
-                self.records.push(Record::DeleteVersion { bucket, key, version_id });
+                self.records.push(if self.locks.is_layer(bucket) {
+                    Record::PutVersion(delete_marker(bucket, key, version_id, 0))
+                } else {
+                    Record::DeleteVersion { bucket, key, version_id }
+                });
             } else {
                 self.records.extend(self.locks.hold(sequence, &version));
             }

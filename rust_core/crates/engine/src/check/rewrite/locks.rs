@@ -11,7 +11,8 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_index::Index;
 use orcas_record::{
-    self as record, Attributes, Bucket, BucketId, ObjectLock, Record, Sequence, Version, VersionId, Versioning,
+    self as record, Attributes, Bucket, BucketId, BucketRole, ObjectLock, Record, Sequence, Version, VersionId,
+    Versioning,
 };
 
 pub struct Locks {
@@ -50,7 +51,11 @@ impl Locks {
     }
 
     fn see(&mut self, version: &Version) {
-        let Some(bucket) = self.buckets.get_mut(&version.bucket) else { return };
+        // A delete marker between layers is no sign of versioning.
+        let Some(bucket) = self.buckets.get_mut(&version.bucket).filter(|bucket| bucket.role == BucketRole::Bucket)
+        else {
+            return;
+        };
         let locked = version.attributes.retention.is_some() || version.attributes.legal_hold.is_some();
         let versioned = locked || version.delete_marker || version.version_id != VersionId::Null;
         if versioned && bucket.versioning == Versioning::Unversioned {
@@ -62,6 +67,11 @@ impl Locks {
             bucket.object_lock = Some(ObjectLock::default());
             self.changed.insert(bucket.id);
         }
+    }
+
+    /// Whether the bucket is a layer, in which a missing object would show an older one below.
+    pub fn is_layer(&self, bucket: BucketId) -> bool {
+        self.buckets.get(&bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer)
     }
 
     /// The records that make buckets what their versions need.

@@ -5,6 +5,7 @@
 //! it under the same rules as at any start. What is given up is reported by bucket and key. Nothing is destroyed: the
 //! files of the old log, and packs that cannot be read, are kept under other names.
 
+mod buckets;
 mod correct;
 mod locks;
 mod source;

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::super::collect::Collector;
+use super::buckets::{KnownBuckets, MadeUp, bucket_of, free_between};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_index::Index;
 use orcas_log::{Inspection, RecoveredRecord, Seen};
-use orcas_record::{
-    self as record, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, PackId, Record, Sequence, Versioning,
-};
+use orcas_record::{self as record, BlobLocation, BucketId, PackId, Record, Sequence};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -34,12 +33,7 @@ pub struct Facts {
     pub lost: Vec<(Sequence, Sequence)>,
     /// The last of them that may have locked a version and is not in the index either, or 0.
     pub locks_lost: Sequence,
-    created: BTreeSet<BucketId>,
-    deleted: BTreeSet<BucketId>,
-    named: BTreeSet<BucketId>,
-    /// As later records show them.
-    updated: BTreeMap<BucketId, Bucket>,
-    owner: Bytes,
+    buckets: KnownBuckets,
     pub packs_created: BTreeSet<PackId>,
     pub packs_retired: BTreeSet<PackId>,
 }
@@ -84,7 +78,7 @@ impl<'a> Source<'a> {
         if let Some(index) = index {
             source.restore(index)?;
         }
-        source.make_up_buckets();
+        source.make_up_buckets()?;
         Ok(source)
     }
 
@@ -113,10 +107,13 @@ impl<'a> Source<'a> {
     }
 
     fn counts(&self, record: &Record) -> bool {
-        let gone = |bucket: &BucketId| self.facts.deleted.contains(bucket);
+        let gone = |bucket: BucketId| self.facts.buckets.is_deleted(bucket);
         match record {
             Record::MoveContents { .. } | Record::ReplaceLog { .. } => false,
-            record => !bucket_of(record).is_some_and(|bucket| gone(&bucket)),
+            // These also end something that may be elsewhere: an object in another bucket, an upload.
+            Record::MoveVersion { from_bucket, version, .. } => !gone(*from_bucket) || !gone(version.bucket),
+            Record::CompleteUpload { .. } => true,
+            record => !bucket_of(record).is_some_and(gone),
         }
     }
 
@@ -169,7 +166,7 @@ impl<'a> Source<'a> {
             if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)
             {
-                self.facts.updated.insert(bucket.id, bucket);
+                self.facts.buckets.see_stored(stored.sequence, bucket);
             }
         }
         for stored in index.read()?.documents()? {
@@ -236,34 +233,18 @@ impl<'a> Source<'a> {
 
     /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells
     /// it.
-    fn make_up_buckets(&mut self) {
-        let facts = &self.facts;
-        let lacking: Vec<BucketId> = facts
-            .named
-            .iter()
-            .filter(|id| !facts.created.contains(id) && !facts.deleted.contains(id))
-            .copied()
-            .collect();
-        for id in lacking {
-            let bucket = self.facts.updated.get(&id).cloned().unwrap_or_else(|| {
-                let name = format!("lost-bucket-{}", id.0);
-                self.made_up.push(name.clone());
-                Bucket {
-                    id,
-                    name: name.into(),
-                    owner: self.facts.owner.clone(),
-                    created_ms: 0,
-                    location: Bytes::new(),
-                    versioning: Versioning::Unversioned,
-                    object_lock: None,
-                    settings: BucketSettings::default(),
-                    role: BucketRole::Bucket,
-                    layers: Vec::new(),
+    fn make_up_buckets(&mut self) -> Result<()> {
+        for made_up in self.facts.buckets.made_up(&mut self.made_up) {
+            match made_up {
+                MadeUp::At(sequence, bucket) => self.insert(sequence, &Record::CreateBucket(bucket)),
+                MadeUp::Between(after, before, bucket) => {
+                    let is_taken = |sequence| self.inserted.contains_key(&sequence);
+                    let sequence = free_between(&self.facts.lost, (after, before), is_taken)?;
+                    self.insert(sequence, &Record::UpdateBucket(bucket));
                 }
-            });
-            // The id of a bucket is the sequence of its record.
-            self.insert(id.0, &Record::CreateBucket(bucket));
+            }
         }
+        Ok(())
     }
 
     fn insert(&mut self, sequence: Sequence, record: &Record) {
@@ -277,34 +258,9 @@ impl Facts {
     fn see(&mut self, sequence: Sequence, record: &Record) {
         self.last = self.last.max(sequence);
         match record {
-            Record::CreateBucket(bucket) => {
-                self.created.insert(bucket.id);
-                self.owner = bucket.owner.clone();
-            }
-            Record::UpdateBucket(bucket) => {
-                self.named.insert(bucket.id);
-                self.owner = bucket.owner.clone();
-                self.updated.insert(bucket.id, bucket.clone());
-            }
-            Record::DeleteBucket { bucket } => drop(self.deleted.insert(*bucket)),
             Record::CreatePack { pack } => drop(self.packs_created.insert(*pack)),
             Record::RetirePack { pack } => drop(self.packs_retired.insert(*pack)),
-            record => self.named.extend(bucket_of(record)),
+            record => self.buckets.see(sequence, record),
         }
-    }
-}
-
-/// The bucket that the record puts something into or changes.
-fn bucket_of(record: &Record) -> Option<BucketId> {
-    match record {
-        Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => Some(bucket.id),
-        Record::DeleteBucket { bucket } | Record::DeleteVersion { bucket, .. } | Record::PutDocument { bucket, .. } => {
-            Some(*bucket)
-        }
-        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
-            Some(version.bucket)
-        }
-        Record::CreateUpload(upload) => Some(upload.bucket),
-        _ => None,
     }
 }

@@ -5,6 +5,7 @@ mod damage;
 mod faults;
 pub(super) mod fixture;
 mod index;
+mod layers;
 mod online;
 mod rewrite;
 mod speed;

@@ -1,0 +1,207 @@
+//! Repairs and salvages of stores whose buckets have layers: what is shown never comes from another layer than before,
+//! and nothing that a bucket still shows is given up.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::super::{
+    CheckProgress, Effort, Engine, GivenUp, IndexState, SalvageReport, repair_store, salvage_store,
+};
+use super::super::support::{Store, environment, noise, options};
+use super::fixture::{check, files, flip};
+use orcas_decide::{Intent, Move, Precondition};
+use orcas_record::Bucket;
+
+struct Layered {
+    store: Store,
+}
+
+impl Layered {
+    fn new() -> Self {
+        Self { store: Store::new() }
+    }
+
+    fn run(&self, intent: Intent) {
+        self.store.handle().execute(intent).unwrap();
+    }
+
+    fn bucket(&self, name: &'static str) -> Arc<Bucket> {
+        self.store.handle().bucket(name.as_bytes()).unwrap()
+    }
+
+    fn snapshot(&self, bucket: &Bucket, name: &'static str) {
+        self.run(Intent::CreateSnapshot { bucket: bucket.id, name: Bytes::from_static(name.as_bytes()) });
+    }
+
+    /// The content of an object; `None` if there is none.
+    fn get(&self, bucket: &'static str, key: &str) -> Option<Vec<u8>> {
+        shown(&self.store.handle(), bucket, key)
+    }
+
+    /// Damages the `place`th record that has these bytes, in the closed store, and removes the index unless it is kept.
+    fn damage(&mut self, needle: &[u8], place: usize, keep_index: bool) {
+        self.store.close();
+        let found = files(&self.store.path().join("log")).into_iter().flat_map(|log| {
+            let bytes = std::fs::read(&log).unwrap();
+            let places: Vec<usize> = memchr::memmem::find_iter(&bytes, needle).collect();
+            places.into_iter().map(move |at| (log.clone(), at as u64))
+        });
+        let (log, at) = found.into_iter().nth(place).unwrap();
+        flip(&log, at);
+        if !keep_index {
+            for name in ["index.db", "index.db-wal", "index.db-shm"] {
+                let _ = std::fs::remove_file(self.store.path().join(name));
+            }
+        }
+    }
+
+    /// Repairs the damaged store and opens it.
+    fn repair(&mut self) -> GivenUp {
+        let options = options(self.store.path());
+        let repaired = repair_store(options, environment(), &CheckProgress::default(), true).unwrap();
+        assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
+        assert_eq!(repaired.report.index, IndexState::Equal);
+        self.store.open();
+        repaired.given_up.unwrap()
+    }
+
+    fn salvage(&self) -> (Engine, SalvageReport) {
+        salvage_store(options(self.store.path()), environment(), &Bytes::from_static(b"root")).unwrap()
+    }
+
+    /// What was written after a repair is there after a rebuild of the index.
+    fn assert_keeps_what_is_written(&mut self, bucket: &'static str) {
+        self.store.put(&self.bucket(bucket), "after", b"the repair").unwrap();
+        self.store.check_rebuild();
+        assert_eq!(self.get(bucket, "after").as_deref(), Some(&b"the repair"[..]));
+        self.store.close();
+        assert!(check(self.store.path()).is_clean());
+        self.store.open();
+    }
+}
+
+fn shown(handle: &super::super::super::Handle, bucket: &'static str, key: &str) -> Option<Vec<u8>> {
+    let bucket = handle.bucket(bucket.as_bytes()).unwrap();
+    let found = handle.object_in(&bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
+    let size = found.object.version.size;
+    let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
+    let (mut out, mut at) = (vec![0; size as usize], 0);
+    while at < out.len() {
+        at += reader.read(&mut out[at..]).unwrap();
+    }
+    Some(out)
+}
+
+#[test]
+fn a_top_layer_without_its_record_comes_back() {
+    for with_objects in [false, true] {
+        let mut layered = Layered::new();
+        let bucket = layered.store.bucket("bbb");
+        layered.store.put(&bucket, "x", b"old").unwrap();
+        layered.snapshot(&bucket, "s");
+        if with_objects {
+            layered.store.put(&layered.bucket("bbb"), "y", b"new").unwrap();
+        }
+        layered.store.bucket("other");
+        layered.damage(b"bbb#", 0, false);
+        if with_objects {
+            let (engine, report) = layered.salvage();
+            assert_eq!(report.made_up, Vec::<String>::new());
+            assert_eq!(shown(&engine.handle(), "bbb", "y").as_deref(), Some(&b"new"[..]));
+            assert_eq!(engine.handle().buckets().len(), 2);
+        }
+        let given_up = layered.repair();
+        assert_eq!((given_up.losses_total, given_up.buckets), (0, Vec::new()));
+        assert_eq!(layered.store.handle().buckets().len(), 2, "a layer is no bucket of clients");
+        assert_eq!(layered.get("bbb", "x").as_deref(), Some(&b"old"[..]));
+        assert_eq!(layered.get("bbb", "y").is_some(), with_objects);
+        layered.assert_keeps_what_is_written("bbb");
+    }
+}
+
+#[test]
+fn an_object_that_is_given_up_shows_none_below() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    layered.store.put(&bucket, "x", &noise(3_000, 1)).unwrap();
+    layered.snapshot(&bucket, "s");
+    let new = noise(3_000, 2);
+    layered.store.put(&layered.bucket("bbb"), "x", &new).unwrap();
+    layered.damage(&new[1_000..1_100], 0, true);
+    let given_up = layered.repair();
+    let lost: Vec<_> = given_up.losses.iter().map(|loss| (&loss.bucket[..], &loss.key[..])).collect();
+    assert_eq!(lost, [("bbb", &b"x"[..])], "by the name that clients know");
+    assert_eq!(layered.get("bbb", "x"), None);
+    layered.assert_keeps_what_is_written("bbb");
+    // The marker that hides it is no sign of versioning.
+    layered.snapshot(&layered.bucket("bbb"), "t");
+}
+
+#[test]
+fn a_repair_brings_no_source_of_a_move_back() {
+    let mut layered = Layered::new();
+    let (from, to) = (layered.store.bucket("from"), layered.store.bucket("to"));
+    layered.store.put(&from, "x", b"moved").unwrap();
+    layered.run(Intent::MoveObject(Box::new(Move {
+        from_bucket: from.id,
+        from_key: "x".into(),
+        from_conditions: Default::default(),
+        bucket: to.id,
+        key: "x".into(),
+        precondition: Precondition::default(),
+    })));
+    layered.store.delete(&to, "x").unwrap();
+    layered.run(Intent::DeleteBucket { bucket: to.id });
+    let junk = noise(3_000, 1);
+    layered.store.put(&from, "junk", &junk).unwrap();
+    layered.damage(&junk[1_000..1_100], 0, true);
+    assert_eq!(layered.repair().losses_total, 1);
+    assert_eq!(layered.get("from", "x"), None);
+    layered.assert_keeps_what_is_written("from");
+}
+
+#[test]
+fn a_repair_opens_no_completed_upload() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    layered.store.put(&bucket, "x", b"old").unwrap();
+    layered.snapshot(&bucket, "s");
+    let bucket = layered.bucket("bbb");
+    let upload = layered.store.create_upload(&bucket, "large");
+    let part = layered.store.put_part(&bucket, "large", upload, 1, &noise(100_000, 1));
+    layered.store.complete(&bucket, "large", upload, &[part]).unwrap();
+    layered.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "s".into() });
+    layered.store.handle().reclaim(Effort::Collect).unwrap();
+    let junk = noise(3_000, 2);
+    layered.store.put(&layered.bucket("bbb"), "junk", &junk).unwrap();
+    layered.damage(&junk[1_000..1_100], 0, true);
+    let given_up = layered.repair();
+    let lost: Vec<_> = given_up.losses.iter().map(|loss| &loss.key[..]).collect();
+    assert_eq!(lost, [b"junk"]);
+    layered.assert_keeps_what_is_written("bbb");
+}
+
+/// The name of a bucket that became a layer was given to a new one, and the record that made it a layer is lost.
+#[test]
+fn a_layer_that_looks_like_a_deleted_bucket_keeps_its_objects() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    layered.store.put(&bucket, "x", b"old").unwrap();
+    layered.run(Intent::ForkBucket { bucket: bucket.id, snapshot: None, name: "fork".into() });
+    layered.store.delete(&layered.bucket("bbb"), "x").unwrap();
+    layered.run(Intent::DeleteBucket { bucket: bucket.id });
+    let new = layered.store.bucket("bbb");
+    layered.store.put(&new, "n", b"new").unwrap();
+    // The layers of the bucket have names like this too; the record that renamed the bucket itself comes last.
+    let name = format!("bbb#{}", bucket.id.0);
+    layered.damage(name.as_bytes(), 0, false);
+    let (engine, _) = layered.salvage();
+    assert_eq!(shown(&engine.handle(), "fork", "x").as_deref(), Some(&b"old"[..]));
+    assert_eq!(shown(&engine.handle(), "bbb", "n").as_deref(), Some(&b"new"[..]));
+    drop(engine);
+    assert_eq!(layered.repair().losses_total, 0);
+    assert_eq!(layered.get("fork", "x").as_deref(), Some(&b"old"[..]));
+    assert_eq!((layered.get("bbb", "x"), layered.get("bbb", "n").as_deref()), (None, Some(&b"new"[..])));
+    layered.assert_keeps_what_is_written("fork");
+}

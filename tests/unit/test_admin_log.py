@@ -1,0 +1,55 @@
+"""What the root identity does to buckets over the admin API is in the log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from orcas.admin.snapshots import add_snapshots
+from orcas.admin.tools import Refusal
+
+REFUSED = (404, "NoSuchBucket", "The specified bucket does not exist.")
+
+
+def client(answer: tuple[int, str, str] | None) -> TestClient:
+    """The paths of snapshots over a store that answers so."""
+
+    def change(*_: Any) -> tuple[int, str, str] | None:
+        return answer
+
+    core = SimpleNamespace(
+        create_snapshot=change, delete_snapshot=change, fork_bucket=change, restore_bucket=change
+    )  # fmt: skip
+    app = FastAPI()
+    add_snapshots(app, lambda: SimpleNamespace(core=core))  # type: ignore[arg-type,return-value]
+    return TestClient(app)
+
+
+def change_everything(site: TestClient) -> None:
+    site.post("/buckets/b/snapshots", json={"name": "s"})
+    site.delete("/buckets/b/snapshots/s")
+    site.post("/buckets/b/fork", json={"name": "f"})
+    site.post("/buckets/b/fork", json={"name": "f", "snapshot": "s"})
+    site.post("/buckets/b/restore", json={"snapshot": "s"})
+
+
+def test_each_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "orcas"):
+        change_everything(client(None))
+    assert [record.getMessage() for record in caplog.records if record.name == "orcas"] == [
+        "Snapshot s of b was created",
+        "Snapshot s of b was deleted",
+        "Bucket f was created as a fork of b",
+        "Bucket f was created as a fork of b@s",
+        "Bucket b was restored from its snapshot s",
+    ]
+
+
+def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "orcas"), pytest.raises(Refusal):
+        change_everything(client(REFUSED))
+    assert not [record for record in caplog.records if record.name == "orcas"]

@@ -167,7 +167,7 @@ fn pieces<T>(
     blocks: &mut [u8],
     tags: impl Iterator<Item = T>,
 ) -> impl Iterator<Item = (u64, &mut [u8], T)> {
-    let empty = blocks.is_empty().then(|| <&mut [u8]>::default());
+    let empty = blocks.is_empty().then(<&mut [u8]>::default);
     let blocks = blocks.chunks_mut(BLOCK_SIZE).chain(empty);
     (first..).zip(blocks).zip(tags).map(|((number, block), tag)| (number, block, tag))
 }

@@ -101,7 +101,7 @@ impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
         if let Some(&place) = inner.places.get(key) {
             if now_ms.saturating_sub(inner.entries[place].made_ms) < self.lifetime_ms {
                 inner.hits += 1;
-                inner.to_front(place);
+                inner.move_first(place);
                 return Ok(Arc::clone(&inner.entries[place].value));
             }
             expired = Some(inner.remove(place));
@@ -162,7 +162,7 @@ impl<K: Copy + Eq + Hash, V> Inner<K, V> {
         gone
     }
 
-    fn to_front(&mut self, place: Place) {
+    fn move_first(&mut self, place: Place) {
         if self.first != place {
             self.unlink(place);
             self.link_first(place);

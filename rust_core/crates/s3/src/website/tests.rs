@@ -137,6 +137,26 @@ fn the_first_rule_that_applies_decides() {
 }
 
 #[test]
+fn the_text_of_a_rule_may_have_a_query_or_a_fragment() {
+    let prefix = |prefix: &str| format!("<KeyPrefixEquals>{prefix}</KeyPrefixEquals>");
+    let with = |text: &str| format!("<ReplaceKeyPrefixWith>{text}</ReplaceKeyPrefixWith>");
+    let pages = pages(
+        &[
+            rule(&prefix("images/"), &with("prod/resize?key=")),
+            rule(&prefix("app/"), &with("#!/")),
+            rule(&prefix("odd/"), &with("/a&lt;b&#10;c\\é%41")),
+            rule(&prefix("bare/"), &with("")),
+        ]
+        .concat(),
+    );
+    let to = |location: &str| Some((301, location.to_owned()));
+    assert_eq!(sent(&pages, "images/300x300/a?.png", None), to("/prod/resize?key=300x300/a%3F.png"));
+    assert_eq!(sent(&pages, "app/a/b", None), to("/#!/a/b"));
+    assert_eq!(sent(&pages, "odd/x", None), to("/%2Fa%3Cb%0Ac%5C%C3%A9%41x"));
+    assert_eq!(sent(&pages, "bare//evil.example", None), to("/%2Fevil.example"));
+}
+
+#[test]
 fn no_key_becomes_a_host_or_a_header() {
     let directory = |key: &str, root: &'static str| {
         let found = Redirection::to_directory(&Asked { root: root.as_bytes(), ..asked(key) });

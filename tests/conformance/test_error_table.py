@@ -34,6 +34,8 @@ NO_PART = (
     "entity tag may not match the part's entity tag."
 )
 MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
+NO_HEADER = "A header you provided implies functionality that is not implemented"
+TWO_CONDITIONS = "Multiple conditional request headers present in the request"
 NO_UPLOAD = (
     "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or "
     "completed."
@@ -58,6 +60,11 @@ class Case:
 
 def argument(name: str, value: str) -> dict[str, str]:
     return {"ArgumentName": name, "ArgumentValue": value}
+
+
+def no_value(header: str) -> dict[str, str]:
+    message = f"We don't accept the provided value of {header} header for this API"
+    return {"Header": header, "additionalMessage": message}
 
 
 def tags(*pairs: tuple[str, str]) -> str:
@@ -235,7 +242,14 @@ UPLOADS = [
     Case("PUT /{b}/k", 412, "PreconditionFailed", headers={"If-Match": '"x"'}, body="x",
          fields={"Condition": "If-Match"}),
     Case("PUT /{b}/none", 404, "NoSuchKey", headers={"If-Match": '"x"'}, body="x", fields={"Key": "none"}),
-    Case("PUT /{b}/k", 501, "NotImplemented", headers={"If-None-Match": '"x"'}, body="x"),
+    Case("PUT /{b}/k", 501, "NotImplemented", NO_HEADER, headers={"If-None-Match": '"x"'}, body="x",
+         fields=no_value("If-None-Match")),
+    Case("PUT /{b}/k", 501, "NotImplemented", NO_HEADER, headers={"If-Match": "*"}, body="x",
+         fields=no_value("If-Match")),
+    Case("PUT /{b}/copy", 501, "NotImplemented", NO_HEADER,
+         headers={"x-amz-copy-source": "{b}/k", "If-Match": "*"}, fields=no_value("If-Match")),
+    Case("PUT /{b}/k", 501, "NotImplemented", NO_HEADER, headers={"If-Match": '"x"', "If-None-Match": "*"}, body="x",
+         fields={"Header": "If-Match,If-None-Match", "additionalMessage": TWO_CONDITIONS}),
 ]  # fmt: skip
 
 COPIES = [

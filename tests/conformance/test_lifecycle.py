@@ -113,6 +113,11 @@ def test_a_thousand_rules_get_ids(s3: Any, bucket: str) -> None:
             "InvalidRequest",
         ),
         ({"Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}, "NotImplemented"),
+        ({"Transitions": [{"Days": 1, "StorageClass": "STANDARD"}]}, "MalformedXML"),
+        (
+            {"Transitions": [{"Date": dt.datetime(2030, 1, 1, 1, tzinfo=dt.UTC), "StorageClass": "GLACIER"}]},
+            "InvalidArgument",
+        ),
     ],
 )
 def test_what_s3_refuses_is_refused(s3: Any, bucket: str, change: dict[str, Any], code: str) -> None:

@@ -101,11 +101,27 @@ def test_a_write_replaces_all_metadata(s3: Any, bucket: str) -> None:
     assert head["ContentType"] == "binary/octet-stream"
 
 
-def test_metadata_bytes_outside_ascii_come_back_as_sent(wire: Wire, bucket: str) -> None:
-    value = "käse 🐋"
-    put = wire("PUT", f"/{bucket}/k", headers={"x-amz-meta-name": value}, body=b"x")
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("test_—_é?", "=?UTF-8?Q?test=5F=E2=80=94=5F=C3=A9=3F?="),
+        ("ÄMÄZÕÑ S3", "=?UTF-8?Q?=C3=84M=C3=84Z=C3=95=C3=91_S3?="),
+        ("=?UTF-8?Q?=C3=84M=C3=84Z=C3=95=C3=91_S3?=", "=?UTF-8?Q?=C3=84M=C3=84Z=C3=95=C3=91_S3?="),
+        ("鯨", "=?UTF-8?B?6a+o?="),
+        ("=?UTF-8?B?AAECAw==?=", "=?UTF-8?B?AAECAw==?="),
+        ("=?UTF-8?Q?plain?=", "plain"),
+        ("a=?b _", "a=?b _"),
+    ],
+)
+def test_metadata_outside_ascii_is_shown_in_encoded_words(
+    wire: Wire, s3: Any, bucket: str, sent: str, shown: str
+) -> None:
+    put = wire("PUT", f"/{bucket}/k", headers={"x-amz-meta-name": sent}, body=b"x")
     assert put.status == 200, put.body
-    assert wire("HEAD", f"/{bucket}/k").headers["x-amz-meta-name"] == value
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"})
+    for key in ("k", "copy"):
+        assert s3.head_object(Bucket=bucket, Key=key)["Metadata"] == {"name": shown}
+        assert s3.get_object(Bucket=bucket, Key=key)["Metadata"] == {"name": shown}
 
 
 def test_metadata_is_bounded(s3: Any, bucket: str) -> None:

@@ -70,6 +70,13 @@ def test_fields_become_headers_of_the_object(wire: Wire, s3: Any, bucket: str) -
     assert head["ExpiresString"] == "Thu, 01 Jan 2037 00:00:00 GMT"
 
 
+def test_metadata_of_forms_is_text(wire: Wire, s3: Any, bucket: str) -> None:
+    word = "=?UTF-8?Q?actually-ascii?="
+    assert upload(wire, bucket, b"x", x_amz_meta_a="ÄMÄZÕÑ S3", x_amz_meta_b=word).status == 204
+    metadata = s3.head_object(Bucket=bucket, Key="k")["Metadata"]
+    assert metadata == {"a": "=?UTF-8?Q?=C3=84M=C3=84Z=C3=95=C3=91_S3?=", "b": word}
+
+
 def test_successful_uploads_answer_as_the_form_asks(wire: Wire, s3: Any, bucket: str) -> None:
     address = f"http://{wire.netloc}/{bucket}/a%2Fb%20%C3%BC"
     for status, asked in ((204, ""), (200, "200"), (204, "204"), (204, "404")):

@@ -39,5 +39,5 @@ pub use limits::{
 };
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
-pub use snapshots::snapshot_name;
+pub use snapshots::{layer_name, snapshot_name};
 pub use view::View;

@@ -18,9 +18,9 @@ pub fn snapshot_name(bucket: &[u8], snapshot: &[u8]) -> Bytes {
     [bucket, b"@", snapshot].concat().into()
 }
 
-/// The name of a layer, for reports: that of the bucket it was made for, and its number.
-fn layer_name(bucket: &Bucket, id: BucketId) -> Bytes {
-    [&bucket.name[..], b"#", id.0.to_string().as_bytes()].concat().into()
+/// The name of a layer: that of the bucket it was made for, and its number. Repairs tell from it where a layer belongs.
+pub fn layer_name(bucket: &[u8], id: BucketId) -> Bytes {
+    [bucket, b"#", id.0.to_string().as_bytes()].concat().into()
 }
 
 /// Records of a decision, each with the sequence that it gets.
@@ -40,7 +40,7 @@ impl Records<'_> {
         let id = self.next_id();
         self.records.push(Record::CreateBucket(Bucket {
             id,
-            name: layer_name(bucket, id),
+            name: layer_name(&bucket.name, id),
             created_ms: self.context.now_ms,
             role: BucketRole::Layer,
             layers: Vec::new(),
@@ -139,7 +139,7 @@ pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId
     } else {
         let is_named = view.is_named_beside(bucket.id, bucket.id);
         let role = if is_named { BucketRole::Layer } else { BucketRole::Dropped };
-        let name = layer_name(&bucket, bucket.id);
+        let name = layer_name(&bucket.name, bucket.id);
         made.records.push(Record::UpdateBucket(Bucket { name, role, layers: Vec::new(), ..Bucket::clone(&bucket) }));
         made.push_drops(view, bucket.id, &bucket.layers);
     }

@@ -139,23 +139,3 @@ impl BucketTable {
         self.by_name.len()
     }
 }
-
-/// The names of buckets of any role in reports. A layer has the name of the bucket or snapshot that shows it: before all
-/// others, of the bucket that it is the top layer of.
-pub(super) fn reported_names<'b>(buckets: impl IntoIterator<Item = &'b Bucket>) -> BTreeMap<BucketId, String> {
-    let buckets: Vec<&Bucket> = buckets.into_iter().collect();
-    let name_of = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
-    let mut names: BTreeMap<_, _> = buckets.iter().map(|bucket| (bucket.id, name_of(bucket))).collect();
-    let of_role = |role| buckets.iter().filter(move |bucket| bucket.role == role);
-    let below = of_role(BucketRole::Snapshot).chain(of_role(BucketRole::Bucket));
-    let below = below.flat_map(|bucket| bucket.layers.iter().map(move |layer| (*layer, bucket)));
-    let top = of_role(BucketRole::Bucket).map(|bucket| (bucket.top(), bucket));
-    for (layer, bucket) in below.chain(top) {
-        if let Some(name) = names.get_mut(&layer) {
-            *name = name_of(bucket);
-        }
-    }
-    // What has a name of its own keeps it.
-    names.extend(of_role(BucketRole::Bucket).map(|bucket| (bucket.id, name_of(bucket))));
-    names
-}

@@ -49,6 +49,7 @@ mod salvage;
 pub mod scheduled;
 mod sharing;
 mod space;
+mod stacks;
 mod state;
 mod stepper;
 mod stored;

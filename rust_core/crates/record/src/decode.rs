@@ -29,7 +29,7 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
         PUT_DOCUMENT => Record::PutDocument {
             bucket: BucketId(input.u64()?),
             kind: DocumentKind::from_code(input.u8()?).ok_or(Error::Record { reason: "unknown kind of document" })?,
-            document: input.take(input.rest.len())?,
+            document: input.long_bytes()?,
         },
         CREATE_PACK => Record::CreatePack { pack: codec::pack(input.u64()?) },
         CONTENT | UNSHARED_CONTENT => Record::Content {
@@ -194,6 +194,11 @@ impl Input {
 
     fn bytes(&mut self) -> Result<Bytes> {
         let length = usize::from(self.u16()?);
+        self.take(length)
+    }
+
+    fn long_bytes(&mut self) -> Result<Bytes> {
+        let length = self.u32()? as usize;
         self.take(length)
     }
 

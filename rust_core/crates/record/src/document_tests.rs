@@ -24,6 +24,7 @@ impl fmt::Display for FieldType {
             Self::Array(length) => write!(f, "byte[{length}]"),
             Self::Optional(length) => write!(f, "byte[{length}]?"),
             Self::Bytes => f.write_str("byte[u16]"),
+            Self::LongBytes => f.write_str("byte[u32]"),
             Self::Rest => f.write_str("byte[*]"),
             Self::Structure(name) => f.write_str(name),
             Self::List16(of) => write!(f, "{of}[u16]"),

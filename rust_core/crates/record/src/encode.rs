@@ -61,7 +61,7 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
         Record::PutDocument { bucket, kind, document } => {
             out.u64("bucket", bucket.0);
             out.code("kind", kind.code());
-            out.rest("document", document);
+            out.long_bytes("document", document);
             PUT_DOCUMENT
         }
         Record::CreatePack { pack } => {

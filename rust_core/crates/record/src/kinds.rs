@@ -86,5 +86,6 @@ pub(super) const fn keeps_cause(kind: u8) -> bool {
             | MOVE_VERSION
             | COMPLETE_UPLOAD
             | UPDATE_VERSION
+            | PUT_DOCUMENT
     )
 }

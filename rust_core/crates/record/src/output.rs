@@ -18,6 +18,8 @@ pub(super) enum FieldType {
     Optional(usize),
     /// `byte[u16]`
     Bytes,
+    /// `byte[u32]`
+    LongBytes,
     /// `byte[*]`
     Rest,
     Structure(&'static str),
@@ -93,11 +95,17 @@ impl<'a, T: Trace> Output<'a, T> {
         self.bytes.extend_from_slice(bytes.map_or(&[], |bytes| &bytes[..]));
     }
 
-    /// The limits of S3 keep every byte string of a record far below 64 KiB (keys 1 KiB, headers 8 KiB).
+    /// The limits of S3 keep these byte strings far below 64 KiB (keys 1 KiB, headers 8 KiB).
     pub fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
         debug_assert!(bytes.len() <= usize::from(u16::MAX));
         self.trace.field(name, FieldType::Bytes, 0);
         self.bytes.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub fn long_bytes(&mut self, name: &'static str, bytes: &[u8]) {
+        self.trace.field(name, FieldType::LongBytes, 0);
+        self.bytes.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(bytes);
     }
 

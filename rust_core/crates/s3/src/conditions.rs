@@ -196,7 +196,16 @@ pub enum WriteCondition {
 }
 
 impl WriteCondition {
-    /// Reads the condition on the destination of a write. Anything but the forms above is `NotImplemented`, as in S3.
+    /// Reads the condition on the destination of a write that stores content. Anything but `If-None-Match: *` or
+    /// `If-Match` with an entity tag is `NotImplemented`, as in S3.
+    pub fn of_write(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        match Self::parse(headers)? {
+            Self::Present => Err(value_not_accepted("If-Match")),
+            condition => Ok(condition),
+        }
+    }
+
+    /// Reads the condition on what a request changes. Anything but the forms above is `NotImplemented`, as in S3.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
         for time in [READ.if_modified_since, READ.if_unmodified_since] {
             if headers.get(time).is_some() {
@@ -210,17 +219,18 @@ impl WriteCondition {
         let mut all = headers.get_all(READ.if_match).chain(headers.get_all(READ.if_none_match));
         let Some(value) = all.next().map(<[u8]>::trim_ascii) else { return Ok(Self::Always) };
         if all.next().is_some() {
-            return Err(S3Error::header_not_implemented(READ.if_none_match.as_bytes()));
+            let message = "Multiple conditional request headers present in the request";
+            return Err(not_implemented("If-Match,If-None-Match", message.to_owned()));
         }
         if headers.get(READ.if_none_match).is_some() {
             return match value {
                 b"*" => Ok(Self::Absent),
-                _ => Err(S3Error::header_not_implemented(READ.if_none_match.as_bytes())),
+                _ => Err(value_not_accepted("If-None-Match")),
             };
         }
         match value {
             b"*" => Ok(Self::Present),
-            _ if value.contains(&b',') => Err(S3Error::header_not_implemented(READ.if_match.as_bytes())),
+            _ if value.contains(&b',') => Err(value_not_accepted("If-Match")),
             _ => Ok(Self::of_tag(value)),
         }
     }
@@ -289,6 +299,16 @@ impl RenameCondition {
             if_unmodified_since: time(READ.if_unmodified_since),
         })
     }
+}
+
+/// `NotImplemented` for the value of a conditional header.
+fn value_not_accepted(name: &'static str) -> S3Error {
+    not_implemented(name, format!("We don't accept the provided value of {name} header for this API"))
+}
+
+fn not_implemented(header: &'static str, more: String) -> S3Error {
+    let message = "A header you provided implies functionality that is not implemented";
+    S3Error::with(ErrorCode::NotImplemented, message).field("Header", header).field("additionalMessage", more)
 }
 
 /// The one value of a header that must be readable.
@@ -391,6 +411,9 @@ mod tests {
         assert_eq!(parse(&[("if-match", &tag().to_string())]), Ok(WriteCondition::Matches(tag())));
         assert_eq!(parse(&[("if-match", "\"other\"")]), Ok(WriteCondition::MatchesNothing));
         assert_eq!(parse(&[("if-match", "")]), Ok(WriteCondition::MatchesNothing));
+        let of_write = |headers: &[(&str, &str)]| with(headers, WriteCondition::of_write).map_err(|error| error.code);
+        assert_eq!(of_write(&[("if-none-match", "*")]), Ok(WriteCondition::Absent));
+        assert_eq!(of_write(&[("if-match", "*")]), Err(ErrorCode::NotImplemented));
         for refused in [
             vec![("if-none-match", "\"x\"")],
             vec![("if-none-match", "*"), ("if-match", "*")],

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 
+use super::encoded_words;
 use super::errors::S3Error;
 use super::header_block::HeaderBlock;
 use super::metadata::{USER_PREFIX, reflectable};
@@ -111,7 +112,7 @@ impl ObjectAnswer<'_> {
             }
         }
         for (name, value) in stored.user {
-            block.push_prefixed(USER_PREFIX, name, value);
+            block.push_prefixed(USER_PREFIX, name, &encoded_words::encode(value));
         }
         if let Some((checksum, kind)) = self.checksum {
             block.set_checksum(checksum);

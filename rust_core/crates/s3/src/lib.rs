@@ -10,6 +10,7 @@ pub mod conditions;
 pub mod configurations;
 pub mod cors;
 pub mod documents;
+pub mod encoded_words;
 pub mod errors;
 pub mod extensions;
 pub mod form;

@@ -1,8 +1,12 @@
 //! What an upload says about its object: the headers that are stored and given back, lengths and Content-MD5.
 //!
-//! Values are bytes as sent. Nothing with CR, LF or NUL passes, since every value is reflected in a response later.
+//! Values are bytes as sent, but for user metadata, which is text. No value as sent has CR, LF or NUL, since it is
+//! reflected in a response later; user metadata may hold them in encoded words.
+
+use std::borrow::Cow;
 
 use super::conditions::parse_size;
+use super::encoded_words;
 use super::errors::{ErrorCode, S3Error};
 use super::extensions::single;
 use orcas_checksum::base64_decode;
@@ -31,8 +35,11 @@ pub const OTHER_STORAGE_CLASSES: [&str; 7] =
 pub const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
 pub const OF_AN_APPEND: &[&str] = &[WRITE_OFFSET];
 
-/// User metadata: names and values as bytes.
+/// User metadata: names as bytes, and values as text in UTF-8.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// How a value of user metadata is read.
+type ReadText = fn(&[u8]) -> Cow<'_, [u8]>;
 
 /// The stored headers of an object. User metadata names are lower case, without prefix, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +59,15 @@ pub struct ObjectHeaders {
 impl ObjectHeaders {
     /// Reads the headers of PutObject, CreateMultipartUpload, or a copy that replaces metadata.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        Self::read(headers, encoded_words::decode)
+    }
+
+    /// Reads the headers for which the fields of a form stand. There, encoded words have no meaning.
+    pub fn of_form(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        Self::read(headers, encoded_words::literal)
+    }
+
+    fn read(headers: &Headers<'_>, text: ReadText) -> Result<Self, S3Error> {
         let content_type = joined(headers, "content-type")?;
         let content_encoding = joined(headers, "content-encoding")?.and_then(without_aws_chunked);
         let content_disposition = joined(headers, "content-disposition")?;
@@ -63,7 +79,7 @@ impl ObjectHeaders {
         if system.into_iter().flatten().map(Vec::len).sum::<usize>() > SYSTEM_METADATA_LEN_MAX {
             return Err(ErrorCode::RequestHeaderSectionTooLarge.into());
         }
-        let user = user_metadata(headers)?;
+        let user = user_metadata(headers, text)?;
         Ok(Self {
             content_type,
             content_encoding,
@@ -113,7 +129,7 @@ pub fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Erro
 }
 
 /// The user metadata, values of repeated names joined by commas.
-fn user_metadata(headers: &Headers<'_>) -> Result<UserMetadata, S3Error> {
+fn user_metadata(headers: &Headers<'_>, text: ReadText) -> Result<UserMetadata, S3Error> {
     let mut user: UserMetadata = Vec::new();
     for (name, value) in headers.iter() {
         let Some(name) = name.strip_prefix(USER_PREFIX.as_bytes()) else { continue };
@@ -121,13 +137,13 @@ fn user_metadata(headers: &Headers<'_>) -> Result<UserMetadata, S3Error> {
             return Err(S3Error::argument("A metadata header has no name", USER_PREFIX, value));
         }
         // A presigned query can bring names that no header could.
-        let (name, value) = (reflectable(name, USER_PREFIX)?, reflectable(value.trim_ascii(), USER_PREFIX)?);
+        let (name, value) = (reflectable(name, USER_PREFIX)?, text(reflectable(value.trim_ascii(), USER_PREFIX)?));
         match user.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => {
                 known.push(b',');
-                known.extend_from_slice(value);
+                known.extend_from_slice(&value);
             }
-            None => user.push((name.to_vec(), value.to_vec())),
+            None => user.push((name.to_vec(), value.into_owned())),
         }
     }
     let size: usize = user.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -251,19 +267,22 @@ mod tests {
 
     #[test]
     fn stored_headers_keep_their_bytes() {
-        let stored = parse(&[
+        let headers: [(&str, &[u8]); 6] = [
             ("content-type", b"text/plain; charset=\"utf-8\""),
             ("expires", b"not a date"),
             ("x-amz-meta-a", "é".as_bytes()),
             ("x-amz-meta-b", b"=?UTF-8?B?w6k=?="),
             ("x-amz-meta-a", b" two "),
             ("host", b"h"),
-        ])
-        .unwrap();
+        ];
+        let stored = parse(&headers).unwrap();
         assert_eq!(stored.content_type.as_deref(), Some(b"text/plain; charset=\"utf-8\"".as_slice()));
         assert_eq!(stored.expires.as_deref(), Some(b"not a date".as_slice()));
         assert_eq!(stored.cache_control, None);
         let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "é")]);
+        let fields: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
+        let stored = ObjectHeaders::of_form(&Headers::new(&fields)).unwrap();
         assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "=?UTF-8?B?w6k=?=")]);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::super::buckets::reported_names;
+use super::super::stacks::reported_names;
 use super::super::stored::{part_of, version_of};
 use super::Loss;
 use orcas_base::error::Result;

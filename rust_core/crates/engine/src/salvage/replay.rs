@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::super::check::{Finding, FindingKind};
+use super::super::stacks::{RepairedStack, repaired_stacks};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
+use orcas_decide::layer_name;
 use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::{
@@ -66,10 +68,8 @@ struct Replay<'a> {
     applied: Sequence,
     position: LogPosition,
     owner: &'a Bytes,
-    buckets: HashMap<BucketId, Bytes>,
+    buckets: HashMap<BucketId, Bucket>,
     names: HashMap<Bytes, BucketId>,
-    /// The layers of buckets and snapshots that have some.
-    stacks: HashMap<BucketId, Vec<BucketId>>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
     packs: HashSet<PackId>,
@@ -99,7 +99,6 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         owner,
         buckets: HashMap::new(),
         names: HashMap::new(),
-        stacks: HashMap::new(),
         deleted: HashSet::new(),
         made_up: BTreeSet::new(),
         packs: index.read()?.packs()?.into_iter().collect(),
@@ -113,8 +112,7 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
             record::decode(stored.kind, &stored.record)?
         {
             replay.names.insert(bucket.name.clone(), bucket.id);
-            replay.buckets.insert(bucket.id, bucket.name);
-            replay.stacks.insert(bucket.id, bucket.layers);
+            replay.buckets.insert(bucket.id, bucket);
         }
     }
     replay.outcome.counted = log.read(&mut |found| replay.take(found))?;
@@ -253,11 +251,7 @@ impl Replay<'_> {
     fn claim(&mut self, sequence: Sequence, bucket: Bucket) -> Result<Record> {
         if let Some(other) = self.names.get(&bucket.name).copied().filter(|other| *other != bucket.id) {
             if self.is_layer(other) {
-                self.make_layer(
-                    sequence,
-                    other,
-                    [&bucket.name[..], b"#", other.0.to_string().as_bytes()].concat().into(),
-                )?;
+                self.make_layer(sequence, other, layer_name(&bucket.name, other))?;
             } else {
                 self.forget(other);
                 let record = Record::DeleteBucket { bucket: other };
@@ -269,11 +263,10 @@ impl Replay<'_> {
         }
         self.made_up.remove(&bucket.id);
         self.names.insert(bucket.name.clone(), bucket.id);
-        self.stacks.insert(bucket.id, bucket.layers.clone());
-        match self.buckets.insert(bucket.id, bucket.name.clone()) {
+        match self.buckets.insert(bucket.id, bucket.clone()) {
             Some(before) => {
-                if before != bucket.name {
-                    self.names.remove(&before);
+                if before.name != bucket.name {
+                    self.names.remove(&before.name);
                 }
                 Ok(Record::UpdateBucket(bucket))
             }
@@ -282,26 +275,24 @@ impl Replay<'_> {
     }
 
     fn is_layer(&self, id: BucketId) -> bool {
-        self.stacks.values().any(|layers| layers.contains(&id))
+        self.buckets.values().any(|bucket| bucket.layers.contains(&id))
     }
 
     /// What its objects are in is shown by other buckets alone.
     fn make_layer(&mut self, sequence: Sequence, id: BucketId, name: Bytes) -> Result<()> {
         self.made_up.remove(&id);
-        self.stacks.remove(&id);
-        if let Some(before) = self.buckets.insert(id, name.clone()) {
-            self.names.remove(&before);
+        let layer = self.nameless(id, name.clone(), (BucketRole::Layer, 0));
+        if let Some(before) = self.buckets.insert(id, layer.clone()) {
+            self.names.remove(&before.name);
         }
-        self.names.insert(name.clone(), id);
-        let layer = self.nameless(id, name, (BucketRole::Layer, 0));
+        self.names.insert(name, id);
         self.push(encoded(sequence, Record::UpdateBucket(layer)))
     }
 
     fn forget(&mut self, bucket: BucketId) {
-        if let Some(name) = self.buckets.remove(&bucket) {
-            self.names.remove(&name);
+        if let Some(known) = self.buckets.remove(&bucket) {
+            self.names.remove(&known.name);
         }
-        self.stacks.remove(&bucket);
         self.made_up.remove(&bucket);
         self.deleted.insert(bucket);
     }
@@ -322,8 +313,8 @@ impl Replay<'_> {
             (BucketRole::Bucket, name)
         };
         self.names.insert(name.clone(), id);
-        self.buckets.insert(id, name.clone());
         let bucket = self.nameless(id, name, (role, created_ms));
+        self.buckets.insert(id, bucket.clone());
         self.push(encoded(sequence, Record::CreateBucket(bucket)))
     }
 
@@ -374,9 +365,16 @@ impl Replay<'_> {
     }
 
     fn end(mut self) -> Result<ReplayOutcome> {
+        for RepairedStack { bucket, layers, .. } in repaired_stacks(self.buckets.values()) {
+            if let Some(bucket) = self.buckets.get(&bucket) {
+                let repaired = Record::UpdateBucket(Bucket { layers, ..bucket.clone() });
+                self.push(encoded(self.outcome.last, repaired))?;
+            }
+        }
         self.flush()?;
         self.writer.end_salvage()?;
-        let name = |id: &BucketId| self.buckets.get(id).map(|name| String::from_utf8_lossy(name).into_owned());
+        let text = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
+        let name = |id: &BucketId| self.buckets.get(id).map(text);
         self.outcome.made_up = self.made_up.iter().filter_map(name).collect();
         self.outcome.condemned.sort_unstable();
         Ok(self.outcome)

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::super::buckets::reported_names;
 use super::super::check::{LOSSES_MAX, Loss};
 use super::super::handle::Handle;
 use super::super::reads::Found;
+use super::super::stacks::reported_names;
 use super::super::state::EngineState;
 use super::super::stored::version_of;
 use super::replay::ReplayOutcome;

@@ -12,7 +12,7 @@ use super::support::{Store, noise};
 use orcas_decide::{BucketChange, Intent, Move, Outcome, Precondition};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_log::{LogOptions, Seen, inspect};
-use orcas_record::{BucketId, BucketSettings, Cause, Record, RequestCause, Sequence, decode_caused};
+use orcas_record::{BucketId, BucketSettings, Cause, DocumentKind, Record, RequestCause, Sequence, decode_caused};
 
 fn request(number: u64) -> Cause {
     let operation = NonZeroU8::new(number as u8 + 1).unwrap();
@@ -62,11 +62,13 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: false,
-        documents: Vec::new(),
+        documents: vec![(DocumentKind::Tagging, Bytes::from_static(b"<T/>"))],
     };
     let Ok(Outcome::Bucket(bucket)) = handle.execute_for(request(1), create) else { panic!("no bucket") };
     let change = BucketChange::Settings(BucketSettings::default());
     handle.execute_for(request(7), Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+    let document = Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Cors, document: "<C/>".into() };
+    handle.execute_for(request(8), document).unwrap();
     let put = |key, cause| {
         let put = store.small_put(&bucket, key, &noise(1_000, 1));
         handle.execute_for(cause, Intent::PutObject(Box::new(put))).unwrap();
@@ -93,6 +95,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         match record {
             Record::CreateBucket(_) => causes.push(("CreateBucket", cause)),
             Record::UpdateBucket(_) => causes.push(("UpdateBucket", cause)),
+            Record::PutDocument { .. } => causes.push(("PutDocument", cause)),
             Record::PutVersion(_) => causes.push(("PutVersion", cause)),
             Record::MoveVersion { .. } => causes.push(("MoveVersion", cause)),
             Record::DeleteVersion { .. } => causes.push(("DeleteVersion", cause)),
@@ -104,7 +107,9 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         causes,
         [
             ("CreateBucket", request(1)),
+            ("PutDocument", request(1)),
             ("UpdateBucket", request(7)),
+            ("PutDocument", request(8)),
             ("PutVersion", request(2)),
             ("PutVersion", Cause::Engine),
             ("MoveVersion", request(3)),

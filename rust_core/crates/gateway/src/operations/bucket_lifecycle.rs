@@ -68,7 +68,7 @@ impl Call<PutBucketLifecycle> {
         let PutBucketLifecycle { bucket, default_size: size } = &self.input;
         let document = stored_lifecycle(body, *size)?.into();
         let kind = DocumentKind::Lifecycle;
-        self.lane.engine.execute(Intent::PutDocument { bucket: bucket.id, kind, document })?;
+        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         Ok(self.envelope.empty(200, default_size(*size)))
     }
 }

@@ -49,7 +49,7 @@ impl Operation for CompleteMultipartUpload {
             bucket,
             key,
             upload: reading.upload_id()?,
-            condition: WriteCondition::parse(headers)?,
+            condition: WriteCondition::of_write(headers)?,
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
             listed: OnceLock::new(),

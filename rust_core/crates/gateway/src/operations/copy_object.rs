@@ -64,7 +64,7 @@ impl Operation for CopyObject {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         let attributes = copy_attributes(sent)?;
-        Ok(Self { source, bucket, key, condition: WriteCondition::parse(sent)?, headers, attributes, algorithm })
+        Ok(Self { source, bucket, key, condition: WriteCondition::of_write(sent)?, headers, attributes, algorithm })
     }
 
     fn named(&self) -> Named<'_> {

@@ -107,7 +107,7 @@ impl InstantUpload {
             own: bucket.owner == caller.as_bytes(),
             bucket,
             key,
-            condition: WriteCondition::parse(headers)?,
+            condition: WriteCondition::of_write(headers)?,
             headers: stored(Sent::parse(headers)?),
             attributes: sent(headers)?,
             size: size(headers)?,

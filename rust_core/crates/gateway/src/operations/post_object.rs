@@ -47,7 +47,7 @@ impl PostObject {
     /// host of the request.
     pub fn read(reading: &Reading<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let headers = stored(Sent::parse(reading.headers())?);
+        let headers = stored(Sent::of_form(reading.headers())?);
         let mut attributes = sent(reading.headers())?;
         if let Some(tags) = form.tags()? {
             attributes.tags = stored_tags(tags);

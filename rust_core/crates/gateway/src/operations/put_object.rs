@@ -65,7 +65,7 @@ impl Operation for PutObject {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let condition = WriteCondition::parse(reading.headers())?;
+        let condition = WriteCondition::of_write(reading.headers())?;
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
         let attributes = sent(reading.headers())?;

@@ -16,6 +16,10 @@ const PREFIX_LEN_MAX: usize = 1_024;
 /// Newer noncurrent versions that a rule can keep.
 const NEWER_MAX: u32 = 100;
 
+/// The storage classes to which S3 has transitions.
+const TRANSITION_CLASSES: [&str; 6] =
+    ["GLACIER", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "DEEP_ARCHIVE", "GLACIER_IR"];
+
 /// How a rule says which objects it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -54,10 +58,7 @@ impl RuleDocument {
                 "Expiration" if expiration.is_none() => expiration = Some(read_expiration(child)?),
                 "NoncurrentVersionExpiration" if noncurrent.is_none() => noncurrent = Some(read_noncurrent(child)?),
                 "AbortIncompleteMultipartUpload" if abort_days.is_none() => abort_days = Some(read_abort(child)?),
-                "Transition" | "NoncurrentVersionTransition" => {
-                    let message = "Lifecycle transitions are not implemented: there is no other storage class";
-                    return Err(S3Error::with(ErrorCode::NotImplemented, message));
-                }
+                "Transition" | "NoncurrentVersionTransition" => return Err(refused_transition(child)),
                 _ => return Err(malformed()),
             }
         }
@@ -220,19 +221,37 @@ fn positive(element: &Element, action: &str) -> Result<u32, S3Error> {
     })
 }
 
+/// A date, in milliseconds since the epoch.
+fn midnight(element: &Element) -> Result<u64, S3Error> {
+    let text = element.leaf()?.trim();
+    let at_ms = timestamp::parse(text.as_bytes()).ok_or_else(malformed)?;
+    match at_ms % DAY_MS {
+        0 => Ok(at_ms),
+        _ => Err(S3Error::argument("'Date' must be at midnight GMT", "Date", text.as_bytes())),
+    }
+}
+
+/// Why a transition is refused: for what S3 refuses in it, or because there are none here.
+fn refused_transition(element: &Element) -> S3Error {
+    let check = |child: &Element| match child.name.as_str() {
+        "Date" => midnight(child).map(drop),
+        "Days" | "NoncurrentDays" | "NewerNoncurrentVersions" => {
+            child.leaf()?.trim().parse::<i32>().map(drop).map_err(|_| malformed())
+        }
+        "StorageClass" if TRANSITION_CLASSES.contains(&child.leaf()?.trim()) => Ok(()),
+        _ => Err(malformed()),
+    };
+    let message = "Lifecycle transitions are not implemented: there is no other storage class";
+    let refused = element.children.iter().try_for_each(check);
+    refused.err().unwrap_or_else(|| S3Error::with(ErrorCode::NotImplemented, message))
+}
+
 /// One of days, a date, and whether delete markers expire.
 fn read_expiration(element: &Element) -> Result<Expiration, S3Error> {
     let [child] = element.children.as_slice() else { return Err(malformed()) };
     match child.name.as_str() {
         "Days" => Ok(Expiration::Days(positive(child, "Expiration")?)),
-        "Date" => {
-            let text = child.leaf()?.trim();
-            let at_ms = timestamp::parse(text.as_bytes()).ok_or_else(malformed)?;
-            if at_ms % DAY_MS != 0 {
-                return Err(S3Error::argument("'Date' must be at midnight GMT", "Date", text.as_bytes()));
-            }
-            Ok(Expiration::Date(at_ms))
-        }
+        "Date" => Ok(Expiration::Date(midnight(child)?)),
         "ExpiredObjectDeleteMarker" => match child.leaf()?.trim() {
             "true" => Ok(Expiration::Markers(true)),
             "false" => Ok(Expiration::Markers(false)),

@@ -211,6 +211,16 @@ fn rules_that_cannot_be_meant_are_refused() {
     for transition in ["Transition", "NoncurrentVersionTransition"] {
         let action = format!("{DAYS}<{transition}><Days>1</Days><StorageClass>GLACIER</StorageClass></{transition}>");
         assert_eq!(refused(&filtered("", &action)), ErrorCode::NotImplemented);
+        for (element, code) in [
+            ("<Date>2030-01-01T00:55:27Z</Date>", ErrorCode::InvalidArgument),
+            ("<Date>20300101</Date>", ErrorCode::MalformedXML),
+            ("<Days>one</Days>", ErrorCode::MalformedXML),
+            ("<StorageClass>STANDARD</StorageClass>", ErrorCode::MalformedXML),
+            ("<Other/>", ErrorCode::MalformedXML),
+        ] {
+            let action = format!("<{transition}>{element}</{transition}>");
+            assert_eq!(refused(&filtered("", &action)), code, "{element}");
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use orcas_base::error::{Error, Result};
+use orcas_decide::layer_name;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Record, Sequence, Versioning};
 
 #[derive(Default)]
@@ -97,7 +98,7 @@ impl KnownBuckets {
         for (id, until) in std::mem::take(&mut self.replaced) {
             let Some((sequence, bucket)) = self.last.get(&id) else { continue };
             if layers.contains_key(&id) {
-                let name = [&bucket.name[..], b"#", id.0.to_string().as_bytes()].concat().into();
+                let name = layer_name(&bucket.name, id);
                 let bucket = Bucket { name, role: BucketRole::Layer, layers: Vec::new(), ..bucket.clone() };
                 records.push(MadeUp::Between(*sequence, until, bucket));
             } else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::super::super::stacks::{RepairedStack, repaired_stacks};
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
 use super::super::{LOSSES_MAX, Loss};
@@ -13,11 +14,12 @@ use super::locks::Locks;
 use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
-use orcas_decide::delete_marker;
+use orcas_decide::{delete_marker, layer_name};
 use orcas_fs::FileSystem;
 use orcas_index::Index;
 use orcas_record::{
-    self as record, BlobLocation, ChunkMove, Extent, Fingerprint, MOVES_MAX, PackId, Record, Sequence, UploadId,
+    self as record, BlobLocation, Bucket, BucketId, BucketRole, ChunkMove, Extent, Fingerprint, MOVES_MAX, PackId,
+    Record, Sequence, UploadId,
 };
 
 /// Rows read at a time.
@@ -78,6 +80,7 @@ pub fn corrections(
         losses: Losses::new(index, LOSSES_MAX)?,
         records: Vec::new(),
     };
+    search.stacks(source.facts.last + 1);
     search.chunks(source, (fs, packs))?;
     search.records.extend(search.locks.of_buckets());
     search.versions()?;
@@ -93,6 +96,25 @@ pub fn corrections(
 }
 
 impl Search<'_> {
+    /// Gives buckets the layers that a lost record gave them. `first` is the sequence of the first correction.
+    fn stacks(&mut self, first: Sequence) {
+        for RepairedStack { bucket, mut layers, needs_top } in repaired_stacks(self.locks.buckets()) {
+            let id = BucketId(first + self.records.len() as u64);
+            if let Some(bucket) = self.locks.bucket(bucket).filter(|_| needs_top) {
+                let (name, role) = (layer_name(&bucket.name, id), BucketRole::Layer);
+                self.records.push(Record::CreateBucket(Bucket {
+                    id,
+                    name,
+                    role,
+                    layers: Vec::new(),
+                    ..bucket.clone()
+                }));
+                layers.insert(0, id);
+            }
+            self.locks.set_layers(bucket, layers);
+        }
+    }
+
     /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be
     /// what was lost. Packs whose birth was lost are born again.
     fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {

@@ -74,6 +74,21 @@ impl Locks {
         self.buckets.get(&bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer)
     }
 
+    pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
+        self.buckets.values()
+    }
+
+    pub fn bucket(&self, id: BucketId) -> Option<&Bucket> {
+        self.buckets.get(&id)
+    }
+
+    pub fn set_layers(&mut self, id: BucketId, layers: Vec<BucketId>) {
+        if let Some(bucket) = self.buckets.get_mut(&id) {
+            bucket.layers = layers;
+            self.changed.insert(id);
+        }
+    }
+
     /// The records that make buckets what their versions need.
     pub fn of_buckets(&self) -> impl Iterator<Item = Record> {
         self.changed.iter().filter_map(|id| self.buckets.get(id)).cloned().map(Record::UpdateBucket)

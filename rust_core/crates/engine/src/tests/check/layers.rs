@@ -11,7 +11,7 @@ use super::super::super::{
 use super::super::support::{Store, environment, noise, options};
 use super::fixture::{check, files, flip};
 use orcas_decide::{Intent, Move, Precondition};
-use orcas_record::Bucket;
+use orcas_record::{self as record, Bucket, Record};
 
 struct Layered {
     store: Store,
@@ -42,6 +42,13 @@ impl Layered {
     /// Damages the `place`th record that has these bytes, in the closed store, and removes the index unless it is kept.
     fn damage(&mut self, needle: &[u8], place: usize, keep_index: bool) {
         self.store.close();
+        self.flip(needle, place);
+        if !keep_index {
+            self.remove_index();
+        }
+    }
+
+    fn flip(&self, needle: &[u8], place: usize) {
         let found = files(&self.store.path().join("log")).into_iter().flat_map(|log| {
             let bytes = std::fs::read(&log).unwrap();
             let places: Vec<usize> = memchr::memmem::find_iter(&bytes, needle).collect();
@@ -49,11 +56,28 @@ impl Layered {
         });
         let (log, at) = found.into_iter().nth(place).unwrap();
         flip(&log, at);
-        if !keep_index {
-            for name in ["index.db", "index.db-wal", "index.db-shm"] {
-                let _ = std::fs::remove_file(self.store.path().join(name));
-            }
+    }
+
+    fn remove_index(&self) {
+        for name in ["index.db", "index.db-wal", "index.db-shm"] {
+            let _ = std::fs::remove_file(self.store.path().join(name));
         }
+    }
+
+    /// Damages the record that shows a bucket last, in the closed store, and removes the index.
+    fn damage_last_record(&mut self, bucket: &Bucket) {
+        self.store.close();
+        let record = self.last_record(bucket);
+        self.flip(&record, 0);
+        self.remove_index();
+    }
+
+    fn last_record(&self, bucket: &Bucket) -> Bytes {
+        let index = self.store.index().unwrap();
+        let stored = index.read().unwrap().buckets().unwrap();
+        let decoded = |stored: &orcas_index::Stored| record::decode(stored.kind, &stored.record).unwrap();
+        let is_of = |stored: &orcas_index::Stored| matches!(decoded(stored), Record::CreateBucket(found) | Record::UpdateBucket(found) if found.id == bucket.id);
+        stored.into_iter().find(is_of).unwrap().record
     }
 
     /// Repairs the damaged store and opens it.
@@ -204,4 +228,57 @@ fn a_layer_that_looks_like_a_deleted_bucket_keeps_its_objects() {
     assert_eq!(layered.get("fork", "x").as_deref(), Some(&b"old"[..]));
     assert_eq!((layered.get("bbb", "x"), layered.get("bbb", "n").as_deref()), (None, Some(&b"new"[..])));
     layered.assert_keeps_what_is_written("fork");
+}
+
+/// The record that puts a new layer on top of a bucket is lost, and nothing names the layer.
+#[test]
+fn a_layer_that_nothing_names_comes_back_to_its_bucket() {
+    for restored in [false, true] {
+        let mut layered = Layered::new();
+        let bucket = layered.store.bucket("bbb");
+        layered.store.put(&bucket, "x", b"old").unwrap();
+        layered.snapshot(&bucket, "s");
+        layered.store.put(&layered.bucket("bbb"), "y", b"before").unwrap();
+        if restored {
+            layered.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "s".into() });
+            layered.store.handle().reclaim(Effort::Collect).unwrap();
+            layered.store.put(&layered.bucket("bbb"), "z", b"after").unwrap();
+        }
+        layered.damage_last_record(&bucket);
+        let expected = |handle: &super::super::super::Handle| {
+            assert_eq!(shown(handle, "bbb", "x").as_deref(), Some(&b"old"[..]));
+            assert_eq!(shown(handle, "bbb", "y").as_deref(), (!restored).then_some(&b"before"[..]));
+            assert_eq!(shown(handle, "bbb", "z").as_deref(), restored.then_some(&b"after"[..]));
+        };
+        let (engine, _) = layered.salvage();
+        expected(&engine.handle());
+        drop(engine);
+        assert_eq!(layered.repair().losses_total, 0);
+        expected(&layered.store.handle());
+        layered.assert_keeps_what_is_written("bbb");
+        // What was written after the repair is not in the snapshot.
+        layered.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "s".into() });
+        assert_eq!((layered.get("bbb", "y"), layered.get("bbb", "after")), (None, None));
+        assert_eq!(layered.get("bbb", "x").as_deref(), Some(&b"old"[..]));
+    }
+}
+
+#[test]
+fn a_bucket_whose_top_layer_is_gone_gets_a_new_one() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    layered.store.put(&bucket, "x", b"old").unwrap();
+    layered.snapshot(&bucket, "s");
+    layered.store.put(&layered.bucket("bbb"), "y", b"before").unwrap();
+    let first = layered.bucket("bbb").top();
+    layered.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "s".into() });
+    layered.store.handle().reclaim(Effort::Collect).unwrap();
+    let second = layered.bucket("bbb").top();
+    layered.damage_last_record(&bucket);
+    // The empty layer is lost as well.
+    layered.flip(format!("bbb#{}", second.0).as_bytes(), 0);
+    assert_eq!(layered.repair().losses_total, 0);
+    assert!(![first, second].contains(&layered.bucket("bbb").top()));
+    assert_eq!((layered.get("bbb", "x").as_deref(), layered.get("bbb", "y")), (Some(&b"old"[..]), None));
+    layered.assert_keeps_what_is_written("bbb");
 }

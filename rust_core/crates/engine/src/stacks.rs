@@ -1,0 +1,61 @@
+//! What repairs and salvages find out about the layers of buckets from the buckets that a damaged log still tells of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orcas_decide::layer_name;
+use orcas_record::{Bucket, BucketId, BucketRole};
+
+/// The layers that a bucket gets.
+pub(super) struct RepairedStack {
+    pub bucket: BucketId,
+    pub layers: Vec<BucketId>,
+    /// The top layer is lost: the bucket needs an empty one above these before it is written to.
+    pub needs_top: bool,
+}
+
+/// The buckets whose records do not tell their layers any more. `buckets` are all that are there, of any role.
+///
+/// The record that puts a new layer on top of a bucket may be lost. Then nothing names the layer, but its own name says
+/// which bucket it was made for, and its id that it is newer than the others. The record that gives layers up may be there
+/// and the next one be lost: then the bucket names layers that are gone.
+pub(super) fn repaired_stacks<'b>(buckets: impl IntoIterator<Item = &'b Bucket>) -> Vec<RepairedStack> {
+    let buckets: BTreeMap<BucketId, &Bucket> = buckets.into_iter().map(|bucket| (bucket.id, bucket)).collect();
+    let named: BTreeSet<BucketId> = buckets.values().flat_map(|bucket| bucket.layers.iter().copied()).collect();
+    let is_lone = |bucket: &&&Bucket| bucket.role == BucketRole::Layer && !named.contains(&bucket.id);
+    let lone: Vec<&Bucket> = buckets.values().filter(is_lone).copied().collect();
+    let there = |layer: &BucketId| buckets.get(layer).is_some_and(|bucket| bucket.role != BucketRole::Dropped);
+    let mut repaired = Vec::new();
+    for bucket in buckets.values().filter(|bucket| bucket.role == BucketRole::Bucket) {
+        let mut layers: Vec<BucketId> = bucket.stack().iter().copied().filter(there).collect();
+        let newest = layers.iter().copied().max().max(Some(bucket.id));
+        let is_of = |layer: &&&Bucket| Some(layer.id) > newest && layer.name == layer_name(&bucket.name, layer.id);
+        let above: Vec<BucketId> = lone.iter().filter(is_of).map(|layer| layer.id).rev().collect();
+        if above.is_empty() && layers.len() == bucket.stack().len() {
+            continue;
+        }
+        let needs_top = above.is_empty() && layers.first() != Some(&bucket.top());
+        layers.splice(0..0, above);
+        repaired.push(RepairedStack { bucket: bucket.id, layers, needs_top });
+    }
+    repaired
+}
+
+/// The names of buckets of any role in reports. A layer has the name of the bucket or snapshot that shows it: before all
+/// others, of the bucket that it is the top layer of.
+pub(super) fn reported_names<'b>(buckets: impl IntoIterator<Item = &'b Bucket>) -> BTreeMap<BucketId, String> {
+    let buckets: Vec<&Bucket> = buckets.into_iter().collect();
+    let name_of = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
+    let mut names: BTreeMap<_, _> = buckets.iter().map(|bucket| (bucket.id, name_of(bucket))).collect();
+    let of_role = |role| buckets.iter().filter(move |bucket| bucket.role == role);
+    let below = of_role(BucketRole::Snapshot).chain(of_role(BucketRole::Bucket));
+    let below = below.flat_map(|bucket| bucket.layers.iter().map(move |layer| (*layer, bucket)));
+    let top = of_role(BucketRole::Bucket).map(|bucket| (bucket.top(), bucket));
+    for (layer, bucket) in below.chain(top) {
+        if let Some(name) = names.get_mut(&layer) {
+            *name = name_of(bucket);
+        }
+    }
+    // What has a name of its own keeps it.
+    names.extend(of_role(BucketRole::Bucket).map(|bucket| (bucket.id, name_of(bucket))));
+    names
+}

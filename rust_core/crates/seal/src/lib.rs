@@ -1,0 +1,39 @@
+//! Encryption at rest: a master key opens a keyring, its keys wrap data keys, and data keys seal blobs.
+//!
+//! Pure: bytes in, bytes out. Time and randomness come from the caller, files and requests are unknown here. Every file
+//! format that it encodes is in `docs/format.md`, and what it rests on in `docs/adr/0015-sealed-blobs.md`.
+//! Secrets are overwritten when they are dropped, and no `Debug` shows them.
+
+mod blob;
+mod cache;
+mod cipher;
+mod customer;
+mod data_key;
+mod derive;
+mod error;
+mod fresh;
+mod id;
+mod keyring;
+mod kms;
+mod master;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod wrapped;
+
+pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
+pub use cache::{CacheCounts, KeyCache};
+pub use cipher::{Algorithm, TAG_LENGTH, Tag};
+pub use customer::{CheckKey, CheckValue, CustomerKey};
+pub use data_key::{DataKey, DataKeyId};
+pub use error::{Error, Result};
+pub use fresh::{FreshId, Random};
+pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};
+pub use keyring::{
+    KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring, VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT,
+    WAIT_DAYS_MAX, WAIT_DAYS_MIN,
+};
+pub use kms::{EncryptionContext, KeyName, KeyReference};
+pub use master::{Kdf, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams};
+pub use secret::Secret;
+pub use wrapped::{Domain, WRAPPED_LENGTH, WrappedKey};

@@ -202,4 +202,4 @@ def close_core(core: Core) -> None:
         raise OrcasError(f"The store had stopped writing before it was closed: {error}.") from None
     health = core.health()
     if health.status == "damaged":
-        log.error("The store was closed damaged: %s. The next start goes on mending it", health.detail)
+        log.error("The store was closed damaged: %s. The next start continues to repair it", health.detail)

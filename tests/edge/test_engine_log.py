@@ -146,7 +146,7 @@ def test_an_index_that_is_rebuilt_while_it_serves_is_told(store: Path) -> None:
 
         [line] = awaited(told)
         assert line["message"] == "The index was damaged and has been rebuilt from the log"
-        assert (line["level"], line["thread"]) == ("warning", "orcas-mend")
+        assert (line["level"], line["thread"]) == ("warning", "orcas-rebuild")
         assert running.wire("GET", "/bucket").status == 200
         assert running.stop() == 0
         no_secrets(running, store)

@@ -98,7 +98,7 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         run.compare();
     }
     let struck = run.struck();
-    run.mend();
+    run.repair_disk();
     let resumed = put(&mut run);
     run.compare();
     assert_eq!(resumed, !run.read_only(), "a store that is not read-only writes again once the fault is gone");
@@ -180,7 +180,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         run.refresh(false);
     }
     let struck = run.struck();
-    run.mend();
+    run.repair_disk();
     run.finish_readers();
     run.compare();
     let resumed = put(&mut run);

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
 use orcas_engine::{
-    Found, Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
+    Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject,
+    VersionSink,
 };
 use orcas_record::{Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
@@ -228,7 +229,7 @@ fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
     let size = object.version.size;
     assert_eq!(object.version.manifest.iter().map(Extent::length).sum::<u64>(), size);
     let mut bytes = vec![0; size as usize];
-    let found = Found::new(std::sync::Arc::new(object.clone()), handle.pin_epoch());
+    let found = PinnedObject::new(std::sync::Arc::new(object.clone()), handle.pin_epoch());
     let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
     let mut filled = 0;
     loop {

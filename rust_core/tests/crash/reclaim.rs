@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orcas_engine::{Found, ObjectReader, ReclaimLimits, Step};
+use orcas_engine::{ObjectReader, PinnedObject, ReclaimLimits, Step};
 use orcas_fs::sim::SimRng;
 
 use crate::model::Payload;
@@ -17,7 +17,7 @@ const PIECE_MAX: u64 = 6_000;
 
 /// An object that was found, perhaps some time ago, and what was read of it.
 pub struct Reader {
-    found: Found,
+    found: PinnedObject,
     reader: Option<ObjectReader>,
     body: Payload,
     at: usize,

@@ -349,7 +349,7 @@ impl Run {
         self.fault.is_some_and(|(operation, from)| self.disk.count(operation) >= from)
     }
 
-    pub fn mend(&mut self) {
+    pub fn repair_disk(&mut self) {
         self.disk.clear_faults();
     }
 

@@ -8,10 +8,10 @@
 mod attributes;
 mod disks;
 mod judge;
-mod mended;
 mod observe;
 #[cfg(feature = "planted")]
 mod planted;
+mod rebuilt;
 mod store;
 mod versions;
 

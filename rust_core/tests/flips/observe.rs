@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
-use orcas_engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
+use orcas_engine::{Condition, Handle, ListObjects, ListParts, ListUploads, Listed, PinnedObject};
 use orcas_record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
 use crate::versions::{self, Versions};
@@ -241,7 +241,7 @@ fn uploads(handle: &Handle, bucket: &Bucket) -> Result<Uploads> {
 }
 
 /// A part as if it were an object, so that its bytes can be read.
-fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> Found {
+fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> PinnedObject {
     let version = Version {
         bucket: bucket.id,
         key: Bytes::new(),
@@ -257,11 +257,11 @@ fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> Found {
         parts: Vec::new(),
         manifest: part.manifest.clone(),
     };
-    Found::new(Arc::new(Object { sequence: 0, version }), handle.pin_epoch())
+    PinnedObject::new(Arc::new(Object { sequence: 0, version }), handle.pin_epoch())
 }
 
 /// Both ways to read, which must agree.
-pub fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
+pub fn read(handle: &Handle, found: &PinnedObject) -> Result<Vec<u8>> {
     let version = &found.object.version;
     // As whoever serves it would: a size that a flip made huge is not allocated.
     let stored: u64 = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);

@@ -10,7 +10,7 @@ use orcas_fs::sim::SimRng;
 
 use crate::judge::{Bench, Effect, Scratch};
 use crate::store::{self, Built, LARGE};
-use crate::{Flip, Outcome, attributes, disks, header, kind, mended};
+use crate::{Flip, Outcome, attributes, disks, header, kind, rebuilt};
 
 /// Attempts after which a defect counts as hidden.
 const ATTEMPTS_MAX: u64 = 3_000;
@@ -48,7 +48,7 @@ impl<'a> Benches<'a> {
                 ("an index", None)
             }
             1 => ("files as a whole", disks::attempt(&self.closed, seed)),
-            2 => ("an index in use", mended::attempt(&self.killed, seed / 6)),
+            2 => ("an index in use", rebuilt::attempt(&self.killed, seed / 6)),
             3 => {
                 self.repair(&random(&mut rng, &self.closed.built.files), &outcome);
                 let changes = || attributes::attempt(&self.without_index, Some(seed / 6));

@@ -9,7 +9,7 @@ use orcas_decide::{
     Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     Refusal,
 };
-use orcas_engine::{CopyPartRequest, Found, Handle, ObjectReader};
+use orcas_engine::{CopyPartRequest, Handle, ObjectReader, PinnedObject};
 use orcas_fs::sim::SimRng;
 use orcas_record::{Bucket, ObjectHeaders, UploadId};
 
@@ -66,13 +66,13 @@ pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {
 /// A reader that has begun.
 struct Reading {
     handle: Handle,
-    found: Found,
+    found: PinnedObject,
     reader: ObjectReader,
     bytes: Vec<u8>,
 }
 
 impl Reading {
-    fn new(handle: &Handle, found: Found) -> Self {
+    fn new(handle: &Handle, found: PinnedObject) -> Self {
         let reader = handle.reader(&found, 0, found.object.version.size - 1);
         Self { handle: handle.clone(), found, reader, bytes: Vec::new() }
     }
@@ -125,7 +125,7 @@ impl Client {
         self.world.contents[self.rng.below(self.world.contents.len() as u64) as usize]
     }
 
-    fn find(&self, key: &Bytes) -> Option<Found> {
+    fn find(&self, key: &Bytes) -> Option<PinnedObject> {
         match self.handle.try_object(self.bucket.id, key) {
             Some(found) => found,
             None => self.handle.object(self.bucket.id, key).unwrap(),

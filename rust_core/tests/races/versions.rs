@@ -11,7 +11,7 @@ use orcas_decide::{
     AttributeChange, BucketChange, EtagMatch, Failure, Intent, Outcome, Precondition, PutObject, Refusal, UpdateVersion,
 };
 use orcas_engine::scheduled::{Scheduled, leftovers};
-use orcas_engine::{Found, Handle, ListVersions, ListedVersion, VersionSink};
+use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionSink};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings, ObjectHeaders, Retention, RetentionMode, VersionId, Versioning};
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ fn precondition(condition: Condition) -> Precondition {
     }
 }
 
-fn shown(found: &Found) -> Shown {
+fn shown(found: &PinnedObject) -> Shown {
     let version = &found.object.version;
     let content = (0..contents().len()).find(|content| etag(*content) == version.etag);
     assert!(content.is_some() || version.delete_marker, "it holds what nobody wrote");
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    fn current(&self) -> Option<Found> {
+    fn current(&self) -> Option<PinnedObject> {
         let key = Bytes::from(KEY);
         let found = match self.handle.try_object(self.bucket.id, &key) {
             Some(found) => found,

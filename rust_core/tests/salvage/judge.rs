@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
-use orcas_engine::{Environment, Found, Handle, IndexPlace, ListObjects, SalvageReport, SystemClock, salvage_store};
+use orcas_engine::{
+    Environment, Handle, IndexPlace, ListObjects, PinnedObject, SalvageReport, SystemClock, salvage_store,
+};
 use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{BucketId, Sequence};
@@ -346,7 +348,7 @@ fn keys(handle: &Handle, bucket: BucketId) -> Result<Vec<Bytes>, String> {
     }
 }
 
-pub fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
+pub fn read(handle: &Handle, found: &PinnedObject) -> Result<Vec<u8>> {
     let size = found.object.version.size;
     let mut reader = handle.reader(found, 0, size.saturating_sub(1));
     let mut bytes = Vec::new();

@@ -51,7 +51,7 @@ pub enum Bug {
     RepairWithoutResync,
     IndexPagesNotCompared,
     IndexDamageIgnored,
-    MendWithoutMark,
+    RebuildWithoutMark,
     RepairWithoutHolds,
     SalvageWithoutBlockChecksums,
     SalvageWithoutResync,
@@ -126,7 +126,7 @@ mod chosen {
             Self::RepairWithoutResync,
             Self::IndexPagesNotCompared,
             Self::IndexDamageIgnored,
-            Self::MendWithoutMark,
+            Self::RebuildWithoutMark,
             Self::RepairWithoutHolds,
             Self::SalvageWithoutBlockChecksums,
             Self::SalvageWithoutResync,
@@ -185,7 +185,7 @@ mod chosen {
                 | Self::RepairWithoutResync
                 | Self::IndexPagesNotCompared
                 | Self::IndexDamageIgnored
-                | Self::MendWithoutMark
+                | Self::RebuildWithoutMark
                 | Self::RepairWithoutHolds => Suite::Flips,
                 Self::SalvageWithoutBlockChecksums
                 | Self::SalvageWithoutResync

@@ -25,8 +25,8 @@ impl Applier {
     }
 
     fn continue_with(&mut self, mut writer: Writer) {
-        let leaving = Arc::clone(&self.shared.leaving);
-        writer.on_segment_removal(Box::new(move |segment, record| leaving.keep(segment, record)));
+        let retired = Arc::clone(&self.shared.retired_segments);
+        writer.on_segment_removal(Box::new(move |segment, record| retired.keep(segment, record)));
         self.writer = Some(writer);
     }
 
@@ -44,7 +44,7 @@ impl Applier {
                 Err(Error::StorageFull) if self.shared.applies.wait_for_space() => {}
                 Err(Error::StorageFull) => return,
                 Err(Error::Index { reason } | Error::IndexDamaged { reason }) if self.shared.index.is_file() => {
-                    self.shared.mending.request(&reason);
+                    self.shared.index_rebuild.request(&reason);
                     if !self.pause() {
                         return;
                     }
@@ -113,7 +113,7 @@ impl Applier {
 
     fn note_applied(&self, batches: &[AppendedBatch]) {
         let Some(last) = batches.last() else { return };
-        self.shared.leaving.committed(&self.shared.epochs);
+        self.shared.retired_segments.committed(&self.shared.epochs);
         self.shared.trim(batches, TRIM_RECORDS);
         self.shared.applies.applied(batches, last.position.clone());
         self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::body::BodyWriter;
 use super::handle::Handle;
-use super::reads::Found;
+use super::reads::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
@@ -97,7 +97,7 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key, version): &Source) -> Result<Found, Failure> {
+    fn source(&self, (bucket, key, version): &Source) -> Result<PinnedObject, Failure> {
         // Not a bucket of clients but a layer, if it is the source of an instant upload.
         let bucket = self.shared.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         let found = match version {
@@ -146,7 +146,7 @@ impl Handle {
         &self,
         request: &CopyPartRequest,
         bucket: &Bucket,
-        source: &Found,
+        source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<Outcome, Failure> {
@@ -170,7 +170,7 @@ impl Handle {
         })))
     }
 
-    fn still_stands(&self, place: &Source, source: &Found) -> Result<(), Failure> {
+    fn still_stands(&self, place: &Source, source: &PinnedObject) -> Result<(), Failure> {
         if self.source(place)?.object.sequence == source.object.sequence {
             Ok(())
         } else {
@@ -182,7 +182,7 @@ impl Handle {
     fn store_again(
         &self,
         bucket: &Bucket,
-        source: &Found,
+        source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<StoredAgain, Failure> {
@@ -206,7 +206,7 @@ impl Handle {
     /// MD5 and checksum of a range; not computed again where they are stored.
     fn digests(
         &self,
-        source: &Found,
+        source: &PinnedObject,
         first: u64,
         last: u64,
         algorithm: ChecksumAlgorithm,

@@ -47,7 +47,7 @@ impl Faults {
     }
 
     /// The part is whole again.
-    pub fn note_mended(&self, part: StorePart) {
+    pub fn note_repaired(&self, part: StorePart) {
         self.damage.lock().remove(&part);
     }
 

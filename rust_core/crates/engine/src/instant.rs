@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::handle::Handle;
-use super::reads::Found;
+use super::reads::PinnedObject;
 use super::state::EngineState;
 use super::stored::version_of;
 use orcas_base::error::Result;
@@ -19,14 +19,14 @@ impl Handle {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<PinnedObject>> {
         self.shared.instant_source(owner, sha256, size)
     }
 }
 
 impl EngineState {
     /// A current object of `owner` with `size` bytes of this SHA-256, in a bucket that shares what it holds.
-    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<PinnedObject>> {
         if size < INSTANT_SIZE_MIN {
             return Ok(None);
         }
@@ -55,13 +55,13 @@ impl EngineState {
         size: u64,
         bucket: BucketId,
         key: &Bytes,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<PinnedObject>> {
         let offers = |bucket: &&Arc<Bucket>| {
             let holds_objects = matches!(bucket.role, BucketRole::Bucket | BucketRole::Layer);
             holds_objects && bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off
         };
         let Some(bucket) = self.buckets.read().by_id(bucket).filter(offers).cloned() else { return Ok(None) };
-        let wanted = |found: &Found| {
+        let wanted = |found: &PinnedObject| {
             let version = &found.object.version;
             version.sha256.as_ref() == Some(sha256) && version.size == size
         };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::cache::LocatedObject;
 use super::handle::Handle;
 use super::key_changes::NewerChanges;
-use super::reads::Found;
+use super::reads::PinnedObject;
 use super::state::EngineState;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
@@ -19,7 +19,7 @@ use orcas_record::{Bucket, BucketId, BucketRole, VersionId};
 
 impl Handle {
     /// The object of a bucket, if memory has the answer; `None` when only [`Handle::object_in`] can tell.
-    pub fn try_object_in(&self, bucket: &Bucket, key: &Bytes) -> Option<Option<Found>> {
+    pub fn try_object_in(&self, bucket: &Bucket, key: &Bytes) -> Option<Option<PinnedObject>> {
         let found = self.shared.try_object(bucket.top(), key);
         // What the top layer lacks, one below may have.
         if bucket.layers.is_empty() { found } else { found.filter(Option::is_some) }
@@ -29,7 +29,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn object_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<Found>> {
+    pub fn object_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<PinnedObject>> {
         if bucket.layers.is_empty() { self.shared.object(bucket.id, key) } else { self.shared.find_in(bucket.id, key) }
     }
 
@@ -37,7 +37,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<Found>> {
+    pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
         match id {
             _ if bucket.layers.is_empty() => self.version(bucket.id, key, id),
             VersionId::Null => self.shared.find_in(bucket.id, key),
@@ -58,12 +58,12 @@ impl EngineState {
     }
 
     /// The object of a bucket that has layers.
-    pub fn find_in(&self, id: BucketId, key: &Bytes) -> Result<Option<Found>> {
+    pub fn find_in(&self, id: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
         let pin = self.epochs.pin();
         while let Some(bucket) = self.present_bucket(id) {
             let located = self.lookup_in(bucket.stack(), key)?;
             if self.is_present(&bucket) {
-                return Ok(located.map(|located| Found::of(located, pin)));
+                return Ok(located.map(|located| PinnedObject::of(located, pin)));
             }
         }
         Ok(None)

@@ -15,9 +15,9 @@ use super::clock::Clock;
 use super::commit::Committer;
 use super::faults::{Faults, StorePart};
 use super::handle::Handle;
+use super::index_rebuild::{self, RebuildRequests};
 use super::keys::StoreKeys;
 use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
-use super::mend::{self, MendRequests};
 use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
@@ -54,7 +54,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
-    mending: Option<JoinHandle<()>>,
+    index_rebuild: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lifecycle: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
@@ -105,8 +105,11 @@ impl Engine {
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
         let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
-        let (for_mending, mended) = (Arc::clone(&shared), logs.clone());
-        let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
+        let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
+        let index_rebuild = spawn(
+            "orcas-rebuild",
+            watched(index_rebuild::died, Box::new(move || index_rebuild::run(&for_rebuild, &rebuild_logs))),
+        )?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?;
         if shared.ballast.is_short() {
@@ -123,7 +126,7 @@ impl Engine {
             threads,
             maintenance: Some(maintenance),
             reclamation: Some(reclamation),
-            mending: Some(mending),
+            index_rebuild: Some(index_rebuild),
             scrub: Some(scrub),
             lifecycle: None,
             lock: Some(lock),
@@ -182,9 +185,9 @@ impl Engine {
             let _ = lifecycle.join();
         }
         // It waits for the applier, so it ends before that does.
-        shared.mending.stop();
-        if let Some(mending) = self.mending.take() {
-            let _ = mending.join();
+        shared.index_rebuild.stop();
+        if let Some(index_rebuild) = self.index_rebuild.take() {
+            let _ = index_rebuild.join();
         }
         // It waits for commits, so it ends before they do.
         shared.reclaim.queue.stop();
@@ -360,8 +363,8 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
     lifecycle.note_buckets(parts.buckets.documents().lifecycles());
-    let mending = Arc::new(MendRequests::default());
-    let asked = Arc::clone(&mending);
+    let index_rebuild = Arc::new(RebuildRequests::default());
+    let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));
     Arc::new(EngineState {
         buckets: RwLock::new(Arc::new(parts.buckets)),
@@ -382,9 +385,9 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
-        leaving: Arc::default(),
+        retired_segments: Arc::default(),
         reclaim_pause: Arc::default(),
-        mending,
+        index_rebuild,
         heads: HeadFilter::default(),
         held: Arc::default(),
         buffers,
@@ -445,7 +448,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
         threads: Vec::new(),
         maintenance: None,
         reclamation: None,
-        mending: None,
+        index_rebuild: None,
         scrub: None,
         lifecycle: None,
         lock: Some(parts.lock),

@@ -19,13 +19,13 @@ use orcas_record::{self as record, BucketId, Extent, Object, Sequence, Upload, U
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
 #[derive(Clone)]
-pub struct Found {
+pub struct PinnedObject {
     pub object: Arc<Object>,
     place: Option<BlobPlace>,
     pin: EpochPin,
 }
 
-impl Found {
+impl PinnedObject {
     pub(super) fn of(located: LocatedObject, pin: EpochPin) -> Self {
         Self { object: located.object, place: located.place, pin }
     }
@@ -51,24 +51,26 @@ pub(super) fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObje
 
 impl EngineState {
     /// Under one id, of a bucket or a layer: from memory, or `None` when the index must be asked or a publication is under way.
-    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<PinnedObject>> {
         let pin = self.epochs.pin();
         {
             let overlay = self.overlay.try_read()?;
             match overlay.key_changes(bucket, key).map(KeyChanges::current) {
-                Some(Current::Object(object)) => return Some(Some(Found::of(in_overlay(&overlay, object), pin))),
+                Some(Current::Object(object)) => {
+                    return Some(Some(PinnedObject::of(in_overlay(&overlay, object), pin)));
+                }
                 Some(Current::None) => return Some(None),
                 Some(Current::Below) => return None,
                 None => {}
             }
         }
-        self.cache.get(bucket, key).ok().map(|located| Some(Found::of(located, pin)))
+        self.cache.get(bucket, key).ok().map(|located| Some(PinnedObject::of(located, pin)))
     }
 
     /// May read the index from the disk.
-    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
         let pin = self.epochs.pin();
-        Ok(self.lookup(bucket, key)?.map(|located| Found::of(located, pin)))
+        Ok(self.lookup(bucket, key)?.map(|located| PinnedObject::of(located, pin)))
     }
 
     pub fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
@@ -110,7 +112,7 @@ impl EngineState {
         }
         // In this order: it is kept before it leaves the index.
         let indexed = self.index.read()?.segment(segment)?;
-        let payload = indexed.or_else(|| self.leaving.segment(segment));
+        let payload = indexed.or_else(|| self.retired_segments.segment(segment));
         let payload = payload.ok_or(Error::Record { reason: "a manifest names a segment that is not there" })?;
         Ok(record::decode_extents(&payload)?.into())
     }
@@ -148,7 +150,7 @@ impl EngineState {
 
     /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
     /// pieces.
-    pub fn try_read_small(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
+    pub fn try_read_small(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
         if buf.is_empty() {
             return Ok(true);
         }
@@ -164,7 +166,7 @@ impl EngineState {
 
 impl Handle {
     /// An object as memory knows it; `None` when only [`Handle::object`] can tell.
-    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<PinnedObject>> {
         self.shared.try_object(bucket, key)
     }
 
@@ -172,7 +174,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
         self.shared.object(bucket, key)
     }
 
@@ -181,12 +183,12 @@ impl Handle {
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
-    pub fn try_read(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
+    pub fn try_read(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
         self.shared.try_read_small(found, first, buf)
     }
 
     /// Bytes `first..=last` of an object, which must lie inside it.
-    pub fn reader(&self, found: &Found, first: u64, last: u64) -> ObjectReader {
+    pub fn reader(&self, found: &PinnedObject, first: u64, last: u64) -> ObjectReader {
         ObjectReader::new(Arc::clone(&self.shared), found, first, last)
     }
 }
@@ -210,7 +212,7 @@ struct Level {
 }
 
 impl ObjectReader {
-    fn new(shared: Arc<EngineState>, found: &Found, first: u64, last: u64) -> Self {
+    fn new(shared: Arc<EngineState>, found: &PinnedObject, first: u64, last: u64) -> Self {
         let version = &found.object.version;
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::buckets::BucketTable;
-use super::mend::mark::{REBUILT_NAME, is_marked, unmark};
+use super::index_rebuild::mark::{REBUILT_NAME, is_marked, unmark};
 use super::options::{EngineOptions, IndexPlace};
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;

@@ -39,7 +39,7 @@ impl EngineState {
 
     /// Takes the ballast from room that the store can spare at work. An index that is being rebuilt goes first.
     pub(super) fn fill_ballast(&self) {
-        if !self.mending.is_wanted() {
+        if !self.index_rebuild.is_wanted() {
             self.ballast.fill(SMALLEST);
         }
     }

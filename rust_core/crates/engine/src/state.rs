@@ -12,15 +12,15 @@ use super::check::ScrubStatus;
 use super::clock::Clock;
 use super::epochs::Epochs;
 use super::faults::Faults;
+use super::index_rebuild::RebuildRequests;
 use super::keys::StoreKeys;
-use super::leaving::Leaving;
 use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
-use super::mend::MendRequests;
 use super::options::EngineOptions;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
+use super::retired_segments::RetiredSegments;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
@@ -66,9 +66,9 @@ pub(super) struct EngineState {
     pub buckets: RwLock<Arc<BucketTable>>,
     pub cache: ObjectCache,
     pub epochs: Arc<Epochs>,
-    pub leaving: Arc<Leaving>,
+    pub retired_segments: Arc<RetiredSegments>,
     pub reclaim_pause: Arc<ReclaimPause>,
-    pub mending: Arc<MendRequests>,
+    pub index_rebuild: Arc<RebuildRequests>,
     pub heads: HeadFilter,
     pub held: Arc<HeldBytes>,
     pub buffers: Arc<Buffers>,

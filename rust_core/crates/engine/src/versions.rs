@@ -9,7 +9,7 @@ use super::cache::LocatedObject;
 use super::handle::Handle;
 use super::key_changes::{Known, NewerChanges};
 use super::overlay::BlobPlace;
-use super::reads::{Found, in_overlay, single_blob};
+use super::reads::{PinnedObject, in_overlay, single_blob};
 use super::state::EngineState;
 use super::stored::version_of;
 use orcas_base::error::Result;
@@ -21,21 +21,21 @@ impl Handle {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn version(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<Found>> {
+    pub fn version(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
         let pin = self.shared.epochs.pin();
         let located = self.shared.version_below(bucket, key, id, NewerChanges::default())?;
-        Ok(located.map(|located| Found::of(located, pin)))
+        Ok(located.map(|located| PinnedObject::of(located, pin)))
     }
 
     /// The delete marker that hides the versions of a key; `None` when the newest version is none. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+    pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
         let pin = self.shared.epochs.pin();
         let newest = self.shared.newest_below(bucket, key, NewerChanges::default())?;
         let marker = newest.filter(|located| located.object.version.delete_marker);
-        Ok(marker.map(|located| Found::of(located, pin)))
+        Ok(marker.map(|located| PinnedObject::of(located, pin)))
     }
 }
 

@@ -11,7 +11,7 @@ use super::problem::Problem;
 use super::reading::Reading;
 use super::versions::{shows_versions, version_id, version_name};
 use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind};
-use orcas_engine::Found;
+use orcas_engine::PinnedObject;
 use orcas_record::Bucket;
 use orcas_s3::conditions::ReadConditions;
 use orcas_s3::target::CopySource;
@@ -53,7 +53,7 @@ impl Source {
     }
 
     /// The source as it is now; its conditions are judged here and again when the copy is decided.
-    pub fn find(&self, lane: &Lane) -> Result<(Arc<Bucket>, Found), Problem> {
+    pub fn find(&self, lane: &Lane) -> Result<(Arc<Bucket>, PinnedObject), Problem> {
         let bucket = self.bucket(lane)?;
         let missing = |code| S3Error::new(code).field("Key", self.name.key.clone());
         let found = match self.name.version {
@@ -81,7 +81,7 @@ pub struct Pinned {
 }
 
 impl Source {
-    pub fn pinned(&self, bucket: &Bucket, found: &Found) -> Pinned {
+    pub fn pinned(&self, bucket: &Bucket, found: &PinnedObject) -> Pinned {
         let id = found.object.version.version_id;
         let shown = (self.name.version.is_some() || shows_versions(bucket)).then(|| version_name(id));
         Pinned { source: (bucket.id, self.key(), shown.map(version_id)), shown }

@@ -9,7 +9,7 @@ use super::pages::time;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::response::{Envelope, HeaderBlock, Response};
-use orcas_engine::Found;
+use orcas_engine::PinnedObject;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
 use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error};
@@ -106,7 +106,7 @@ impl VersionAddress {
         &self,
         lane: &Lane,
         envelope: &Envelope,
-        answer: impl FnOnce(Found) -> Result<Response, Problem>,
+        answer: impl FnOnce(PinnedObject) -> Result<Response, Problem>,
     ) -> Result<Response, Problem> {
         let found = match self.version {
             None => lane.engine.object_in(&self.bucket, &self.key)?,

@@ -21,7 +21,7 @@ use super::header::Header;
 use super::link::Link;
 use super::scan::{Scanned, Scanner};
 use super::survey::Survey;
-use super::writer::{Appended, Found, Log};
+use super::writer::{Appended, Log, RecoveredChain};
 use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,8 @@ pub fn recover(
         let end = if last.number() == counting.file { counting.offset } else { FILE_HEADER };
         (last.number(), end)
     });
-    let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
+    let found =
+        RecoveredChain { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
     let (pending, watermark) = (&mut replay.pending, replay.watermark);
     let log = Log::start(directory, found, &mut |log| {
         for scanned in pending.drain(..) {

@@ -64,7 +64,7 @@ pub struct Log {
     reader: LogReader,
     files: LogFiles,
     /// Until `keep` has decided which files are in force.
-    found: Option<Found>,
+    found: Option<RecoveredChain>,
 }
 
 struct Current {
@@ -76,7 +76,7 @@ struct Current {
 }
 
 /// What recovery passes to the writer.
-pub(super) struct Found {
+pub(super) struct RecoveredChain {
     pub survey: Survey,
     /// The chain as it was replayed.
     pub links: Vec<Link>,
@@ -92,7 +92,7 @@ impl Log {
     /// the log as it was.
     pub(super) fn start(
         directory: LogDirectory,
-        found: Found,
+        found: RecoveredChain,
         first: &mut dyn FnMut(&mut Self) -> Result<()>,
     ) -> Result<Self> {
         let LogDirectory { fs, options, keys } = directory.clone();

@@ -25,12 +25,12 @@ pub(super) struct Collector<'a> {
     started: Instant,
     bytes: AtomicU64,
     blobs: AtomicU64,
-    found: Mutex<Found>,
+    found: Mutex<Collected>,
     damage: Mutex<Damage>,
 }
 
 #[derive(Default)]
-struct Found {
+struct Collected {
     listed: Vec<Finding>,
     total: u64,
     groups: BTreeMap<(FindingKind, String, String), Group>,

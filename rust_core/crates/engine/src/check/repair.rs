@@ -29,7 +29,7 @@ pub struct Repaired {
 }
 
 /// Checks the store and, when its log is whole and its index is not what the log says, rebuilds the index and
-/// checks again. The old index is kept as `index.db.before-repair` until the new one has passed. Also mends a copy of
+/// checks again. The old index is kept as `index.db.before-repair` until the new one has passed. Also repairs a copy of
 /// the keys. With `accept_loss`, a log or pack headers that are damaged are no obstacle: the log is rewritten without
 /// what is lost.
 ///
@@ -73,7 +73,7 @@ pub fn repair_store(
     Ok(Repaired { report, given_up })
 }
 
-/// Whether the log and the headers of all packs are whole, and there is something to mend.
+/// Whether the log and the headers of all packs are whole, and there is something to repair.
 fn can_be_repaired(found: &CheckReport) -> bool {
     let keys = found.findings.iter().any(|finding| finding.kind == FindingKind::Keys);
     let blocked = found.findings.iter().any(is_in_the_way);

@@ -87,7 +87,7 @@ fn tell_of_files(collector: &Collector<'_>, inspection: &Inspection, online: boo
         collector.find(
             FindingKind::Suspicious,
             place.as_str(),
-            "one of the two copies of the file header is damaged; the next start mends it",
+            "one of the two copies of the file header is damaged; the next start repairs it",
         );
     }
     for other in &inspection.others {

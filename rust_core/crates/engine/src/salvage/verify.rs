@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::super::check::{LOSSES_MAX, Loss};
 use super::super::handle::Handle;
-use super::super::reads::Found;
+use super::super::reads::PinnedObject;
 use super::super::stacks::reported_names;
 use super::super::state::EngineState;
 use super::super::stored::version_of;
@@ -134,7 +134,7 @@ impl Verify<'_> {
         if length != version.size {
             return Verdict::Lost("its manifest is shorter or longer than the object".to_owned());
         }
-        let found = Found::new(Arc::clone(object), self.handle.pin_epoch());
+        let found = PinnedObject::new(Arc::clone(object), self.handle.pin_epoch());
         let mut reader = self.handle.reader(&found, 0, version.size.saturating_sub(1));
         let mut tag = Tag::new(version);
         loop {

@@ -38,9 +38,9 @@ fn the_worst_that_is_known_counts() {
     let said = said(false);
     assert_eq!(said.reason().as_deref(), Some("a file is too short"));
     assert_eq!((said.name(), said.detail().as_deref()), ("damaged", Some("a file is too short: /a/path")));
-    shared.faults.note_mended(StorePart::Log);
+    shared.faults.note_repaired(StorePart::Log);
     assert_eq!(store.handle().health().condition.reason().as_deref(), Some("a page is not what was written"));
-    shared.faults.note_mended(StorePart::Index);
+    shared.faults.note_repaired(StorePart::Index);
     assert_eq!(store.handle().health().condition.name(), "read-only");
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::super::state::EngineState;
 use super::super::waiter::ChannelSink;
-use super::super::{Clock, EngineOptions, Found, IndexPlace, Stepper, SystemClock, Waiter};
+use super::super::{Clock, EngineOptions, IndexPlace, PinnedObject, Stepper, SystemClock, Waiter};
 use super::support::{environment, options};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
@@ -232,7 +232,7 @@ impl Steps {
     pub fn get(&self, bucket: &Bucket, key: &str) -> Vec<u8> {
         let object = self.object(bucket, key);
         let last = object.version.size.saturating_sub(1);
-        let found = Found::new(object, self.handle().pin_epoch());
+        let found = PinnedObject::new(object, self.handle().pin_epoch());
         let mut reader = self.handle().reader(&found, 0, last);
         let (mut out, mut buf) = (Vec::new(), vec![0; 50_000]);
         loop {

@@ -253,7 +253,7 @@ impl World {
     fn check_reads(&self, name: &(BucketId, Bytes)) {
         let (handle, (bucket, key)) = (self.steps.handle(), name);
         let expected = current(&self.published, name);
-        let object = |found: Option<crate::Found>| found.map(|found| Arc::unwrap_or_clone(found.object));
+        let object = |found: Option<crate::PinnedObject>| found.map(|found| Arc::unwrap_or_clone(found.object));
         if let Some(found) = handle.try_object(*bucket, key) {
             assert_eq!(object(found).as_ref(), expected);
         }

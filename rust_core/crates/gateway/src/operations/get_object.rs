@@ -17,7 +17,7 @@ use crate::response::{Envelope, HeaderBlock, Response, ResponseBody};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::{ChecksumType, ObjectChecksum};
-use orcas_engine::Found;
+use orcas_engine::PinnedObject;
 use orcas_http::Headers;
 use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
@@ -60,7 +60,12 @@ impl GetObject {
     }
 
     /// The answer about `found`. Blocks.
-    pub fn answer_page(&self, lane: &Arc<Lane>, envelope: &Envelope, found: &Found) -> Result<Response, Problem> {
+    pub fn answer_page(
+        &self,
+        lane: &Arc<Lane>,
+        envelope: &Envelope,
+        found: &PinnedObject,
+    ) -> Result<Response, Problem> {
         let reader = Reader { input: self, lane, envelope };
         reader.on_found(found, |found, first, length| reader.read_whole(found, first, length))
     }
@@ -136,7 +141,7 @@ struct Selection {
 
 impl Call<GetObject> {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, found: Found, slot: u32) -> Result<Step, Problem> {
+    fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
@@ -170,8 +175,8 @@ impl Reader<'_> {
     /// The answer about `found`; `whole` reads a small body.
     fn on_found(
         &self,
-        found: &Found,
-        whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
+        found: &PinnedObject,
+        whole: impl FnOnce(&PinnedObject, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = self.input;
         let version = &found.object.version;
@@ -232,7 +237,7 @@ impl Reader<'_> {
     }
 
     /// Reads a small body; blocks.
-    fn read_whole(&self, found: &Found, first: u64, length: usize) -> Result<Buffer, Problem> {
+    fn read_whole(&self, found: &PinnedObject, first: u64, length: usize) -> Result<Buffer, Problem> {
         let mut content = self.lane.buffers.take(length);
         content.resize(length, 0);
         let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
@@ -247,7 +252,7 @@ impl Reader<'_> {
     }
 
     /// Reads a large body piece by piece.
-    fn source(&self, found: &Found, first: u64, length: u64) -> Source {
+    fn source(&self, found: &PinnedObject, first: u64, length: u64) -> Source {
         let mut reader = self.lane.engine.reader(found, first, first + length - 1);
         Box::new(move |piece, wanted| {
             let wanted = reader.remaining().min(wanted as u64) as usize;

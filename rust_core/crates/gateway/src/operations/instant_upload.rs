@@ -23,7 +23,7 @@ use orcas_checksum::{Checksum, ChecksumAlgorithm};
 use orcas_decide::{
     Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions, SourceKind,
 };
-use orcas_engine::Found;
+use orcas_engine::PinnedObject;
 use orcas_http::{Headers, hex, parse_hex};
 use orcas_record::{Attributes, Bucket, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
@@ -121,9 +121,9 @@ impl InstantUpload {
         self.own && lane.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
-    fn source(&self, lane: &Lane) -> Result<Option<Found>, Problem> {
+    fn source(&self, lane: &Lane) -> Result<Option<PinnedObject>, Problem> {
         let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
-        let is_it = |found: &Found| {
+        let is_it = |found: &PinnedObject| {
             let version = &found.object.version;
             version.size == self.size && version.sha256 == Some(self.sha256)
         };
@@ -247,7 +247,7 @@ impl Call<InstantUpload> {
         Ok(self.send())
     }
 
-    fn is_answer(&self, challenge: &Challenge, source: &Found, given: &[u8; 32]) -> Result<bool, Problem> {
+    fn is_answer(&self, challenge: &Challenge, source: &PinnedObject, given: &[u8; 32]) -> Result<bool, Problem> {
         let mut answer = challenge.answer();
         for (first, last) in &challenge.ranges {
             let mut reader = self.lane.engine.reader(source, *first, *last);

@@ -12,7 +12,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
-use orcas_engine::Found;
+use orcas_engine::PinnedObject;
 use orcas_record::Bucket;
 use orcas_s3::target::KEY_LEN_MAX;
 use orcas_s3::website::{Asked, Pages, Redirection, Website};
@@ -89,7 +89,7 @@ impl Call<ReadPage> {
         Err(S3Error::new(code).field("Key", asked.key).into())
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<Found>, Problem> {
+    fn find(&self, key: &[u8]) -> Result<Option<PinnedObject>, Problem> {
         // The name of a page may be too long for a key.
         if key.len() > KEY_LEN_MAX {
             return Ok(None);
@@ -97,7 +97,7 @@ impl Call<ReadPage> {
         Ok(self.lane.engine.object_in(&self.input.bucket, &Bytes::copy_from_slice(key))?)
     }
 
-    fn read(&self, key: &[u8], headers: &PageHeaders, found: &Found) -> Result<Response, Problem> {
+    fn read(&self, key: &[u8], headers: &PageHeaders, found: &PinnedObject) -> Result<Response, Problem> {
         let (bucket, key) = (Arc::clone(&self.input.bucket), Bytes::copy_from_slice(key));
         let address = VersionAddress::current("GET", bucket, key);
         GetObject::of_page(address, headers).answer_page(&self.lane, &self.envelope, found)

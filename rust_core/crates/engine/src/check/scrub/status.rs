@@ -104,7 +104,7 @@ impl ScrubStatus {
         match ended {
             Ok(()) => {
                 let round = state.rounds;
-                // What was not found again was reclaimed, or mended.
+                // What was not found again was reclaimed, or repaired.
                 state.damaged.retain(|_, (found, _)| *found == round);
                 state.rounds += 1;
                 state.done_bytes = state.total_bytes;

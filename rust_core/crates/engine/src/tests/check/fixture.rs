@@ -1,4 +1,4 @@
-//! A closed store with one of each in it, and the means to damage it and mend it again.
+//! A closed store with one of each in it, and the means to damage it and repair it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

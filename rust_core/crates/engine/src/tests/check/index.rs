@@ -97,7 +97,7 @@ fn an_index_that_is_behind_is_compared_all_the_same() {
 }
 
 #[test]
-fn repair_builds_the_index_anew_and_mends_the_keys() {
+fn repair_builds_the_index_anew_and_repairs_the_keys() {
     let store = Everything::new();
     let progress = CheckProgress::default();
     let repair = || {

@@ -36,10 +36,10 @@ const IN_VAIN: &str = "the index is damaged and could not be built anew: stop th
 const TOO_OFTEN: &str =
     "the index was damaged again and again: stop the server, look after the disk and run `orcas fsck`";
 
-/// The thread, until `MendRequests::stop`.
+/// The thread, until `RebuildRequests::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     let mut built: VecDeque<Duration> = VecDeque::new();
-    while let Some(reason) = shared.mending.wait() {
+    while let Some(reason) = shared.index_rebuild.wait() {
         let now = shared.clock.monotonic();
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {
@@ -62,7 +62,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {
                 tell(shared, NO_ROOM.into());
-                if !shared.mending.sleep() {
+                if !shared.index_rebuild.sleep() {
                     return;
                 }
             }
@@ -83,7 +83,7 @@ fn give_up(shared: &EngineState, cause: Cause) {
 }
 
 fn tell(shared: &EngineState, cause: Cause) {
-    shared.faults.note_mended(StorePart::Index);
+    shared.faults.note_repaired(StorePart::Index);
     shared.faults.note_damage(StorePart::Index, cause);
 }
 
@@ -126,11 +126,11 @@ fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, pat
     follower.end()?;
     index.close()?;
     shared.index.replace(path)?;
-    shared.mending.replaced(shared.index.damage());
+    shared.index_rebuild.replaced(shared.index.damage());
     // If it stays, the next start builds the index once more.
     let unmarked = unmark(&*shared.fs, &shared.options.data);
     let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));
-    shared.faults.note_mended(StorePart::Index);
+    shared.faults.note_repaired(StorePart::Index);
     // From the old one the filter may not have been filled.
     shared.request(UpkeepTask::Heads);
     Ok(())
@@ -158,7 +158,7 @@ impl<'a> Follower<'a> {
         let mut waiting: Vec<RecoveredBatch> = Vec::new();
         let mut records = 0;
         logs.replay(*reached, end, &mut |batch| {
-            shared.mending.check_running()?;
+            shared.index_rebuild.check_running()?;
             records += batch.records.len();
             waiting.push(batch);
             if records >= RECORDS {

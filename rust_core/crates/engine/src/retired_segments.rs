@@ -18,7 +18,7 @@ use orcas_record::Sequence;
 const KEPT_MAX: usize = 64 << 20;
 
 #[derive(Default)]
-pub(super) struct Leaving {
+pub(super) struct RetiredSegments {
     state: Mutex<KeptSegments>,
 }
 
@@ -40,7 +40,7 @@ impl KeptSegments {
     }
 }
 
-impl Leaving {
+impl RetiredSegments {
     /// The transaction under way removes the segment.
     pub fn keep(&self, segment: Sequence, payload: &[u8]) {
         let mut state = self.state.lock();
@@ -88,42 +88,42 @@ mod tests {
 
     #[test]
     fn a_segment_stays_until_its_readers_are_gone() {
-        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let (retired, epochs) = (RetiredSegments::default(), Arc::new(Epochs::default()));
         let reader = epochs.pin();
-        leaving.keep(7, b"extents");
-        leaving.committed(&epochs);
+        retired.keep(7, b"extents");
+        retired.committed(&epochs);
         let later = epochs.pin();
-        leaving.committed(&epochs);
-        assert_eq!(leaving.segment(7).as_deref(), Some(&b"extents"[..]));
+        retired.committed(&epochs);
+        assert_eq!(retired.segment(7).as_deref(), Some(&b"extents"[..]));
         drop(reader);
-        leaving.committed(&epochs);
-        assert_eq!(leaving.segment(7), None);
-        assert_eq!(leaving.state.lock().bytes, 0);
+        retired.committed(&epochs);
+        assert_eq!(retired.segment(7), None);
+        assert_eq!(retired.state.lock().bytes, 0);
         drop(later);
     }
 
     #[test]
     fn a_transaction_that_is_tried_again_keeps_its_segments_once() {
-        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let (retired, epochs) = (RetiredSegments::default(), Arc::new(Epochs::default()));
         let reader = epochs.pin();
-        (0..3).for_each(|_| leaving.keep(7, b"extents"));
+        (0..3).for_each(|_| retired.keep(7, b"extents"));
         let sizes = || {
-            let state = leaving.state.lock();
+            let state = retired.state.lock();
             (state.order.len(), state.bytes)
         };
         assert_eq!(sizes(), (1, 7));
-        leaving.committed(&epochs);
+        retired.committed(&epochs);
         drop(reader);
-        leaving.committed(&epochs);
+        retired.committed(&epochs);
         assert_eq!(sizes(), (0, 0));
     }
 
     #[test]
     fn the_oldest_go_when_there_are_too_many() {
-        let leaving = Leaving::default();
+        let retired = RetiredSegments::default();
         let payload = vec![1; KEPT_MAX / 2];
-        (1..=3).for_each(|segment| leaving.keep(segment, &payload));
-        assert_eq!((leaving.segment(1), leaving.state.lock().bytes), (None, KEPT_MAX));
-        assert!(leaving.segment(2).is_some() && leaving.segment(3).is_some());
+        (1..=3).for_each(|segment| retired.keep(segment, &payload));
+        assert_eq!((retired.segment(1), retired.state.lock().bytes), (None, KEPT_MAX));
+        assert!(retired.segment(2).is_some() && retired.segment(3).is_some());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::support::{Store, environment, noise};
-use crate::mend::mark::{MARK_NAME, REBUILT_NAME};
+use crate::index_rebuild::mark::{MARK_NAME, REBUILT_NAME};
 use crate::{Condition, Effort, Engine};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Precondition};
@@ -62,7 +62,7 @@ fn garble(path: &Path, first: u64, step: usize) -> usize {
 }
 
 /// Waits until nothing is damaged any more.
-fn wait_until_mended(store: &Store) {
+fn wait_until_rebuilt(store: &Store) {
     let begun = Instant::now();
     while store.handle().health().condition != Condition::Ok {
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", store.handle().health());
@@ -90,7 +90,7 @@ fn check(store: &Store, bucket: &Bucket, wanted: &BTreeMap<String, Vec<u8>>) {
         let found = patiently(|| store.get(bucket, key));
         assert_eq!(found.as_deref(), Some(&value[..]), "{key:.10}");
     }
-    wait_until_mended(store);
+    wait_until_rebuilt(store);
     let listed: Vec<String> = store.list(bucket).iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
     assert_eq!(listed, wanted.keys().cloned().collect::<Vec<_>>());
 }
@@ -106,13 +106,13 @@ fn check_equal(store: &Store) {
     // While this is open its number is not given to another one.
     let _held = open(&path);
     let before = inode_of(&path);
-    shared.mending.request(&"a test wants it".into());
+    shared.index_rebuild.request(&"a test wants it".into());
     let begun = Instant::now();
     while [None, before].contains(&inode_of(&path)) {
         assert!(begun.elapsed() < Duration::from_secs(60), "nobody built one");
         std::thread::sleep(Duration::from_millis(2));
     }
-    wait_until_mended(store);
+    wait_until_rebuilt(store);
     let rebuilt = shared.index.dump().unwrap();
     assert!(served.lines().count() > 200);
     for (served, rebuilt) in served.lines().zip(rebuilt.lines()) {
@@ -178,7 +178,7 @@ fn an_index_that_is_damaged_under_clients_is_replaced() {
             store.handle().shared.cache.clear();
             std::thread::sleep(Duration::from_millis(1));
         }
-        wait_until_mended(store);
+        wait_until_rebuilt(store);
         std::thread::sleep(Duration::from_millis(50));
         done.store(true, Ordering::Relaxed);
     });
@@ -194,7 +194,7 @@ fn an_index_that_is_damaged_under_clients_is_replaced() {
 fn damage_that_the_applier_meets_loses_nothing() {
     let (mut store, bucket) = store(300);
     store.reopen();
-    wait_until_mended(&store);
+    wait_until_rebuilt(&store);
     garble(&store.path().join("index.db"), 1, 1);
     let mut wanted = objects(0..300);
     for number in 300..400 {
@@ -375,7 +375,7 @@ fn a_full_disk_has_the_ballast_for_the_new_index() {
 fn a_disk_without_any_room_is_waited_for() {
     let (mut store, bucket) = store(300);
     store.reopen();
-    wait_until_mended(&store);
+    wait_until_rebuilt(&store);
     let full = std::sync::Arc::new(AtomicBool::new(true));
     let rule = std::sync::Arc::clone(&full);
     full_disk::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || rule.load(Ordering::Relaxed));

@@ -89,7 +89,7 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// The index is built anew of a log that is whole.
-    fn is_mended(&self, rng: &mut SimRng) -> Result<(), String> {
+    fn is_rebuilt(&self, rng: &mut SimRng) -> Result<(), String> {
         let engine = self.open().map_err(|error| error.to_string())?;
         self.garble(rng, true);
         self.read_until(&engine, &|seen, condition| seen.errors == 0 && *condition == Condition::Ok)?;
@@ -131,7 +131,7 @@ impl<'a, 'b> Run<'a, 'b> {
 pub fn attempt(bench: &Bench<'_>, seed: u64) -> Option<String> {
     let (run, mut rng) = (Run::new(bench), SimRng::new(seed));
     let judged = catch_unwind(AssertUnwindSafe(|| match seed % 2 {
-        0 => run.is_mended(&mut rng),
+        0 => run.is_rebuilt(&mut rng),
         _ => run.is_given_up(&mut rng),
     }));
     let what = judged.unwrap_or_else(|_| Err("it panics".to_owned())).err()?;

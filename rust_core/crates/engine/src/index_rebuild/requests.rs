@@ -18,12 +18,12 @@ struct Wanted {
 
 /// What the thread is asked.
 #[derive(Default)]
-pub(crate) struct MendRequests {
+pub(crate) struct RebuildRequests {
     state: Mutex<Wanted>,
     changed: Condvar,
 }
 
-impl MendRequests {
+impl RebuildRequests {
     /// The index is damaged. Returns at once.
     pub fn request(&self, reason: &Arc<str>) {
         self.state.lock().wanted.get_or_insert_with(|| Arc::clone(reason));

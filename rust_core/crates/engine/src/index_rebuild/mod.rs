@@ -5,4 +5,4 @@ mod rebuild;
 mod requests;
 
 pub(super) use rebuild::{died, run};
-pub(super) use requests::MendRequests;
+pub(super) use requests::RebuildRequests;

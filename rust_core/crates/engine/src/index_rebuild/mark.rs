@@ -14,7 +14,7 @@ pub(crate) const MARK_NAME: &str = "index.db.damaged";
 
 /// Says in the directory of the store that its index is damaged.
 pub(crate) fn mark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
-    if !is_marked(fs, data)? && !planted::is(Bug::MendWithoutMark) {
+    if !is_marked(fs, data)? && !planted::is(Bug::RebuildWithoutMark) {
         fs.open(&data.join(MARK_NAME), Open::Create)?;
         fs.sync_dir(data)?;
     }

@@ -2,8 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use orcas_decide::layer_name;
-use orcas_record::{Bucket, BucketId, BucketRole};
+use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
+
+/// A bucket of which nothing is known but these: the record that created it is lost.
+pub(super) fn bare_bucket(id: BucketId, name: Bytes, owner: Bytes, role: BucketRole) -> Bucket {
+    Bucket {
+        id,
+        name,
+        owner,
+        created_ms: 0,
+        location: Bytes::new(),
+        versioning: Versioning::Unversioned,
+        object_lock: None,
+        settings: BucketSettings::default(),
+        role,
+        layers: Vec::new(),
+    }
+}
+
+/// The name of a layer whose record is lost, which no client sees.
+pub(super) fn lost_layer_name(id: BucketId) -> Bytes {
+    layer_name(b"lost-layer", id)
+}
 
 /// The layers that a bucket gets.
 pub(super) struct RepairedStack {

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::super::check::{Finding, FindingKind};
-use super::super::stacks::{RepairedStack, repaired_stacks};
+use super::super::stacks::{RepairedStack, bare_bucket, lost_layer_name, repaired_stacks};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::layer_name;
 use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::{
-    self as record, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, ContentMove, LogLocation, PackId,
-    Record, Sequence, UploadId, Version, Versioning,
+    self as record, BlobLocation, Bucket, BucketId, BucketRole, ContentMove, LogLocation, PackId, Record, Sequence,
+    UploadId, Version,
 };
 
 /// Records, and bytes of them, that go into the index in one piece.
@@ -259,7 +259,7 @@ impl Replay<'_> {
             }
         }
         for layer in bucket.layers.iter().filter(|layer| self.made_up.contains(layer)).copied().collect::<Vec<_>>() {
-            self.make_layer(sequence, layer, lost_layer(layer))?;
+            self.make_layer(sequence, layer, lost_layer_name(layer))?;
         }
         self.made_up.remove(&bucket.id);
         self.names.insert(bucket.name.clone(), bucket.id);
@@ -281,7 +281,7 @@ impl Replay<'_> {
     /// What its objects are in is shown by other buckets alone.
     fn make_layer(&mut self, sequence: Sequence, id: BucketId, name: Bytes) -> Result<()> {
         self.made_up.remove(&id);
-        let layer = self.nameless(id, name.clone(), (BucketRole::Layer, 0));
+        let layer = bare_bucket(id, name.clone(), self.owner.clone(), BucketRole::Layer);
         if let Some(before) = self.buckets.insert(id, layer.clone()) {
             self.names.remove(&before.name);
         }
@@ -304,7 +304,7 @@ impl Replay<'_> {
             return Ok(());
         }
         let (role, name) = if self.is_layer(id) {
-            (BucketRole::Layer, lost_layer(id))
+            (BucketRole::Layer, lost_layer_name(id))
         } else {
             let base = format!("lost-bucket-{}", id.0);
             let names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
@@ -313,24 +313,9 @@ impl Replay<'_> {
             (BucketRole::Bucket, name)
         };
         self.names.insert(name.clone(), id);
-        let bucket = self.nameless(id, name, (role, created_ms));
+        let bucket = Bucket { created_ms, ..bare_bucket(id, name, self.owner.clone(), role) };
         self.buckets.insert(id, bucket.clone());
         self.push(encoded(sequence, Record::CreateBucket(bucket)))
-    }
-
-    fn nameless(&self, id: BucketId, name: Bytes, (role, created_ms): (BucketRole, u64)) -> Bucket {
-        Bucket {
-            id,
-            name,
-            owner: self.owner.clone(),
-            created_ms,
-            location: Bytes::new(),
-            versioning: Versioning::Unversioned,
-            object_lock: None,
-            settings: BucketSettings::default(),
-            role,
-            layers: Vec::new(),
-        }
     }
 
     fn push(&mut self, entry: Entry) -> Result<()> {
@@ -402,9 +387,4 @@ fn encoded(sequence: Sequence, record: Record) -> Entry {
 /// A version that was completed twice: a batch that failed is there as well.
 fn as_put(sequence: Sequence, version: Version) -> Entry {
     encoded(sequence, Record::PutVersion(version))
-}
-
-/// The name of a layer whose record is gone, which no client sees.
-fn lost_layer(id: BucketId) -> Bytes {
-    format!("lost-layer#{}", id.0).into()
 }

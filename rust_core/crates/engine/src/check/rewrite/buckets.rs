@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use super::super::super::stacks::{bare_bucket, lost_layer_name};
 use orcas_base::error::{Error, Result};
 use orcas_decide::layer_name;
-use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Record, Sequence, Versioning};
+use orcas_record::{Bucket, BucketId, BucketRole, Record, Sequence};
 
 #[derive(Default)]
 pub struct KnownBuckets {
@@ -110,31 +111,16 @@ impl KnownBuckets {
         for id in wanted.into_iter().filter(|id| !self.created.contains(id) && !self.deleted.contains(id)) {
             let bucket = self.last.get(&id).map(|(_, bucket)| bucket.clone()).unwrap_or_else(|| {
                 if let Some(owner) = layers.get(&id) {
-                    return nameless(id, format!("lost-layer#{}", id.0).into(), owner.clone(), BucketRole::Layer);
+                    return bare_bucket(id, lost_layer_name(id), owner.clone(), BucketRole::Layer);
                 }
                 let name = format!("lost-bucket-{}", id.0);
                 renamed.push(name.clone());
-                nameless(id, name.into(), self.owner.clone(), BucketRole::Bucket)
+                bare_bucket(id, name.into(), self.owner.clone(), BucketRole::Bucket)
             });
             // The id of a bucket is the sequence of its record.
             records.push(MadeUp::At(id.0, bucket));
         }
         records
-    }
-}
-
-fn nameless(id: BucketId, name: Bytes, owner: Bytes, role: BucketRole) -> Bucket {
-    Bucket {
-        id,
-        name,
-        owner,
-        created_ms: 0,
-        location: Bytes::new(),
-        versioning: Versioning::Unversioned,
-        object_lock: None,
-        settings: BucketSettings::default(),
-        role,
-        layers: Vec::new(),
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
-    PackId, Retention, Sequence, UploadId, VersionId, Versioning,
+    Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders,
+    ObjectLock, PackId, Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -76,6 +76,7 @@ pub enum Intent {
     Expire(Box<Expire>),
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
+    Annotate(Box<Annotate>),
     MoveObject(Box<Move>),
     /// A move that is carried out once, however often it is asked for.
     MoveOnce {
@@ -310,9 +311,32 @@ pub enum AttributeChange {
     LegalHold(bool),
 }
 
+/// A change of one annotation of a version: of the current one if `version` is `None`.
+#[derive(Clone, Debug)]
+pub struct Annotate {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version: Option<VersionId>,
+    /// Of the annotation.
+    pub name: Bytes,
+    /// What the entity tag of the object must be.
+    pub if_match: Option<EtagMatch>,
+    pub change: AnnotationChange,
+}
+
+#[derive(Clone, Debug)]
+pub enum AnnotationChange {
+    /// Adds the annotation or replaces it. The body is inline or a content, and not empty.
+    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Body },
+    /// Removes it if it is there. `bypass` as in [`Intent::DeleteObject`].
+    Delete { bypass: bool },
+}
+
 /// The attributes of a copy. Retention and legal hold of the source do not go with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyAttributes {
+    /// Whether the annotations of the source go with the copy.
+    pub annotations: bool,
     /// `Some` for the tagging directive REPLACE.
     pub tags: Option<Vec<(Bytes, Bytes)>>,
     pub retention: Option<Retention>,
@@ -320,9 +344,11 @@ pub struct CopyAttributes {
 }
 
 impl CopyAttributes {
-    /// The attributes of the copy of a version with the attributes `source`.
-    pub fn apply_to(&self, source: &Attributes) -> Attributes {
+    /// The attributes of the copy of a version with the attributes `source`, made at `now_ms`, in milliseconds since the
+    /// Unix epoch.
+    pub fn apply_to(&self, source: &Attributes, now_ms: u64) -> Attributes {
         Attributes {
+            annotations: if self.annotations { source.annotations.copied_at(now_ms) } else { Annotations::default() },
             tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
             retention: self.retention,
             legal_hold: self.legal_hold,

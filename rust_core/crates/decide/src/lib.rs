@@ -3,6 +3,7 @@
 //! overlay, so that a precondition and the write it guards are one step.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod appends;
 mod buckets;
 mod decision;
@@ -28,10 +29,10 @@ mod tests;
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
-    Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
-    UnderPrefix, UpdateVersion,
+    Annotate, AnnotationChange, Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy,
+    CopyAttributes, CopyHeaders, CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move,
+    MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions,
+    SourceKind, StateConditions, UnderPrefix, UpdateVersion,
 };
 pub use layers::delete_marker;
 pub use limits::{

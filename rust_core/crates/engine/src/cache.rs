@@ -134,5 +134,8 @@ impl Shard {
 fn cost(object: &Object) -> usize {
     let version = &object.version;
     let user: usize = version.headers.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
-    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48
+    // Beside the fields, the bytes of the record that they are slices of.
+    let annotations = version.attributes.annotations.as_slice().iter();
+    let annotations: usize = annotations.map(|annotation| 512 + annotation.name.len()).sum();
+    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48 + annotations
 }

@@ -120,6 +120,9 @@ impl Handle {
         let source = self.source(&copy.source)?;
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
+        if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
+            return Err(Refusal::AnnotationsAcrossOwners.into());
+        }
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
@@ -136,7 +139,8 @@ impl Handle {
                 sha256: version.sha256,
                 checksum: Some(again.checksum),
                 headers: copy.headers.apply_to(&version.headers),
-                attributes: copy.attributes.apply_to(&version.attributes),
+                attributes: CopyAttributes { annotations: false, ..copy.attributes.clone() }
+                    .apply_to(&version.attributes, self.shared.clock.now_ms()),
                 body: again.body,
             })),
         )

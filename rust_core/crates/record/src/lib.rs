@@ -5,6 +5,7 @@
 //! them, not by file and offset, so compaction can move bytes without changing a manifest.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod attributes;
 mod cause;
 mod decode;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
+pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
 pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
@@ -411,16 +413,18 @@ pub enum Record {
 }
 
 impl Record {
-    /// The extents of a manifest or a segment.
-    pub fn extents(&self) -> &[Extent] {
-        match self {
+    /// The extents of a manifest or a segment, and those of annotations.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        let (extents, attributes): (&[Extent], Option<&Attributes>) = match self {
             Self::PutVersion(version) | Self::MoveVersion { version, .. } | Self::CompleteUpload { version, .. } => {
-                &version.manifest
+                (&version.manifest, Some(&version.attributes))
             }
-            Self::PutPart(part) => &part.manifest,
-            Self::Segment { extents } => extents,
-            _ => &[],
-        }
+            Self::UpdateVersion { attributes, .. } => (&[], Some(attributes)),
+            Self::PutPart(part) => (&part.manifest, None),
+            Self::Segment { extents } => (extents, None),
+            _ => (&[], None),
+        };
+        extents.iter().chain(attributes.into_iter().flat_map(|attributes| attributes.annotations.extents()))
     }
 }
 

@@ -12,8 +12,8 @@ use super::handle::Handle;
 use super::reads::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
-    SourceConditions,
+    self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
+    Refusal, Source, SourceConditions,
 };
 use orcas_record::{Bucket, BucketId, Cause, UploadId, Version};
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,10 @@ TEXTS = ["x", "é" * 100, "long " * 1_000, "ü" * (MIB // 2)]
 def annotate(s3: Any, bucket: str, name: str, text: str | bytes = "text", key: str = "k", **more: Any) -> Any:
     payload = text if isinstance(text, bytes) else text.encode()
     return s3.put_object_annotation(Bucket=bucket, Key=key, AnnotationName=name, AnnotationPayload=payload, **more)
+
+
+def refused(call: Any, *place: Any, **more: Any) -> tuple[int, str]:
+    return refusal(partial(call, *place), **more)
 
 
 def text_of(s3: Any, bucket: str, name: str, key: str = "k", **version: str) -> str:
@@ -55,7 +60,7 @@ def test_a_text_is_written_replaced_and_removed(s3: Any, bucket: str, text: str)
     for _ in range(2):
         removed = s3.delete_object_annotation(Bucket=bucket, Key="k", AnnotationName="a")
         assert removed["ResponseMetadata"]["HTTPStatusCode"] == 204
-    assert refusal(text_of, s3, bucket, "a") == (404, "NoSuchAnnotation")
+    assert refused(text_of, s3, bucket, "a") == (404, "NoSuchAnnotation")
 
 
 @kinds
@@ -85,7 +90,7 @@ def test_they_are_listed_by_page_and_prefix(s3: Any, bucket: str) -> None:
     assert names_of(s3, bucket, AnnotationPrefix="ml.") == ["ml.a", "ml.b"]
     page = s3.list_object_annotations(Bucket=bucket, Key="k", AnnotationPrefix="n", MaxAnnotationResults=12)
     assert (page["AnnotationPrefix"], page["AnnotationCount"], "NextContinuationToken" in page) == ("n", 12, False)
-    assert refusal(names_of, s3, bucket, AnnotationPrefix="p" * 513) == (400, "InvalidPrefix")
+    assert refused(names_of, s3, bucket, AnnotationPrefix="p" * 513) == (400, "InvalidPrefix")
 
 
 @kinds
@@ -100,14 +105,14 @@ def test_names_and_texts_that_are_refused(s3: Any, wire: Wire, bucket: str) -> N
         ("a/b", "InvalidAnnotationName"),
         ("a b", "InvalidAnnotationName"),
     ]:
-        assert refusal(annotate, s3, bucket, name) == (400, code), name
+        assert refused(annotate, s3, bucket, name) == (400, code), name
     for text, expected in [
         (b"", (400, "EntityTooSmall")),
         (b"x" * (MIB + 1), (400, "EntityTooLarge")),
         (b"\xff", (415, "UnsupportedMediaType")),
         ("é".encode() * 200 + b"\xc3", (415, "UnsupportedMediaType")),
     ]:
-        assert refusal(annotate, s3, bucket, "a", text) == expected
+        assert refused(annotate, s3, bucket, "a", text) == expected
     wrong = {"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}
     answer = wire("PUT", f"/{bucket}/k", "annotation&annotationName=a", headers=wrong, body=b"text")
     assert (answer.status, answer.code) == (400, "BadDigest")
@@ -117,8 +122,8 @@ def test_names_and_texts_that_are_refused(s3: Any, wire: Wire, bucket: str) -> N
     assert wire("PUT", f"/{bucket}/k", "annotation", body=b"text").status >= 400
     assert names_of(s3, bucket) == ["n" * 512]
     absent = {"Bucket": bucket, "Key": "absent"}
-    assert refusal(annotate, s3, bucket, "a", key="absent") == (404, "NoSuchKey")
-    assert refusal(text_of, s3, bucket, "a", "absent") == (404, "NoSuchKey")
+    assert refused(annotate, s3, bucket, "a", key="absent") == (404, "NoSuchKey")
+    assert refused(text_of, s3, bucket, "a", "absent") == (404, "NoSuchKey")
     assert refusal(s3.list_object_annotations, **absent) == (404, "NoSuchKey")
     assert refusal(s3.delete_object_annotation, **absent, AnnotationName="a") == (404, "NoSuchKey")
 
@@ -143,7 +148,7 @@ def test_each_version_has_its_own(s3: Any, bucket: str) -> None:
     old, new = (s3.put_object(Bucket=bucket, Key="k", Body=b"kept")["VersionId"] for _ in range(2))
     put = annotate(s3, bucket, "a", "old", VersionId=old)
     assert put["ObjectVersionId"] == old
-    assert refusal(text_of, s3, bucket, "a") == (404, "NoSuchAnnotation")
+    assert refused(text_of, s3, bucket, "a") == (404, "NoSuchAnnotation")
     assert annotate(s3, bucket, "a", "new")["ObjectVersionId"] == new
     assert (text_of(s3, bucket, "a", VersionId=old), text_of(s3, bucket, "a")) == ("old", "new")
     assert s3.list_object_annotations(Bucket=bucket, Key="k", VersionId=old)["ObjectVersionId"] == old
@@ -152,11 +157,11 @@ def test_each_version_has_its_own(s3: Any, bucket: str) -> None:
     assert names_of(s3, bucket, VersionId=old) == []
     assert names_of(s3, bucket) == ["a"]
     s3.delete_object(Bucket=bucket, Key="k")
-    assert refusal(text_of, s3, bucket, "a") == (404, "NoSuchKey")
-    assert refusal(annotate, s3, bucket, "b") == (405, "MethodNotAllowed")
+    assert refused(text_of, s3, bucket, "a") == (404, "NoSuchKey")
+    assert refused(annotate, s3, bucket, "b") == (405, "MethodNotAllowed")
     assert text_of(s3, bucket, "a", VersionId=new) == "new"
     s3.delete_object(Bucket=bucket, Key="k", VersionId=new)
-    assert refusal(text_of, s3, bucket, "a", VersionId=new) == (404, "NoSuchVersion")
+    assert refused(text_of, s3, bucket, "a", VersionId=new) == (404, "NoSuchVersion")
 
 
 @kinds
@@ -164,7 +169,7 @@ def test_the_entity_tag_of_the_object_can_be_a_condition(s3: Any, bucket: str) -
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"kept")["ETag"]
     annotate(s3, bucket, "a", "first", ObjectIfMatch=tag)
     s3.put_object(Bucket=bucket, Key="k", Body=b"newer")
-    assert refusal(annotate, s3, bucket, "a", "late", ObjectIfMatch=tag) == (412, "PreconditionFailed")
+    assert refused(annotate, s3, bucket, "a", "late", ObjectIfMatch=tag) == (412, "PreconditionFailed")
     annotate(s3, bucket, "a", "second")
     delete = {"Bucket": bucket, "Key": "k", "AnnotationName": "a"}
     assert refusal(s3.delete_object_annotation, **delete, ObjectIfMatch=tag) == (412, "PreconditionFailed")
@@ -229,7 +234,7 @@ def test_the_limit_on_their_number(s3: Any, wire: Wire, bucket: str) -> None:
     for n in range(1000):
         name = quote(f"n{n:03}")
         assert wire("PUT", f"/{bucket}/k", f"annotation&annotationName={name}", body=b"text").status == 200
-    assert refusal(annotate, s3, bucket, "more") == (400, "AnnotationLimitExceeded")
+    assert refused(annotate, s3, bucket, "more") == (400, "AnnotationLimitExceeded")
     annotate(s3, bucket, "n500", "replaced")
     page = s3.list_object_annotations(Bucket=bucket, Key="k")
     assert (page["AnnotationCount"], "NextContinuationToken" in page) == (1000, False)

@@ -140,14 +140,16 @@ ALWAYS: dict[str, set[str]] = {
 }
 # A wrong value of a parameter, which whoever reads the parameter must refuse.
 WRONG: dict[str, Any] = {
-    "ACL": "x", "AnnotationDirective": "x", "AnnotationName": "aws", "BucketNamespace": "x", "ChecksumMode": "x", "ChecksumType": "x", "ContentMD5": "x" * 22 + "==",
+    "ACL": "x", "AnnotationDirective": "x", "AnnotationName": "aws",
+    "BucketNamespace": "x", "ChecksumMode": "x", "ChecksumType": "x", "ContentMD5": "x" * 22 + "==",
     "ContinuationToken": "!", "CopySource": "/", "CopySourceIfMatch": '"0"', "CopySourceIfNoneMatch": "*",
     "CopySourceIfUnmodifiedSince": LONG_AGO, "CopySourceIfModifiedSince": LATER, "CopySourceRange": "bytes=99-100",
     "DestinationIfMatch": '"0"', "DestinationIfNoneMatch": "*", "EncodingType": "x",
     "ExpectedBucketOwner": "0" * 12, "ExpectedSourceBucketOwner": "0" * 12, "IfMatch": '"0"', "IfNoneMatch": "*",
     "IfUnmodifiedSince": LONG_AGO, "MaxAnnotationResults": -1, "MaxBuckets": 0, "MaxKeys": -1, "MaxParts": -1,
     "MaxUploads": -1,
-    "MetadataDirective": "x", "MpuObjectSize": 7, "ObjectIfMatch": '"0"', "ObjectAttributes": ["x"], "ObjectLockLegalHoldStatus": "x",
+    "MetadataDirective": "x", "MpuObjectSize": 7, "ObjectIfMatch": '"0"',
+    "ObjectAttributes": ["x"], "ObjectLockLegalHoldStatus": "x",
     "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER, "ObjectOwnership": "x", "PartNumber": 20_000,
     "PartNumberMarker": -1, "Range": "bytes=99-", "RenameSource": "/", "ResponseCacheControl": "a\nb",
     "ResponseContentDisposition": "a\nb", "ResponseContentEncoding": "a\nb", "ResponseContentLanguage": "a\nb",

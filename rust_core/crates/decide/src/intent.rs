@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::attributes::{CopyAttributes, UpdateVersion};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders,
-    ObjectLock, PackId, Retention, Sequence, UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
+    PackId, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -290,27 +291,6 @@ impl CopyHeaders {
     }
 }
 
-/// A change of the attributes of one version: of the current one if `version` is `None`.
-#[derive(Clone, Debug)]
-pub struct UpdateVersion {
-    pub bucket: BucketId,
-    pub key: Bytes,
-    pub version: Option<VersionId>,
-    pub change: AttributeChange,
-}
-
-#[derive(Clone, Debug)]
-pub enum AttributeChange {
-    /// Replaces all tags.
-    Tags(Vec<(Bytes, Bytes)>),
-    /// Replaces the retention, or removes it. `bypass` as in [`Intent::DeleteObject`].
-    Retention {
-        retention: Option<Retention>,
-        bypass: bool,
-    },
-    LegalHold(bool),
-}
-
 /// A change of one annotation of a version: of the current one if `version` is `None`.
 #[derive(Clone, Debug)]
 pub struct Annotate {
@@ -330,30 +310,6 @@ pub enum AnnotationChange {
     Put { md5: [u8; 16], checksum: Option<Checksum>, body: Body },
     /// Removes it if it is there. `bypass` as in [`Intent::DeleteObject`].
     Delete { bypass: bool },
-}
-
-/// The attributes of a copy. Retention and legal hold of the source do not go with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CopyAttributes {
-    /// Whether the annotations of the source go with the copy.
-    pub annotations: bool,
-    /// `Some` for the tagging directive REPLACE.
-    pub tags: Option<Vec<(Bytes, Bytes)>>,
-    pub retention: Option<Retention>,
-    pub legal_hold: Option<bool>,
-}
-
-impl CopyAttributes {
-    /// The attributes of the copy of a version with the attributes `source`, made at `now_ms`, in milliseconds since the
-    /// Unix epoch.
-    pub fn apply_to(&self, source: &Attributes, now_ms: u64) -> Attributes {
-        Attributes {
-            annotations: if self.annotations { source.annotations.copied_at(now_ms) } else { Annotations::default() },
-            tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
-            retention: self.retention,
-            legal_hold: self.legal_hold,
-        }
-    }
 }
 
 /// RenameObject and the move extension: metadata only, atomic, also across buckets.

@@ -5,6 +5,7 @@
 
 mod annotations;
 mod appends;
+mod attributes;
 mod buckets;
 mod decision;
 mod deletions;
@@ -26,13 +27,14 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use attributes::{AttributeChange, CopyAttributes, UpdateVersion};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Annotate, AnnotationChange, Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy,
-    CopyAttributes, CopyHeaders, CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move,
-    MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions,
-    SourceKind, StateConditions, UnderPrefix, UpdateVersion,
+    Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
+    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
+    Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
+    UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use limits::{

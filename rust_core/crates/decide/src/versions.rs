@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::attributes::{AttributeChange, UpdateVersion};
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{AttributeChange, UpdateVersion};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use super::{layers, locks};

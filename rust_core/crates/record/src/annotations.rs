@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Extent;
+use super::extent::Extent;
 use orcas_checksum::Checksum;
 
 /// Most annotations of a version.

@@ -1,8 +1,9 @@
-//! What of a version may change after it was stored: tags, annotations, retention and legal hold. And the Object Lock of a bucket.
+//! What of a version may change after it was stored: tags, annotations, retention and legal hold. And the Object Lock of
+//! a bucket.
 
 use bytes::Bytes;
 
-use super::Annotations;
+use super::annotations::Annotations;
 
 /// The attributes of a version. Most versions have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod cause;
 mod decode;
 mod document;
 mod encode;
+mod extent;
 mod kinds;
 mod output;
 pub mod placement;
@@ -37,13 +38,11 @@ pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents};
+pub use extent::{Extent, Sequence};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::BucketRole;
 pub use storage_class::StorageClass;
-
-/// Store-wide order of records; the first record of a store has sequence 1.
-pub type Sequence = u64;
 
 /// Never reused, so a bucket that was deleted and created again is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,27 +61,6 @@ pub struct Fingerprint(pub [u8; 32]);
 pub enum VersionId {
     Null,
     Named([u8; 16]),
-}
-
-/// A run of an object's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// At most `INLINE_MAX` bytes, which are not shared.
-    Inline(Bytes),
-    /// `length` bytes of a blob from `start` on.
-    Blob { blob: Sequence, start: u32, length: u32 },
-    /// A whole segment; `length` is the sum of its extents.
-    Segment { segment: Sequence, length: u64 },
-}
-
-impl Extent {
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::Inline(bytes) => bytes.len() as u64,
-            Self::Blob { length, .. } => u64::from(*length),
-            Self::Segment { length, .. } => *length,
-        }
-    }
 }
 
 /// Content up to this size is stored in the version record itself.

@@ -93,7 +93,7 @@ fn each_version_has_its_own() {
     let mut state = State::with_bucket();
     let change = BucketChange::Versioning(Versioning::Enabled);
     state.run(Intent::UpdateBucket { bucket: BUCKET, change }).unwrap();
-    let mut put_version = |state: &mut State| match state.run(put("k", 1)) {
+    let put_version = |state: &mut State| match state.run(put("k", 1)) {
         Ok(Outcome::Put(put)) => put.version_id.unwrap(),
         other => panic!("{other:?}"),
     };

@@ -21,7 +21,7 @@ pub fn name_in(query: &Query) -> &[u8] {
     query.get("annotationName").unwrap_or_default()
 }
 
-/// Checks the name of an annotation that is written: Unicode letters and digits, `_`, `.` and `-`, and not a prefix that
+/// Checks the name of an annotation that is written or removed: Unicode letters and digits, `_`, `.` and `-`, and not a prefix that
 /// S3 keeps for itself.
 ///
 /// Errors: `AnnotationNameTooLong`, `InvalidAnnotationName`.

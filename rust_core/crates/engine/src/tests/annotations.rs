@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::super::{CheckOptions, CheckProgress, CheckReport, Effort, check_store, repair_store};
+use super::super::{CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store};
 use super::backup::copy;
 use super::support::{Store, environment, noise};
 use orcas_checksum::Md5Hasher;
@@ -13,13 +13,26 @@ use orcas_decide::{
     Annotate, AnnotationChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix, Outcome, Precondition,
     Refusal, SourceConditions,
 };
-use orcas_record::{ANNOTATIONS_MAX, BlobLocation, Bucket, Extent};
+use orcas_record::{ANNOTATIONS_MAX, BlobLocation, Bucket, Cause, Extent};
 
 /// Inline, a content, and the longest text.
 const SIZES: [usize; 3] = [10, 3_000, 1 << 20];
 
 fn key(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
+}
+
+fn copy_of(bucket: &Bucket, from: &str, to: &str, attributes: CopyAttributes) -> Copy {
+    Copy {
+        source: (bucket.id, key(from), None),
+        source_conditions: SourceConditions::default(),
+        bucket: bucket.id,
+        key: key(to),
+        precondition: Precondition::default(),
+        headers: CopyHeaders::default(),
+        attributes,
+        checksum: None,
+    }
 }
 
 fn check(path: &Path) -> CheckReport {
@@ -95,16 +108,8 @@ fn they_go_where_their_object_goes_and_end_with_it() {
     store.delete(&bucket, "deleted").unwrap();
     store.put(&bucket, "deleted", b"again").unwrap();
     for (to, annotations) in [("copy", true), ("plain-copy", false)] {
-        let copy = Copy {
-            source: (bucket.id, key("copied"), None),
-            source_conditions: SourceConditions::default(),
-            bucket: bucket.id,
-            key: key(to),
-            precondition: Precondition::default(),
-            headers: CopyHeaders::default(),
-            attributes: CopyAttributes { annotations, ..CopyAttributes::default() },
-            checksum: None,
-        };
+        let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
+        let copy = copy_of(&bucket, "copied", to, attributes);
         store.handle().execute(Intent::CopyObject(Box::new(copy))).unwrap();
     }
     let moved = MovePrefix {
@@ -253,4 +258,24 @@ fn a_repair_gives_up_the_annotation_whose_text_is_damaged() {
     for size in [10, 1 << 20] {
         assert_eq!(store.annotation(&bucket, ["k", &size.to_string()]), Some(noise(size, 1)));
     }
+}
+
+/// Owners share no content, and texts are not stored again: the copy says so instead of leaving them out.
+#[test]
+fn they_are_not_copied_to_another_owner() {
+    let store = Store::new();
+    let (bucket, other) = (store.bucket("b"), store.bucket_of("c", "another owner"));
+    store.annotated(&bucket, "k", 1);
+    let copied = |annotations| {
+        let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
+        let copy = Copy { bucket: other.id, ..copy_of(&bucket, "k", "copy", attributes) };
+        store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine })
+    };
+    assert!(matches!(copied(true), Err(Failure::Refused(Refusal::AnnotationsAcrossOwners))));
+    copied(false).unwrap();
+    assert!(store.has_none(&other, "copy"));
+    store.unannotate(&bucket, ["k", "10"]);
+    store.unannotate(&bucket, ["k", "3000"]);
+    store.unannotate(&bucket, ["k", "1048576"]);
+    copied(true).unwrap();
 }

@@ -11,7 +11,7 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Annotate, AnnotationChange, Intent, Outcome};
-use orcas_s3::annotations::{name_in, object_condition};
+use orcas_s3::annotations::{check_name, name_in, object_condition};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_AN_ANNOTATION_REMOVAL, Understood};
@@ -32,7 +32,9 @@ impl Operation for DeleteObjectAnnotation {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let address = VersionAddress::parse(reading)?;
         let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
-        let name = Bytes::copy_from_slice(name_in(&reading.query));
+        let name = name_in(&reading.query);
+        check_name(name)?;
+        let name = Bytes::copy_from_slice(name);
         Ok(Self { address, name, condition: object_condition(reading.headers())?, bypass })
     }
 

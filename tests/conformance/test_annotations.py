@@ -18,7 +18,7 @@ kinds = pytest.mark.parametrize("target", KINDS, indirect=True)
 
 ON = {"Status": "Enabled"}
 # Kept in the record of the object, kept as a content, and the longest.
-TEXTS = ["x", "é" * 100, "long " * 1_000, "ü" * (MIB // 2)]
+TEXTS = ["x", "é" * 32, "é" * 33, "long " * 1_000, "ü" * (MIB // 2)]
 
 
 def annotate(s3: Any, bucket: str, name: str, text: str | bytes = "text", key: str = "k", **more: Any) -> Any:
@@ -41,7 +41,7 @@ def names_of(s3: Any, bucket: str, key: str = "k", **more: Any) -> list[str]:
 
 
 @kinds
-@pytest.mark.parametrize("text", TEXTS, ids=["byte", "inline", "content", "longest"])
+@pytest.mark.parametrize("text", TEXTS, ids=["byte", "inline", "short", "content", "longest"])
 def test_a_text_is_written_replaced_and_removed(s3: Any, bucket: str, text: str) -> None:
     before = s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
     head = s3.head_object(Bucket=bucket, Key="k")

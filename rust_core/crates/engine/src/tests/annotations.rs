@@ -13,7 +13,7 @@ use orcas_decide::{
     Annotate, AnnotationChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix, Outcome, Precondition,
     Refusal, SourceConditions,
 };
-use orcas_record::{ANNOTATIONS_MAX, BlobLocation, Bucket, Cause, Extent};
+use orcas_record::{ANNOTATIONS_MAX, Bucket, Cause};
 
 /// Inline, a content, and the longest text.
 const SIZES: [usize; 3] = [10, 3_000, 1 << 20];
@@ -232,31 +232,33 @@ fn concurrent_writers_reach_the_limit_and_not_more() {
 /// The damage of a text costs that annotation: neither the object nor its other annotations.
 #[test]
 fn a_repair_gives_up_the_annotation_whose_text_is_damaged() {
-    let mut store = Store::new();
-    let bucket = store.bucket("b");
-    store.annotated(&bucket, "k", 1);
-    let found = store.handle().object_in(&bucket, &key("k")).unwrap().unwrap();
-    let text = found.object.version.attributes.annotations.get(b"3000").unwrap().text.clone();
-    drop(found);
-    store.close();
-    let Extent::Blob { blob, .. } = text else { panic!("{text:?}") };
-    let location = store.index().unwrap().read().unwrap().blob(blob).unwrap().unwrap();
-    assert!(matches!(location, BlobLocation::Log { .. }));
-    let log = store.path().join("log/00000000000000000001.log");
-    let mut bytes = std::fs::read(&log).unwrap();
-    let at = memchr::memmem::find(&bytes, &noise(3_000, 1)).unwrap();
-    bytes[at] ^= 1;
-    std::fs::write(&log, bytes).unwrap();
-    let report = check(store.path());
-    assert_eq!(report.losses.len(), 1, "{report:#?}");
-    assert!(report.losses[0].reason.contains("annotation"), "{report:#?}");
-    let repaired = repair_store(store.options.clone(), environment(), &CheckProgress::default(), true).unwrap();
-    assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
-    store.open();
-    assert_eq!(store.get(&bucket, "k").unwrap().as_deref(), Some(&b"content"[..]));
-    assert_eq!(store.annotation(&bucket, ["k", "3000"]), None);
-    for size in [10, 1 << 20] {
-        assert_eq!(store.annotation(&bucket, ["k", &size.to_string()]), Some(noise(size, 1)));
+    for indexed in [true, false] {
+        let mut store = Store::new();
+        let bucket = store.bucket("b");
+        store.annotated(&bucket, "k", 1);
+        store.close();
+        let log = store.path().join("log/00000000000000000001.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        let at = memchr::memmem::find(&bytes, &noise(3_000, 1)).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&log, bytes).unwrap();
+        let report = check(store.path());
+        assert_eq!(report.losses.len(), 1, "{report:#?}");
+        assert!(report.losses[0].reason.contains("annotation"), "{report:#?}");
+        if !indexed {
+            for suffix in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(store.path().join(format!("index.db{suffix}")));
+            }
+        }
+        let repaired = repair_store(store.options.clone(), environment(), &CheckProgress::default(), true).unwrap();
+        assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
+        store.open();
+        assert_eq!(store.get(&bucket, "k").unwrap().as_deref(), Some(&b"content"[..]));
+        assert_eq!(store.annotation(&bucket, ["k", "3000"]), None);
+        for size in [10, 1 << 20] {
+            assert_eq!(store.annotation(&bucket, ["k", &size.to_string()]), Some(noise(size, 1)), "{indexed}");
+        }
+        store.check_rebuild();
     }
 }
 

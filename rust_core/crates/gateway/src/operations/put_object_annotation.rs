@@ -20,6 +20,9 @@ use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
 use orcas_s3::{ErrorCode, Named, S3Error};
 
+/// Bytes of the longest text in the record of its version: each change of an annotation writes that record anew.
+const INLINE_MAX: usize = 64;
+
 pub struct PutObjectAnnotation {
     address: VersionAddress,
     name: Bytes,
@@ -55,7 +58,12 @@ impl Operation for PutObjectAnnotation {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
         let Self { address, name, condition } = &call.input;
-        let body = call.lane.engine.small_body(&address.bucket, content);
+        let engine = &call.lane.engine;
+        let body = match content.len() {
+            ..=INLINE_MAX => engine.small_body(&address.bucket, content),
+            // As for an append: a content, however small.
+            _ => engine.appended_body(&address.bucket, content),
+        };
         let annotate = Annotate {
             bucket: address.bucket.id,
             key: address.key.clone(),

@@ -163,7 +163,7 @@ impl VersionSink for Names {
 fn references(handle: &Handle, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
     let mut segments = HashMap::new();
-    let mut count = |extents: &[Extent]| {
+    let mut count = |extents: &mut dyn Iterator<Item = &Extent>| {
         for extent in extents {
             match extent {
                 Extent::Blob { blob, .. } => *counted.entry(*blob).or_default() += 1,
@@ -180,7 +180,8 @@ fn references(handle: &Handle, buckets: &[BucketId]) -> Result<BTreeMap<Sequence
         for (key, id) in versions.0 {
             let found = handle.version(*bucket, &key, id)?;
             let found = found.ok_or(Error::Record { reason: "a listed version is not there" })?;
-            count(&found.object.version.manifest);
+            count(&mut found.object.version.manifest.iter());
+            count(&mut found.object.version.attributes.annotations.extents());
         }
     }
     for segment in std::mem::take(&mut segments).into_keys() {

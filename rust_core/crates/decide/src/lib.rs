@@ -38,8 +38,10 @@ pub use intent::{
 };
 pub use layers::delete_marker;
 pub use limits::{
-    BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX,
+    BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, MOVE_RECORDS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN,
+    PUT_SIZE_MAX,
 };
+pub use moves::record_len;
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
 pub use snapshots::{layer_name, snapshot_name};

@@ -114,8 +114,8 @@ fn new_key(moved: &MovePrefix, key: &Bytes) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Bytes that the record of a version takes at most.
-fn record_len(version: &Version) -> usize {
+/// Bytes that the record of a moved version takes at most.
+pub fn record_len(version: &Version) -> usize {
     let extents = version.manifest.iter().map(|extent| match extent {
         Extent::Inline(bytes) => ENTRY_LEN + bytes.len(),
         Extent::Blob { .. } | Extent::Segment { .. } => ENTRY_LEN,

@@ -14,7 +14,7 @@ use super::state::EngineState;
 use super::stored::version_of;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
-use orcas_decide::{Failure, Intent, MovePrefix, Outcome, Refusal, UnderPrefix};
+use orcas_decide::{Failure, Intent, MOVE_RECORDS_LEN_MAX, MovePrefix, Outcome, Refusal, UnderPrefix, record_len};
 use orcas_record::{BucketId, Object};
 
 /// Times the objects are looked up again, because attributes of objects were changed meanwhile.
@@ -69,19 +69,22 @@ impl EngineState {
         Ok(())
     }
 
-    /// The objects of a bucket without versioning whose keys begin with `prefix`, by key, at most `limit`. Those of which
-    /// only the attributes have changed lately are left out.
+    /// The objects of a bucket without versioning whose keys begin with `prefix`, by key, at most `limit`, and no more
+    /// than one move takes. Those of which only the attributes have changed lately are left out.
     fn objects_under(&self, bucket: BucketId, prefix: &Bytes, limit: usize) -> Result<Vec<Arc<Object>>> {
         // The overlay first: what it loses meanwhile is in the index by then.
         let mut recent = self.recent_under(bucket, prefix).into_iter().peekable();
         let mut found = Vec::new();
         let mut from = Bound::Included(prefix.clone());
+        let mut records_len = 0;
         loop {
             let page = self.index.read()?.objects(bucket, from.as_ref().map(|key| &key[..]), PAGE)?;
             let is_last = page.len() < PAGE;
             for stored in &page {
                 let version = version_of(stored)?;
-                if !version.key.starts_with(prefix) || found.len() >= limit {
+                records_len += record_len(&version);
+                let is_enough = found.len() >= limit || records_len > MOVE_RECORDS_LEN_MAX;
+                if !version.key.starts_with(prefix) || is_enough {
                     found.extend(recent.filter_map(|(_, object)| object));
                     return Ok(found);
                 }

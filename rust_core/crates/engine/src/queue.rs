@@ -119,6 +119,12 @@ impl IntentQueue {
         }
     }
 
+    /// Puts back, in order, what was taken last and not decided.
+    pub fn give_back(&self, rest: impl DoubleEndedIterator<Item = Submitted>) {
+        let mut intents = self.intents.lock();
+        rest.rev().for_each(|submitted| intents.waiting.push_front(submitted));
+    }
+
     /// Waits until an intent is there, the queue is closed, or `at_most` has passed. True when closed and empty.
     pub fn wait(&self, at_most: Option<Duration>) -> bool {
         let mut intents = self.intents.lock();

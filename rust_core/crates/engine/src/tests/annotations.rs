@@ -7,13 +7,14 @@ use bytes::Bytes;
 
 use super::super::{CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store};
 use super::backup::copy;
+use super::steps::Steps;
 use super::support::{Store, environment, noise};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix, Outcome, Precondition,
     Refusal, SourceConditions,
 };
-use orcas_record::{ANNOTATIONS_MAX, Bucket, Cause};
+use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Extent};
 
 /// Inline, a content, and the longest text.
 const SIZES: [usize; 3] = [10, 3_000, 1 << 20];
@@ -280,4 +281,40 @@ fn they_are_not_copied_to_another_owner() {
     store.unannotate(&bucket, ["k", "3000"]);
     store.unannotate(&bucket, ["k", "1048576"]);
     copied(true).unwrap();
+}
+
+/// No body announces how long the record of a copy is.
+#[test]
+fn a_round_ends_after_some_long_records() {
+    const COPIES: usize = 30;
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    let annotation = |n| Annotation {
+        name: format!("{n:0500}").into(),
+        modified_ms: 0,
+        md5: [0; 16],
+        checksum: None,
+        text: Extent::Inline(Bytes::from_static(b"text")),
+    };
+    let mut put = Steps::put_of(&bucket, "k", b"x", steps.body(&bucket, b"x"));
+    put.attributes.annotations = Annotations::from_sorted((0..ANNOTATIONS_MAX).map(annotation).collect()).unwrap();
+    steps.run(Intent::PutObject(Box::new(put))).unwrap();
+    let copies = (0..COPIES).map(|n| {
+        let attributes = CopyAttributes { annotations: true, ..CopyAttributes::default() };
+        steps.submit(Intent::CopyObject(Box::new(copy_of(&bucket, "k", &format!("copy-{n:02}"), attributes))))
+    });
+    let copies = copies.collect::<Vec<_>>();
+    let mut answered = 0;
+    while answered < COPIES {
+        steps.stepper().commit();
+        steps.apply();
+        let now = copies.iter().take_while(|copy| copy.is_answered()).count();
+        // 4 MiB of records of more than half a MiB, and the one that passes the limit.
+        assert!((answered + 1..=answered + 8).contains(&now), "{answered} {now}");
+        assert!(!copies[now..].iter().any(|copy| copy.is_answered()));
+        answered = now;
+    }
+    assert!(copies.into_iter().all(|copy| copy.answer().is_ok()));
+    let last = steps.object(&bucket, &format!("copy-{:02}", COPIES - 1));
+    assert_eq!(last.version.attributes.annotations.as_slice().len(), ANNOTATIONS_MAX);
 }

@@ -51,6 +51,10 @@ impl Submitted {
     pub fn answer(self) -> Result<Outcome, Failure> {
         self.0.try_recv().unwrap()
     }
+
+    pub fn is_answered(&self) -> bool {
+        !self.0.is_empty()
+    }
 }
 
 impl Steps {

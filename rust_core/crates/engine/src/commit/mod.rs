@@ -4,11 +4,14 @@
 //! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before its sync has
 //! returned. The index gets durable batches only. After a failed write or sync nothing is retried on that file.
 
+mod limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::limits::ROUND_LEN_MAX;
 use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
 use super::overlay::Overlay;
@@ -26,11 +29,6 @@ use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
 
-/// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered`
-/// one because it is read again, to be chained and written, and would no longer be in the processor's cache.
-const BATCH_BYTES_MAX: u64 = 1 << 20;
-/// Nor is a larger part of the buffer held back, so that its end is near when its flush is due.
-const BUFFER_PARTS: u64 = 8;
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
 const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 /// Failed batches in a row after which the store stops writing.
@@ -147,7 +145,9 @@ impl Committer {
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
-        for submitted in taken.drain(..) {
+        let full = self.batch.len() + ROUND_LEN_MAX;
+        let mut rest = taken.drain(..);
+        while let Some(submitted) = rest.next() {
             let before = self.fresh.len();
             let asked = match submitted {
                 Submitted::S3(intent, cause, waiter) => {
@@ -170,29 +170,17 @@ impl Committer {
                 patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
+            if self.batch.len() >= full {
+                self.shared.intents.give_back(rest.by_ref());
+            }
         }
+        drop(rest);
         self.taken = taken;
         self.close_round(durability, patience, barrier);
         if seal {
             self.seal();
         }
         self.answer();
-    }
-
-    /// Why this round takes nothing on, if there is a reason.
-    fn what_keeps_back(&self) -> Option<Error> {
-        let full = || self.shared.ballast.is_short() && !self.log_has_room();
-        self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
-    }
-
-    /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its
-    /// round, and with what was promised before in a weaker mode than `sync`: so as long as there is such a promise,
-    /// what may not find a place is refused before it is decided.
-    fn log_has_room(&self) -> bool {
-        !self.promised
-            || self.log.room() >= self.batch.len() as u64 + BATCH_BYTES_MAX
-            // Whatever else is wrong shows when it is written to.
-            || !matches!(self.shared.make_spare(), Err(Error::StorageFull))
     }
 
     /// How long a write of this mode may be acknowledged without a sync.
@@ -209,30 +197,6 @@ impl Committer {
             let bucket = self.buckets.by_id(bucket);
             bucket.and_then(|bucket| bucket.settings.durability).unwrap_or(self.shared.options.durability)
         })
-    }
-
-    /// How many intents one round takes, and after how many bytes of bodies it ends.
-    fn round_limits(&self) -> (usize, u64) {
-        let options = &self.shared.options;
-        if !options.batch_write_enabled {
-            return (1, 1);
-        }
-        let (count, bytes) = (options.max_write_buffer_count as usize, options.max_write_buffer_size);
-        match options.durability {
-            Durability::Sync | Durability::Interval | Durability::UnsafeNone => (count, bytes.min(BATCH_BYTES_MAX)),
-            Durability::Buffered => {
-                // What is left of the buffer. It is not full, or it would have been flushed.
-                let held = self.unsynced_bytes + self.batch.len() as u64;
-                let objects = self.unsynced_objects + self.objects;
-                let left = bytes.saturating_sub(held).min(self.append_size());
-                (count.saturating_sub(objects).max(1), left.max(1))
-            }
-        }
-    }
-
-    /// Bytes at which a `buffered` batch is appended.
-    fn append_size(&self) -> u64 {
-        BATCH_BYTES_MAX.min(self.shared.options.max_write_buffer_size / BUFFER_PARTS)
     }
 
     /// Whether anything is taken on now.

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
 mod attributes;
+mod buckets;
 mod disks;
 mod judge;
 mod observe;

@@ -63,7 +63,6 @@ pub struct Built {
     /// The bytes of every object as `bucket/key`.
     pub objects: BTreeMap<String, Vec<u8>>,
     /// What else was stored under such names before.
-    #[allow(dead_code)] // Salvage asks for it; flips do not.
     pub former: BTreeMap<String, Vec<Vec<u8>>>,
     /// Every version that there was in a bucket with versioning, by `bucket/key`.
     #[allow(dead_code)] // Salvage asks for it; flips do not.

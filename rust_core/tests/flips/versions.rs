@@ -102,6 +102,11 @@ pub fn documents(handle: &Handle, bucket: &Bucket) -> Vec<String> {
     DocumentKind::ALL.iter().filter_map(document).collect()
 }
 
+/// Keys, and what was stored under each.
+pub fn contents(versions: &Versions) -> impl Iterator<Item = (&Bytes, &[u8])> {
+    versions.iter().map(|((_, key, _), version)| (key, &version.bytes[..]))
+}
+
 /// Whether the key has a version that is not the latest: with this id, or with any.
 pub fn has_older(wanted: &Versions, (bucket, key): (BucketId, &Bytes), id: Option<VersionId>) -> bool {
     let is_wanted = |name: &(BucketId, Bytes, VersionId)| name.1 == *key && id.is_none_or(|id| name.2 == id);

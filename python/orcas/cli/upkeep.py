@@ -232,10 +232,10 @@ def _check(
         if endpoint is None:
             return check_stopped(settings, options, advance, repair=repair, accept_loss=accept_loss)
         session = remote(settings, endpoint)
-    except InUseError as error:
+    except InUseError:
         if repair:
             raise
-        session = through_server(settings, error)
+        session = through_server(settings)
 
     def watch(state: dict[str, Any]) -> None:
         advance(state["phase"], state["done_bytes"], state["total_bytes"])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from orcas.clients import client_variables
 from orcas.config import Settings
 from orcas.control.address import read_address
-from orcas.control.files import InUseError
+from orcas.control.files import InUseError, is_locked
 from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.tools.session import HttpTransport, Session
@@ -51,17 +51,20 @@ def reached(settings: Settings, endpoint: str | None = None) -> Iterator[Session
     with contextlib.ExitStack() as stack:
         if endpoint is not None:
             session = remote(settings, endpoint)
+        elif not settings.memory and is_locked(settings.data):
+            # To try to open it would end the same way, but import a whole server first.
+            session = through_server(settings)
         else:
             from orcas.tools.local import opened
 
             try:
                 session = stack.enter_context(opened(settings))
-            except InUseError as error:
-                session = through_server(settings, error)
+            except InUseError:
+                session = through_server(settings)
         yield stack.enter_context(contextlib.closing(session))
 
 
-def through_server(settings: Settings, in_use: InUseError) -> Session:
+def through_server(settings: Settings) -> Session:
     """The server that has the store of `settings.data`.
 
     Raises:
@@ -69,6 +72,8 @@ def through_server(settings: Settings, in_use: InUseError) -> Session:
     """
     address = read_address(settings.data)
     if address is None:
-        raise UnavailableError(f"{in_use} It does not accept requests yet.")
+        raise UnavailableError(
+            f"The store in {settings.data} is in use by another process. It does not accept requests yet."
+        )
     keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
     return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")

@@ -19,6 +19,9 @@ const NAME: &str = "ballast";
 pub(super) const SMALLEST: u64 = 8 << 20;
 /// Taken at a time, so that whatever there is of room can be had.
 const STEP: u64 = 1 << 20;
+/// The least worth taking. On a disk that somebody else fills, a start may find no other room, and it can do with a few
+/// hundred KiB.
+const LEAST: u64 = 64 << 10;
 
 pub(super) struct Ballast {
     fs: Arc<dyn FileSystem>,
@@ -123,7 +126,7 @@ impl Ballast {
         let wanted = self.wanted();
         let _changing = self.changing.lock();
         let most = wanted.saturating_sub(self.held()).min(self.free().saturating_sub(left));
-        if most >= STEP {
+        if most >= LEAST {
             // What could not be had comes with another attempt.
             let _ = self.grow(most);
         }
@@ -183,9 +186,16 @@ mod tests {
         disk.set_free_bytes(SMALLEST + 3 * MIB);
         kept.fill(SMALLEST);
         assert_eq!((kept.held(), kept.is_short()), (3 * MIB, true));
+        // Less than a step counts as well: the next start may have nothing else.
+        disk.set_free_bytes(LEAST - 1);
+        kept.fill(0);
+        assert_eq!(kept.held(), 3 * MIB);
+        disk.set_free_bytes(LEAST);
+        kept.fill(0);
+        assert_eq!((kept.held(), kept.is_short()), (3 * MIB + LEAST, true));
         // The next start finds it.
         let kept = ballast(&disk, 64 * MIB);
-        assert_eq!(kept.held(), 3 * MIB);
+        assert_eq!(kept.held(), 3 * MIB + LEAST);
         disk.set_free_bytes(1 << 40);
         kept.fill(SMALLEST);
         assert_eq!((kept.held(), kept.is_short()), (SMALLEST, false));

@@ -9,6 +9,7 @@ use orcas_engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, Stepper
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{File, FileSystem, Open};
 
+use crate::buckets;
 use crate::observe::{Seen, State, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
 
@@ -61,6 +62,8 @@ pub struct Repair {
     pub hit: BTreeSet<String>,
     /// Whether the byte is in a record that only brings content: then nothing but what it hits may change.
     pub content_only: bool,
+    /// Of a byte in a record about a bucket: objects that are in no bucket any more.
+    pub missing: Option<Vec<String>>,
 }
 
 /// A built store on disks from which each flip gets its own copy.
@@ -174,7 +177,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// As for the repair, or when it does not open even so.
-    pub fn repaired(&self, name: &str, offset: usize, mask: u8) -> Result<Stepper, Error> {
+    fn repaired(&self, name: &str, offset: usize, mask: u8) -> Result<Stepper, Error> {
         let place = self.place.path();
         let disk = self.flipped((&self.disk, place), name, offset, mask);
         let environment = environment(&disk, IndexPlace::Memory(None));
@@ -187,11 +190,17 @@ impl<'a> Bench<'a> {
         let disk = self.flipped((&self.whole.disk, &self.whole.path), name, offset, mask);
         let told = check(&disk, &self.whole.path).unwrap();
         let hit = told.losses.iter().map(|loss| String::from_utf8_lossy(&loss.key).into_owned()).collect();
+        let kind = kind_at(&self.built.files[name], offset);
+        let mut missing = None;
         let effect = match self.repaired(name, offset, mask) {
-            Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
+            Ok(stepper) => {
+                let of_bucket = kind.is_some_and(|kind| buckets::KINDS.contains(&kind));
+                missing = of_bucket.then(|| buckets::missing(stepper.handle(), self.built, &self.state));
+                Effect::Opened(compare(stepper.handle(), &self.state))
+            }
             Err(error) => Effect::Refused(error),
         };
-        Repair { effect, hit, content_only: is_content_only(&self.built.files[name], offset) }
+        Repair { effect, hit, content_only: is_content_only(&self.built.files[name], offset), missing }
     }
 }
 
@@ -215,6 +224,12 @@ pub fn frames(bytes: &[u8]) -> Vec<Frame> {
         frames.push(Frame { kind, class, payload, end: at });
     }
     frames
+}
+
+/// The kind of the record at `offset` of a whole log file.
+fn kind_at(bytes: &[u8], offset: usize) -> Option<u8> {
+    let found = frames(bytes).into_iter().find(|frame| offset < frame.end)?;
+    (found.class == 1).then_some(found.kind)
 }
 
 /// Whether the frame at `offset` of a whole log file is a commit record, or brings a content, a chunk or a segment.

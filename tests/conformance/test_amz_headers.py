@@ -38,7 +38,9 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-max-parts": "x",
     "x-amz-metadata-directive": "x",
     "x-amz-mp-object-size": "1",
+    "x-amz-object-annotation-directive": "x",
     "x-amz-object-attributes": "x",
+    "x-amz-object-if-match": "x",
     "x-amz-part-number-marker": "x",
     "x-amz-rename-source": "",
     "x-amz-sdk-checksum-algorithm": "x",
@@ -65,7 +67,6 @@ FREE: Final = {
 # Headers of which some values are implemented: one of these, and one that is refused.
 VALUES: Final = {
     "x-amz-bucket-namespace": ("global", "account-regional"),
-    "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
 }
 # ACLs of new buckets are disabled.
 ACLS: Final = {

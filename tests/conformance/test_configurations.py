@@ -13,7 +13,7 @@ from tests.fixtures.targets import refusal
 pytestmark = pytest.mark.conformance
 
 # Members that an operation requires beside bucket and key.
-IDS = {"Id": "x", "AnnotationName": "x"}
+IDS = {"Id": "x"}
 PUBLIC_ACCESS_BLOCK = {
     "BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True,
 }  # fmt: skip
@@ -85,13 +85,6 @@ def test_answers_are_those_of_a_new_bucket(s3: Any, bucket: str) -> None:
         "ListBucketIntelligentTieringConfigurations": {"IsTruncated": False},
         "ListBucketInventoryConfigurations": {"IsTruncated": False},
         "ListBucketMetricsConfigurations": {"IsTruncated": False},
-        "ListObjectAnnotations": {
-            "Annotations": [],
-            "Bucket": bucket,
-            "Key": "k",
-            "MaxAnnotationResults": 1000,
-            "AnnotationCount": 0,
-        },
     }.items():
         assert call(s3, name, bucket) == expected, name
 

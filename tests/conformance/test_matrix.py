@@ -115,8 +115,10 @@ ALWAYS: dict[str, set[str]] = {
     "GetObjectTagging": {"TagSet"},
     "HeadBucket": {"BucketRegion"},
     "HeadObject": {"ETag", "LastModified", "ContentLength", "ContentType", "AcceptRanges", "Metadata"},
+    "GetObjectAnnotation": {"AnnotationPayload", "ETag", "LastModified", "ContentLength"},
     "ListBuckets": {"Buckets", "Owner"},
     "ListMultipartUploads": {"Bucket", "MaxUploads", "IsTruncated", "Uploads"},
+    "ListObjectAnnotations": {"Annotations", "Bucket", "Key", "MaxAnnotationResults", "AnnotationCount"},
     "ListObjectVersions": {"Name", "Prefix", "MaxKeys", "IsTruncated", "Versions"},
     "ListObjects": {"Name", "Prefix", "MaxKeys", "IsTruncated", "Contents"},
     "ListObjectsV2": {"Name", "Prefix", "MaxKeys", "KeyCount", "IsTruncated", "Contents"},
@@ -132,19 +134,22 @@ ALWAYS: dict[str, set[str]] = {
         "StorageClass",
     },
     "PutObject": {"ETag", "ChecksumCRC32", "ChecksumType"},
+    "PutObjectAnnotation": {"Key", "AnnotationName", "ETag", "ChecksumCRC32", "ChecksumType"},
     "UploadPart": {"ETag", "ChecksumCRC32"},
     "UploadPartCopy": {"CopyPartResult"},
 }
 # A wrong value of a parameter, which whoever reads the parameter must refuse.
 WRONG: dict[str, Any] = {
-    "ACL": "x", "BucketNamespace": "x", "ChecksumMode": "x", "ChecksumType": "x", "ContentMD5": "x" * 22 + "==",
+    "ACL": "x", "AnnotationDirective": "x", "AnnotationName": "aws",
+    "BucketNamespace": "x", "ChecksumMode": "x", "ChecksumType": "x", "ContentMD5": "x" * 22 + "==",
     "ContinuationToken": "!", "CopySource": "/", "CopySourceIfMatch": '"0"', "CopySourceIfNoneMatch": "*",
     "CopySourceIfUnmodifiedSince": LONG_AGO, "CopySourceIfModifiedSince": LATER, "CopySourceRange": "bytes=99-100",
     "DestinationIfMatch": '"0"', "DestinationIfNoneMatch": "*", "EncodingType": "x",
     "ExpectedBucketOwner": "0" * 12, "ExpectedSourceBucketOwner": "0" * 12, "IfMatch": '"0"', "IfNoneMatch": "*",
     "IfUnmodifiedSince": LONG_AGO, "MaxAnnotationResults": -1, "MaxBuckets": 0, "MaxKeys": -1, "MaxParts": -1,
     "MaxUploads": -1,
-    "MetadataDirective": "x", "MpuObjectSize": 7, "ObjectAttributes": ["x"], "ObjectLockLegalHoldStatus": "x",
+    "MetadataDirective": "x", "MpuObjectSize": 7, "ObjectIfMatch": '"0"',
+    "ObjectAttributes": ["x"], "ObjectLockLegalHoldStatus": "x",
     "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER, "ObjectOwnership": "x", "PartNumber": 20_000,
     "PartNumberMarker": -1, "Range": "bytes=99-", "RenameSource": "/", "ResponseCacheControl": "a\nb",
     "ResponseContentDisposition": "a\nb", "ResponseContentEncoding": "a\nb", "ResponseContentLanguage": "a\nb",
@@ -192,6 +197,8 @@ def make_scene(client: Any, name: str) -> Scene:
         put = client.put_object(Bucket=bucket, Key=key, Body=b"content")
     upload = client.create_multipart_upload(Bucket=bucket, Key="mp")["UploadId"]
     part = client.upload_part(Bucket=bucket, Key="mp", UploadId=upload, PartNumber=1, Body=b"part")
+    if name == "GetObject":
+        client.put_object_annotation(Bucket=bucket, Key="k", AnnotationName="x", AnnotationPayload=b"text")
     if name.startswith(("GetObjectRetention", "GetObjectLegalHold")):
         client.put_object_retention(Bucket=bucket, Key="k", Retention=BODIES["Retention"][0])
         client.put_object_legal_hold(Bucket=bucket, Key="k", LegalHold={"Status": "ON"})
@@ -210,6 +217,7 @@ def make_scene(client: Any, name: str) -> Scene:
         "ObjectAttributes": ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"],
         "Body": b"content",
         "VersionId": version,
+        "AnnotationName": "x", "AnnotationPayload": b"text", "ObjectIfMatch": put["ETag"],
         "IfMatch": put["ETag"], "CopySourceIfMatch": put["ETag"], "SourceIfMatch": put["ETag"],
         "DestinationIfMatch": put["ETag"], "CopySourceRange": "bytes=0-1",
         "ExpectedBucketOwner": owner, "ExpectedSourceBucketOwner": owner,

@@ -51,6 +51,7 @@ LOCK = (
 VERSIONING = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 SOURCE = ("x-amz-copy-source", KEPT)
 UPLOAD = ("uploadId", "UPLOAD")
+ANNOTATION = (("annotation", ""), ("annotationName", "x"))
 SAMPLES = {
     "ListBuckets": Sample("GET", "/"),
     "CreateBucket": Sample("PUT", "/strangers-new"),
@@ -79,6 +80,10 @@ SAMPLES = {
     "GetObjectTagging": Sample("GET", KEPT, (("tagging", ""),)),
     "PutObjectTagging": Sample("PUT", KEPT, (("tagging", ""),), body=b"<Tagging><TagSet/></Tagging>"),
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
+    "PutObjectAnnotation": Sample("PUT", KEPT, ANNOTATION, body=b"changed"),
+    "GetObjectAnnotation": Sample("GET", KEPT, ANNOTATION),
+    "ListObjectAnnotations": Sample("GET", KEPT, (("annotation", ""),)),
+    "DeleteObjectAnnotation": Sample("DELETE", KEPT, ANNOTATION),
     "PutBucketCors": Sample("PUT", f"/{BUCKET}", (("cors", ""),), body=CORS),
     "PutBucketLifecycleConfiguration": Sample("PUT", f"/{BUCKET}", (("lifecycle", ""),), body=LIFECYCLE),
     "DeletePublicAccessBlock": Sample("DELETE", f"/{BUCKET}", (("publicAccessBlock", ""),)),
@@ -179,6 +184,7 @@ class Place:
             (f"/{BUCKET}", (("publicAccessBlock", ""),)),
             (KEPT, (("uploadId", self.upload_id),)),
             (KEPT, ()),
+            (KEPT, ANNOTATION),
         ]
         return [self.signer.roundtrip(self.signer.request("GET", path, query)).body for path, query in asks]
 
@@ -189,6 +195,7 @@ def place(server: orcas.Server) -> Place:
     for path in (f"/{BUCKET}", "/strangers-empty"):
         assert signer.roundtrip(signer.request("PUT", path)).status == 200
     assert signer.roundtrip(signer.request("PUT", KEPT, body=b"kept")).status == 200
+    assert signer.roundtrip(signer.request("PUT", KEPT, ANNOTATION, body=b"kept")).status == 200
     enabled = [("x-amz-bucket-object-lock-enabled", "true")]
     assert signer.roundtrip(signer.request("PUT", "/strangers-lock", (), enabled)).status == 200
     vouched = [

@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
         let mut encoded = Vec::new();
         assert_eq!(encode_caused(&record, &cause, &mut encoded), *kind);
         assert_eq!(encoded, payload, "{record:?}");
-        let length: usize = record.extents().len();
+        let length: usize = record.extents().count();
         assert!(length <= payload.len());
     }
     if let Ok(extents) = bounded(bytes_max, || decode_extents(&payload)) {

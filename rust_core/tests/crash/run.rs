@@ -446,7 +446,11 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
         Outcome::Upload(id) => assert_eq!(*id, at.upload),
         Outcome::Expired(expired) => assert_eq!(*expired, verdict.expired),
         Outcome::Moved { objects, bytes } => assert_eq!((*objects, *bytes), verdict.moved),
-        Outcome::Done | Outcome::DeletedOne(_) | Outcome::Updated(_) | Outcome::Bucket(_) => {}
+        Outcome::Done
+        | Outcome::DeletedOne(_)
+        | Outcome::Updated(_)
+        | Outcome::Annotated { .. }
+        | Outcome::Bucket(_) => {}
     }
 }
 

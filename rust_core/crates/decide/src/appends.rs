@@ -60,7 +60,11 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
         checksum,
         headers: before.headers.clone(),
         // A lock does not go with the content, as it does not go with a copy.
-        attributes: Attributes { tags: before.attributes.tags.clone(), ..attributes },
+        attributes: Attributes {
+            tags: before.attributes.tags.clone(),
+            annotations: before.attributes.annotations.clone(),
+            ..attributes
+        },
         parts: Vec::new(),
         manifest,
     };

@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{appends, buckets, deletions, expirations, moves, objects, snapshots, uploads, versions};
+use super::{annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -32,6 +32,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::DeleteObjects { bucket, entries } => deletions::many(view, context, bucket, entries),
         Intent::Expire(expire) => expirations::expire(view, context, *expire),
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
+        Intent::Annotate(annotate) => annotations::annotate(view, context, *annotate),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, context, *moved),
         Intent::MoveOnce { moved, token } => objects::move_once(view, context, *moved, &token),

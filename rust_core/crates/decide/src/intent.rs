@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::attributes::{CopyAttributes, UpdateVersion};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
-    PackId, Retention, Sequence, UploadId, VersionId, Versioning,
+    PackId, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -76,6 +77,7 @@ pub enum Intent {
     Expire(Box<Expire>),
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
+    Annotate(Box<Annotate>),
     MoveObject(Box<Move>),
     /// A move that is carried out once, however often it is asked for.
     MoveOnce {
@@ -289,45 +291,25 @@ impl CopyHeaders {
     }
 }
 
-/// A change of the attributes of one version: of the current one if `version` is `None`.
+/// A change of one annotation of a version: of the current one if `version` is `None`.
 #[derive(Clone, Debug)]
-pub struct UpdateVersion {
+pub struct Annotate {
     pub bucket: BucketId,
     pub key: Bytes,
     pub version: Option<VersionId>,
-    pub change: AttributeChange,
+    /// Of the annotation.
+    pub name: Bytes,
+    /// What the entity tag of the object must be.
+    pub if_match: Option<EtagMatch>,
+    pub change: AnnotationChange,
 }
 
 #[derive(Clone, Debug)]
-pub enum AttributeChange {
-    /// Replaces all tags.
-    Tags(Vec<(Bytes, Bytes)>),
-    /// Replaces the retention, or removes it. `bypass` as in [`Intent::DeleteObject`].
-    Retention {
-        retention: Option<Retention>,
-        bypass: bool,
-    },
-    LegalHold(bool),
-}
-
-/// The attributes of a copy. Retention and legal hold of the source do not go with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CopyAttributes {
-    /// `Some` for the tagging directive REPLACE.
-    pub tags: Option<Vec<(Bytes, Bytes)>>,
-    pub retention: Option<Retention>,
-    pub legal_hold: Option<bool>,
-}
-
-impl CopyAttributes {
-    /// The attributes of the copy of a version with the attributes `source`.
-    pub fn apply_to(&self, source: &Attributes) -> Attributes {
-        Attributes {
-            tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
-            retention: self.retention,
-            legal_hold: self.legal_hold,
-        }
-    }
+pub enum AnnotationChange {
+    /// Adds the annotation or replaces it. The body is inline or a content, and not empty.
+    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Body },
+    /// Removes it if it is there. `bypass` as in [`Intent::DeleteObject`].
+    Delete { bypass: bool },
 }
 
 /// RenameObject and the move extension: metadata only, atomic, also across buckets.

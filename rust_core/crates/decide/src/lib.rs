@@ -3,7 +3,9 @@
 //! overlay, so that a precondition and the write it guards are one step.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod appends;
+mod attributes;
 mod buckets;
 mod decision;
 mod deletions;
@@ -25,13 +27,14 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use attributes::{AttributeChange, CopyAttributes, UpdateVersion};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
+    Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
     CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
     Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
-    UnderPrefix, UpdateVersion,
+    UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use limits::{

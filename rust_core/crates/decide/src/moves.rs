@@ -122,6 +122,13 @@ fn record_len(version: &Version) -> usize {
     });
     let user = version.headers.user.iter().chain(&version.attributes.tags);
     let texts = user.map(|(name, value)| ENTRY_LEN + name.len() + value.len());
+    let annotations = version.attributes.annotations.as_slice().iter().map(|annotation| {
+        let inline = if let Extent::Inline(bytes) = &annotation.text { bytes.len() } else { 0 };
+        2 * ENTRY_LEN + annotation.name.len() + inline
+    });
     // Both keys, of which neither is longer than that.
-    RECORD_LEN + 2 * KEY_LEN_MAX + version.parts.len() * ENTRY_LEN + extents.chain(texts).sum::<usize>()
+    RECORD_LEN
+        + 2 * KEY_LEN_MAX
+        + version.parts.len() * ENTRY_LEN
+        + extents.chain(texts).chain(annotations).sum::<usize>()
 }

@@ -80,7 +80,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         .into());
     }
     check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
-    let attributes = copy.attributes.apply_to(&source.version.attributes);
+    let attributes = copy.attributes.apply_to(&source.version.attributes, context.now_ms);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
     let source_etag = source.version.etag;
     let parts = if source.version.parts.is_empty() { source_etag.parts.min(1) } else { source_etag.parts };

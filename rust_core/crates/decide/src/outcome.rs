@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_base::error::Error;
-use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, Sequence, UploadId, VersionId};
 
 /// The answer to an intent that happened.
@@ -19,6 +19,12 @@ pub enum Outcome {
     Expired(Expired),
     /// The attributes of this version were changed.
     Updated(Option<VersionId>),
+    /// An annotation of this version was written.
+    Annotated {
+        version: Option<VersionId>,
+        etag: Etag,
+        checksum: Option<Checksum>,
+    },
     Upload(UploadId),
     Part(Put),
     Completed(Completed),
@@ -138,6 +144,10 @@ pub enum Refusal {
     InvalidWriteOffset {
         size: u64,
     },
+    /// The version has `ANNOTATIONS_MAX` annotations.
+    TooManyAnnotations,
+    /// The source of a copy has annotations, which cannot go to another owner.
+    AnnotationsAcrossOwners,
     /// The object has `OBJECT_PARTS_MAX` parts.
     TooManyParts,
     /// More objects than `limit` are to be moved, or their metadata is too much for one batch.

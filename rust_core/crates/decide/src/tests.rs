@@ -1,5 +1,6 @@
 //! The rules, over a state that is a handful of maps.
 
+mod annotations;
 mod appends;
 mod buckets;
 mod conditions;

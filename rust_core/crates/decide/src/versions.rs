@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::attributes::{AttributeChange, UpdateVersion};
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{AttributeChange, UpdateVersion};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use super::{layers, locks};
 use orcas_base::planted::{self, Bug};
-use orcas_record::{Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
+use orcas_record::{Attributes, Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
 pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
@@ -46,15 +46,7 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if !matches!(update.change, AttributeChange::Tags(_)) {
         locks::check_enabled(&bucket)?;
     }
-    let found = match named(view, &bucket, &update.key, update.version) {
-        // Unlike a read, a change says that there is a delete marker. One between layers is not the client's.
-        Err(Failure::Refused(Refusal::NoSuchKey))
-            if bucket.layers.is_empty() && view.layer_newest(bucket.id, &update.key)?.is_some() =>
-        {
-            return Err(Refusal::DeleteMarker.into());
-        }
-        found => found?,
-    };
+    let found = named_for_change(view, &bucket, &update.key, update.version)?;
     let mut attributes = found.version.attributes.clone();
     match update.change {
         AttributeChange::Tags(tags) => attributes.tags = tags,
@@ -64,26 +56,46 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
             attributes.retention = retention;
         }
     }
-    let version_id = found.version.version_id;
-    let outcome = Outcome::Updated(shown(&bucket, version_id));
+    let outcome = Outcome::Updated(shown(&bucket, found.version.version_id));
     if attributes == found.version.attributes {
         return Ok(Decision::without_records(outcome));
     }
-    if found.version.bucket != bucket.top() {
-        // A frozen layer has it: the changed object goes to the top one.
-        let version = Version { bucket: bucket.top(), attributes, ..found.version.clone() };
-        return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
-    }
-    if planted::is(Bug::AttributesAsPut) {
+    if planted::is(Bug::AttributesAsPut) && found.version.bucket == bucket.top() {
         let version = Version { attributes, modified_ms: context.now_ms, ..found.version.clone() };
         return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
     }
-    let record = Record::UpdateVersion {
-        bucket: bucket.top(),
-        key: update.key,
-        version_id,
+    Ok(Decision { outcome, records: vec![changed(&bucket, &found, attributes)] })
+}
+
+/// As [`named`]. Unlike a read, a change says that there is a delete marker. One between layers is not the client's.
+pub(super) fn named_for_change(
+    view: &dyn View,
+    bucket: &Bucket,
+    key: &[u8],
+    id: Option<VersionId>,
+) -> Result<Arc<Object>, Failure> {
+    match named(view, bucket, key, id) {
+        Err(Failure::Refused(Refusal::NoSuchKey))
+            if bucket.layers.is_empty() && view.layer_newest(bucket.id, key)?.is_some() =>
+        {
+            Err(Refusal::DeleteMarker.into())
+        }
+        found => found,
+    }
+}
+
+/// The record that gives a version these attributes.
+pub(super) fn changed(bucket: &Bucket, found: &Object, attributes: Attributes) -> Record {
+    let version = &found.version;
+    if version.bucket != bucket.top() {
+        // A frozen layer has it: the changed object goes to the top one.
+        return Record::PutVersion(Version { bucket: bucket.top(), attributes, ..version.clone() });
+    }
+    Record::UpdateVersion {
+        bucket: version.bucket,
+        key: version.key.clone(),
+        version_id: version.version_id,
         version: found.sequence,
         attributes,
-    };
-    Ok(Decision { outcome, records: vec![record] })
+    }
 }

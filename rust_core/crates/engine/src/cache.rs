@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::overlay::BlobPlace;
 use orcas_base::sync::{Mutex, RandomState};
-use orcas_record::{BucketId, Object};
+use orcas_record::{Annotation, BucketId, Extent, Object};
 
 const SHARDS: usize = 16;
 /// Bytes all shards together may hold.
@@ -130,9 +130,17 @@ impl Shard {
     }
 }
 
+/// The annotation, and its part of the record that it is made of slices of.
+fn annotation_cost(annotation: &Annotation) -> usize {
+    let inline = if let Extent::Inline(bytes) = &annotation.text { bytes.len() } else { 0 };
+    size_of::<Annotation>() + 64 + annotation.name.len() + inline
+}
+
 /// Roughly the bytes an object keeps alive.
 fn cost(object: &Object) -> usize {
     let version = &object.version;
     let user: usize = version.headers.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
-    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48
+    let annotations = version.attributes.annotations.as_slice().iter();
+    let annotations: usize = annotations.map(annotation_cost).sum();
+    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48 + annotations
 }

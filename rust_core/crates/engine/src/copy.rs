@@ -12,8 +12,8 @@ use super::handle::Handle;
 use super::reads::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
-    SourceConditions,
+    self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
+    Refusal, Source, SourceConditions,
 };
 use orcas_record::{Bucket, BucketId, Cause, UploadId, Version};
 
@@ -120,6 +120,9 @@ impl Handle {
         let source = self.source(&copy.source)?;
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
+        if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
+            return Err(Refusal::AnnotationsAcrossOwners.into());
+        }
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
@@ -136,7 +139,8 @@ impl Handle {
                 sha256: version.sha256,
                 checksum: Some(again.checksum),
                 headers: copy.headers.apply_to(&version.headers),
-                attributes: copy.attributes.apply_to(&version.attributes),
+                attributes: CopyAttributes { annotations: false, ..copy.attributes.clone() }
+                    .apply_to(&version.attributes, self.shared.clock.now_ms()),
                 body: again.body,
             })),
         )

@@ -104,19 +104,20 @@ fn remove_if<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: K, condition: impl F
     }
 }
 
-/// The blobs that a record brings or names in a manifest or segment.
+/// The blobs that a record brings or names in a manifest, a segment or an annotation.
 ///
 /// A version that names a whole segment does not mention its blobs, and need not: whoever names a segment got it from
 /// a version that was there before, or brought it in the same batch. So as long as a record that names it is not
 /// applied, either the index counts references to its blobs or the record of the segment is not applied either.
 fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Sequence)) {
-    let extents = match record {
+    match record {
         Record::Content { .. } | Record::Chunk { .. } => return visit(sequence),
-        Record::Segment { extents } => extents,
-        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
-            &version.manifest
-        }
-        Record::PutPart(part) => &part.manifest,
+        Record::Segment { .. }
+        | Record::PutVersion(_)
+        | Record::MoveVersion { .. }
+        | Record::CompleteUpload { .. }
+        | Record::UpdateVersion { .. }
+        | Record::PutPart(_) => {}
         Record::CreateBucket(_)
         | Record::UpdateBucket(_)
         | Record::DeleteBucket { .. }
@@ -130,10 +131,9 @@ fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Seque
         | Record::MoveChunks { .. }
         | Record::RetirePack { .. }
         | Record::MoveContents { .. }
-        | Record::ReplaceLog { .. }
-        | Record::UpdateVersion { .. } => return,
-    };
-    for extent in extents {
+        | Record::ReplaceLog { .. } => return,
+    }
+    for extent in record.extents() {
         if let Extent::Blob { blob, .. } = extent {
             visit(*blob);
         }

@@ -14,8 +14,11 @@ use super::overlay::{BlobPlace, Overlay};
 use super::state::EngineState;
 use super::stored::{upload_of, version_of};
 use orcas_base::error::{Error, Result};
+use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_decide::Completed;
-use orcas_record::{self as record, BucketId, Extent, Object, Sequence, Upload, UploadId, Version};
+use orcas_record::{
+    self as record, Attributes, BucketId, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId, Version,
+};
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
 #[derive(Clone)]
@@ -33,6 +36,29 @@ impl PinnedObject {
     /// An object that was looked up some other way while `pin` was held.
     pub fn new(object: Arc<Object>, pin: EpochPin) -> Self {
         Self { object, place: None, pin }
+    }
+}
+
+impl PinnedObject {
+    /// The text of an annotation as an object of its own, which can be read like any other.
+    pub fn annotation(&self, name: &[u8]) -> Option<Self> {
+        let Object { sequence, version } = &*self.object;
+        let annotation = version.attributes.annotations.get(name)?;
+        let text = Version {
+            modified_ms: annotation.modified_ms,
+            size: annotation.size(),
+            etag: Etag { md5: annotation.md5, parts: 0 },
+            sha256: None,
+            checksum: annotation.checksum.map(ObjectChecksum::full),
+            headers: ObjectHeaders::default(),
+            attributes: Attributes::default(),
+            parts: Vec::new(),
+            manifest: vec![annotation.text.clone()],
+            key: version.key.clone(),
+            ..*version
+        };
+        let object = Arc::new(Object { sequence: *sequence, version: text });
+        Some(Self { object, place: None, pin: self.pin.clone() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
 
-use orcas_decide::{Body, Intent, PlacedChunk};
+use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk};
 use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
@@ -13,7 +13,18 @@ pub(super) fn adds_content(intent: &Intent) -> bool {
             | Intent::PutPart(_)
             | Intent::CreateBucket { .. }
             | Intent::CreateUpload { .. }
-    )
+    ) || annotation(intent).is_some()
+}
+
+/// The text of an annotation that the intent writes.
+fn annotation(intent: &Intent) -> Option<&Body> {
+    match intent {
+        Intent::Annotate(annotate) => match &annotate.change {
+            AnnotationChange::Put { body, .. } => Some(body),
+            AnnotationChange::Delete { .. } => None,
+        },
+        _ => None,
+    }
 }
 
 /// Bytes of body that an intent brings into the log.
@@ -26,7 +37,7 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
         Intent::PutObject(put) => of(&put.body),
         Intent::AppendObject(append) => of(&append.put.body),
         Intent::PutPart(put) => of(&put.body),
-        _ => 0,
+        _ => annotation(intent).map_or(0, of),
     }
 }
 
@@ -65,6 +76,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         Intent::PutObject(put) => of_body(put.bucket, &put.body),
         Intent::AppendObject(append) => of_body(append.put.bucket, &append.put.body),
         Intent::PutPart(put) => of_body(put.bucket, &put.body),
+        Intent::Annotate(annotate) => of_bucket(annotate.bucket),
         Intent::DeleteObject { bucket, .. }
         | Intent::DeleteObjects { bucket, .. }
         | Intent::CreateUpload { bucket, .. }

@@ -165,7 +165,7 @@ impl VersionSink for Names {
 fn references(handle: &Handle, buckets: impl Iterator<Item = BucketId>) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
     let mut segments = HashSet::new();
-    let mut count = |bucket: BucketId, extents: &[Extent]| {
+    let mut count = |bucket: BucketId, extents: &mut dyn Iterator<Item = &Extent>| {
         for extent in extents {
             match extent {
                 Extent::Blob { blob, .. } => *counted.entry(*blob).or_default() += 1,
@@ -181,7 +181,8 @@ fn references(handle: &Handle, buckets: impl Iterator<Item = BucketId>) -> Resul
         for (key, id) in versions.0 {
             let found = handle.version(bucket, &key, id)?;
             let found = found.ok_or(Error::Record { reason: "a listed version is not there" })?;
-            count(bucket, &found.object.version.manifest);
+            count(bucket, &mut found.object.version.manifest.iter());
+            count(bucket, &mut found.object.version.attributes.annotations.extents());
         }
     }
     for (_, segment) in segments {

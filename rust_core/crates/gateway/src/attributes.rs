@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::intake::DeclaredBody;
 use super::problem::Problem;
 use orcas_http::Headers;
-use orcas_record::{self as record, Attributes, Bucket};
+use orcas_record::{self as record, Annotations, Attributes, Bucket};
 use orcas_s3::object_lock::{self, LockHeaders};
 use orcas_s3::tags::{self, Tags};
 use orcas_s3::{ErrorCode, S3Error};
@@ -17,6 +17,7 @@ pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
         tags: stored_tags(tags::of_header(headers)?),
         retention: lock.retention.map(stored_retention),
         legal_hold: lock.legal_hold,
+        annotations: Annotations::default(),
     })
 }
 

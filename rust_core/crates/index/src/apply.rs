@@ -297,7 +297,9 @@ impl Apply<'_> {
             Record::DeleteVersion { bucket, key, version_id } => {
                 versions.delete(self.changes, *bucket, key, *version_id)
             }
-            Record::UpdateVersion { version, .. } => versions.update(self.changes, applied, *version),
+            Record::UpdateVersion { version, attributes, .. } => {
+                versions.update(self.changes, applied, *version, attributes)
+            }
             Record::MoveVersion { from_bucket, from_key, version } => {
                 if !self.is_gone(*from_bucket)? {
                     versions.delete(self.changes, *from_bucket, from_key, version.version_id)?;

@@ -1,10 +1,10 @@
-//! Reference counts of blobs and segments. A blob has one reference for each extent that names it: in manifests of
-//! versions, in manifests of parts of open uploads, and in segments, once for each bucket that holds the segment. A
-//! bucket holds a segment while its manifests name it. A segment that no bucket holds is removed. The home of a blob,
-//! the smallest bucket that refers to it, has no row in `holdings`: its references are what the other buckets leave of
-//! `refs`. So a blob of one bucket takes one row.
-//! A transaction adds up changes in memory and writes them at its end, or earlier between two records. The rows do not
-//! depend on when, because the changes are sums. A new blob is inserted with its final count.
+//! Reference counts of blobs and segments. A blob has one reference for each extent that names it: in manifests and
+//! present annotations of versions, in manifests of parts of open uploads, and in segments, once for each bucket that
+//! holds the segment. A bucket holds a segment while its manifests name it. A segment that no bucket holds is removed.
+//! The home of a blob, the smallest bucket that refers to it, has no row in `holdings`: its references are what the other
+//! buckets leave of `refs`. So a blob of one bucket takes one row. A transaction adds up changes in memory and writes
+//! them at its end, or earlier between two records. The rows do not depend on when, because the changes are sums. A new
+//! blob is inserted with its final count.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
@@ -62,22 +62,39 @@ impl Changes {
         Ok(())
     }
 
-    /// Adds the references of a manifest that was added to the bucket.
-    pub(super) fn hold(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
-        self.count(conn, bucket, manifest, 1)
+    /// Adds the references of a manifest, or of annotations, that were added to the bucket.
+    pub(super) fn hold<'e>(
+        &mut self,
+        conn: &Connection,
+        bucket: i64,
+        extents: impl IntoIterator<Item = &'e Extent>,
+    ) -> Result<()> {
+        self.count(conn, bucket, extents, 1)
     }
 
-    /// Removes the references of a manifest that was removed from the bucket.
-    pub(super) fn release(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
-        self.count(conn, bucket, manifest, -1)
+    /// Removes the references of a manifest, or of annotations, that were removed from the bucket.
+    pub(super) fn release<'e>(
+        &mut self,
+        conn: &Connection,
+        bucket: i64,
+        extents: impl IntoIterator<Item = &'e Extent>,
+    ) -> Result<()> {
+        self.count(conn, bucket, extents, -1)
     }
 
-    fn count(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent], by: i64) -> Result<()> {
-        if manifest.is_empty() {
+    fn count<'e>(
+        &mut self,
+        conn: &Connection,
+        bucket: i64,
+        extents: impl IntoIterator<Item = &'e Extent>,
+        by: i64,
+    ) -> Result<()> {
+        let mut extents = extents.into_iter().peekable();
+        if extents.peek().is_none() {
             return Ok(());
         }
         let (mut logical, mut inline) = (0, 0);
-        for extent in manifest {
+        for extent in extents {
             let length = stored_int(extent.length())?;
             add_delta(&mut logical, length)?;
             match extent {

@@ -2,11 +2,13 @@
 //!
 //! The newest version of a key is in `heads` unless it is a delete marker; all others are in `history`. So a bucket
 //! that was never versioned has no rows in `history`, and no cost for it. `versions` holds the record of each version
-//! that is in either table. When a version is removed, its record is read to release the references of its manifest.
+//! that is in either table, and the newest record of its attributes. When a version is removed, they are read to release
+//! the references of its manifest and of its annotations.
 
 use std::ops::Bound;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use bytes::Bytes;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::columns::{blob_bytes, decoded, loaded_int, store_version_id, stored_int, stored_version};
 use super::digests;
@@ -14,7 +16,7 @@ use super::error::{Result, failure};
 use super::heads::{self, HeadColumns};
 use super::records::{Applied, Stored};
 use super::references::Changes;
-use orcas_record::{BucketId, Sequence, Version, VersionId};
+use orcas_record::{self as record, Attributes, BucketId, Record, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
      LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2";
@@ -107,7 +109,8 @@ impl<'c> VersionWriter<'c> {
         }
         self.insert_version.execute((row.sequence, applied.kind, &applied.payload[..]))?;
         digests::add(self.conn, row.sequence, version)?;
-        changes.hold(self.conn, row.bucket, &version.manifest)
+        changes.hold(self.conn, row.bucket, &version.manifest)?;
+        changes.hold(self.conn, row.bucket, version.attributes.annotations.extents())
     }
 
     /// For a key with a head in a bucket without history: replaces the head, or moves it to the history.
@@ -147,15 +150,32 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    /// Sets the newest UpdateVersion record of a version. In a rebuild, one whose version is gone is passed over.
-    pub(super) fn update(&mut self, changes: &Changes, applied: &Applied<'_>, version: Sequence) -> Result<()> {
+    /// Sets the newest UpdateVersion record of a version, whose annotations replace those that it had. In a rebuild, one
+    /// whose version is gone is passed over.
+    pub(super) fn update(
+        &mut self,
+        changes: &mut Changes,
+        applied: &Applied<'_>,
+        version: Sequence,
+        attributes: &Attributes,
+    ) -> Result<()> {
+        let mut select =
+            self.conn.prepare_cached("SELECT kind, record, update_record FROM versions WHERE sequence = ?1")?;
+        let mut rows = select.query([stored_int(version)?])?;
+        let Some(row) = rows.next()? else {
+            return match changes.counters.rebuild {
+                Some(_) => Ok(()),
+                None => Err(failure("a record updates a version that does not exist")),
+            };
+        };
+        let before = present(row)?;
+        drop(rows);
         let mut update =
             self.conn.prepare_cached("UPDATE versions SET updated = ?2, update_record = ?3 WHERE sequence = ?1")?;
-        match update.execute((stored_int(version)?, stored_int(applied.sequence)?, &applied.payload[..]))? {
-            1 => Ok(()),
-            _ if changes.counters.rebuild.is_some() => Ok(()),
-            _ => Err(failure("a record updates a version that does not exist")),
-        }
+        update.execute((stored_int(version)?, stored_int(applied.sequence)?, &applied.payload[..]))?;
+        let bucket = stored_int(before.bucket.0)?;
+        changes.hold(self.conn, bucket, attributes.annotations.extents())?;
+        changes.release(self.conn, bucket, before.attributes.annotations.extents())
     }
 
     /// Removes one version, if it exists. The newest remaining one becomes the head.
@@ -257,12 +277,25 @@ impl<'c> VersionWriter<'c> {
 
     /// Removes the record of a version and its references.
     fn remove_record(&self, changes: &mut Changes, bucket: i64, sequence: i64) -> Result<()> {
-        let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
+        let mut delete = self
+            .conn
+            .prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record, update_record")?;
         let mut rows = delete.query([sequence])?;
         let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
-        let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
+        let version = present(row)?;
         digests::remove(self.conn, sequence, &version)?;
-        changes.release(self.conn, bucket, &version.manifest)
+        changes.release(self.conn, bucket, &version.manifest)?;
+        changes.release(self.conn, bucket, version.attributes.annotations.extents())
+    }
+}
+
+/// The version of a row of (kind, record, update_record), with its present attributes.
+fn present(row: &Row<'_>) -> Result<Version> {
+    let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
+    let Some(update) = row.get_ref(2)?.as_blob_or_null().map_err(rusqlite::Error::from)? else { return Ok(version) };
+    match record::decode(record::UPDATE_VERSION, &Bytes::copy_from_slice(update)) {
+        Ok(Record::UpdateVersion { attributes, .. }) => Ok(Version { attributes, ..version }),
+        _ => Err(failure("the record of an update cannot be read")),
     }
 }
 

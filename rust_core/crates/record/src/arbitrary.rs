@@ -59,14 +59,34 @@ fn mode() -> impl Strategy<Value = RetentionMode> {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
-    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()))
-        .prop_map(|(tags, retention, legal_hold)| Attributes { tags, retention, legal_hold })
+    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()), annotations())
+        .prop_map(|(tags, retention, legal_hold, annotations)| Attributes { tags, retention, legal_hold, annotations })
+}
+
+fn annotations() -> impl Strategy<Value = Annotations> {
+    let annotation = (bytes(), any::<u64>(), any::<[u8; 16]>(), checksum(), text());
+    vec(annotation, 0..3).prop_map(|list| {
+        let mut annotations = Annotations::default();
+        for (name, modified_ms, md5, checksum, text) in list {
+            let name = [b"n", &name[..]].concat().into();
+            annotations = annotations.with(Annotation { name, modified_ms, md5, checksum, text }).unwrap();
+        }
+        annotations
+    })
 }
 
 fn object_lock() -> impl Strategy<Value = Option<ObjectLock>> {
     let period = prop_oneof![any::<u32>().prop_map(Period::Days), any::<u32>().prop_map(Period::Years)];
     let default = (mode(), period).prop_map(|(mode, period)| DefaultRetention { mode, period });
     option::of(option::of(default).prop_map(|default| ObjectLock { default }))
+}
+
+/// Where the text of an annotation is.
+fn text() -> impl Strategy<Value = Extent> {
+    prop_oneof![
+        bytes().prop_map(Extent::Inline),
+        any::<(u64, u32, u32)>().prop_map(|(blob, start, length)| Extent::Blob { blob, start, length }),
+    ]
 }
 
 fn extents() -> impl Strategy<Value = Vec<Extent>> {

@@ -1,6 +1,9 @@
-//! What of a version may change after it was stored: tags, retention and legal hold. And the Object Lock of a bucket.
+//! What of a version may change after it was stored: tags, annotations, retention and legal hold. And the Object Lock of
+//! a bucket.
 
 use bytes::Bytes;
+
+use super::annotations::Annotations;
 
 /// The attributes of a version. Most versions have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,6 +13,7 @@ pub struct Attributes {
     pub retention: Option<Retention>,
     /// On or off; `None` if there never was one.
     pub legal_hold: Option<bool>,
+    pub annotations: Annotations,
 }
 
 /// Until when a version must be kept.

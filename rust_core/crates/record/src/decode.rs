@@ -269,15 +269,36 @@ impl Input {
 
     fn attributes(&mut self) -> Result<Attributes> {
         let present = self.u8()?;
-        let legal_hold = match present >> 2 {
-            0 => None,
-            1 => Some(false),
-            3 => Some(true),
+        let legal_hold = match (present >> 5, present >> 2 & 3) {
+            (0, 0) => None,
+            (0, 1) => Some(false),
+            (0, 3) => Some(true),
             _ => return Err(Error::Record { reason: "unknown attributes" }),
         };
         let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
         let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
-        Ok(Attributes { tags, retention, legal_hold })
+        let annotations = if present & 16 == 0 { Annotations::default() } else { self.annotations()? };
+        Ok(Attributes { tags, retention, legal_hold, annotations })
+    }
+
+    fn annotations(&mut self) -> Result<Annotations> {
+        let count = usize::from(self.u16()?);
+        // The smallest annotation has 31 bytes.
+        if count > self.rest.len() / 31 {
+            return Err(Error::Record { reason: "more annotations than the payload can hold" });
+        }
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
+            let name = self.bytes()?;
+            let (modified_ms, md5, checksum) = (self.u64()?, self.array()?, self.checksum()?);
+            let text = self.extent()?;
+            if matches!(text, Extent::Segment { .. }) {
+                return Err(Error::Record { reason: "an annotation names a segment" });
+            }
+            list.push(Annotation { name, modified_ms, md5, checksum, text });
+        }
+        let annotations = Annotations::from_sorted(list).filter(|annotations| !annotations.is_empty());
+        annotations.ok_or(Error::Record { reason: "annotations are not in order, or too many or none" })
     }
 
     fn tags(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
@@ -325,14 +346,18 @@ impl Input {
         }
         let mut extents = Vec::with_capacity(count);
         for _ in 0..count {
-            extents.push(match self.u8()? {
-                0 => Extent::Inline(self.bytes()?),
-                1 => Extent::Blob { blob: self.u64()?, start: self.u32()?, length: self.u32()? },
-                2 => Extent::Segment { segment: self.u64()?, length: self.u64()? },
-                _ => return Err(Error::Record { reason: "unknown kind of extent" }),
-            });
+            extents.push(self.extent()?);
         }
         Ok(extents)
+    }
+
+    fn extent(&mut self) -> Result<Extent> {
+        match self.u8()? {
+            0 => Ok(Extent::Inline(self.bytes()?)),
+            1 => Ok(Extent::Blob { blob: self.u64()?, start: self.u32()?, length: self.u32()? }),
+            2 => Ok(Extent::Segment { segment: self.u64()?, length: self.u64()? }),
+            _ => Err(Error::Record { reason: "unknown kind of extent" }),
+        }
     }
 
     fn version(&mut self) -> Result<Version> {

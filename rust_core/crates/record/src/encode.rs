@@ -190,7 +190,11 @@ fn put_reclamation<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
 }
 
 fn put_extents<T: Trace>(name: &'static str, extents: &[Extent], out: &mut Output<'_, T>) {
-    out.list32(name, "Extent", extents, |out, extent| match extent {
+    out.list32(name, "Extent", extents, |out, extent| put_extent(extent, out));
+}
+
+fn put_extent<T: Trace>(extent: &Extent, out: &mut Output<'_, T>) {
+    match extent {
         Extent::Inline(bytes) => {
             out.code("kind", 0);
             out.bytes("bytes", bytes);
@@ -206,7 +210,7 @@ fn put_extents<T: Trace>(name: &'static str, extents: &[Extent], out: &mut Outpu
             out.u64("segment", *segment);
             out.u64("sum", *length);
         }
-    });
+    }
 }
 
 fn put_version_id<T: Trace>(id: VersionId, out: &mut Output<'_, T>) {
@@ -260,8 +264,9 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
 
 fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
-        let Attributes { tags, retention, legal_hold } = attributes;
-        let bits = [!tags.is_empty(), retention.is_some(), legal_hold.is_some(), *legal_hold == Some(true)];
+        let Attributes { tags, retention, legal_hold, annotations } = attributes;
+        let hold = [legal_hold.is_some(), *legal_hold == Some(true)];
+        let bits = [!tags.is_empty(), retention.is_some(), hold[0], hold[1], !annotations.is_empty()];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {
@@ -272,6 +277,16 @@ fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
         if let Some(Retention { mode, until_ms }) = retention {
             put_mode(*mode, out);
             out.u64("until", *until_ms);
+        }
+        if !annotations.is_empty() {
+            out.list16("annotations", "Annotation", annotations.as_slice(), |out, annotation| {
+                let Annotation { name, modified_ms, md5, checksum, text } = annotation;
+                out.bytes("name", name);
+                out.u64("modified", *modified_ms);
+                out.array("md5", md5);
+                put_checksum(checksum.as_ref(), out);
+                out.structure("text", "Extent", |out| put_extent(text, out));
+            });
         }
     });
 }

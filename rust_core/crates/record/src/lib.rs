@@ -5,11 +5,13 @@
 //! them, not by file and offset, so compaction can move bytes without changing a manifest.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod attributes;
 mod cause;
 mod decode;
 mod document;
 mod encode;
+mod extent;
 mod kinds;
 mod output;
 pub mod placement;
@@ -29,19 +31,18 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
+pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
 pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents};
+pub use extent::{Extent, Sequence};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::BucketRole;
 pub use storage_class::StorageClass;
-
-/// Store-wide order of records; the first record of a store has sequence 1.
-pub type Sequence = u64;
 
 /// Never reused, so a bucket that was deleted and created again is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,27 +61,6 @@ pub struct Fingerprint(pub [u8; 32]);
 pub enum VersionId {
     Null,
     Named([u8; 16]),
-}
-
-/// A run of an object's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// At most `INLINE_MAX` bytes, which are not shared.
-    Inline(Bytes),
-    /// `length` bytes of a blob from `start` on.
-    Blob { blob: Sequence, start: u32, length: u32 },
-    /// A whole segment; `length` is the sum of its extents.
-    Segment { segment: Sequence, length: u64 },
-}
-
-impl Extent {
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::Inline(bytes) => bytes.len() as u64,
-            Self::Blob { length, .. } => u64::from(*length),
-            Self::Segment { length, .. } => *length,
-        }
-    }
 }
 
 /// Content up to this size is stored in the version record itself.
@@ -411,16 +391,18 @@ pub enum Record {
 }
 
 impl Record {
-    /// The extents of a manifest or a segment.
-    pub fn extents(&self) -> &[Extent] {
-        match self {
+    /// The extents of a manifest or a segment, and those of annotations.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        let (extents, attributes): (&[Extent], Option<&Attributes>) = match self {
             Self::PutVersion(version) | Self::MoveVersion { version, .. } | Self::CompleteUpload { version, .. } => {
-                &version.manifest
+                (&version.manifest, Some(&version.attributes))
             }
-            Self::PutPart(part) => &part.manifest,
-            Self::Segment { extents } => extents,
-            _ => &[],
-        }
+            Self::UpdateVersion { attributes, .. } => (&[], Some(attributes)),
+            Self::PutPart(part) => (&part.manifest, None),
+            Self::Segment { extents } => (extents, None),
+            _ => (&[], None),
+        };
+        extents.iter().chain(attributes.into_iter().flat_map(|attributes| attributes.annotations.extents()))
     }
 }
 

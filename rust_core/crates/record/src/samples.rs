@@ -72,7 +72,22 @@ fn attributes(mode: RetentionMode) -> Attributes {
         tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())],
         retention,
         legal_hold: Some(true),
+        annotations: Annotations::default(),
     }
+}
+
+fn annotated() -> Attributes {
+    let annotation = |name: &str, checksum, text| Annotation {
+        name: Bytes::copy_from_slice(name.as_bytes()),
+        modified_ms: 1_800_000_000_000,
+        md5: [3; 16],
+        checksum,
+        text,
+    };
+    let inline = annotation("état", None, Extent::Inline(text("vu")));
+    let checksum = Checksum::from_bytes(ChecksumAlgorithm::Crc32c, &[1, 2, 3, 4]);
+    let large = annotation("a.b", checksum, Extent::Blob { blob: 8, start: 0, length: 300 });
+    Attributes { annotations: Annotations::from_sorted(vec![large, inline]).unwrap(), ..Attributes::default() }
 }
 
 pub fn version() -> Version {
@@ -230,7 +245,7 @@ pub fn samples() -> Vec<Record> {
     records.extend(documents());
     records.extend(uploads());
     let tagged = Attributes { retention: None, legal_hold: Some(false), ..attributes(RetentionMode::Governance) };
-    for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance)] {
+    for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance), annotated()] {
         let (key, version_id) = (text("k"), VersionId::Named([9; 16]));
         records.push(Record::UpdateVersion { bucket, key, version_id, version: 9, attributes });
     }

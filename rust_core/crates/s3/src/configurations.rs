@@ -7,7 +7,6 @@
 
 use super::errors::{ErrorCode, S3Error};
 use super::operations::Operation;
-use super::query::ListAnnotationsQuery;
 use super::xml::XmlWriter;
 use super::xml::configurations::{self as documents, Grants};
 use super::xml::lists::{Owner, write_owner};
@@ -62,22 +61,9 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
 /// The same for an object that exists.
 pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
     match operation {
-        Operation::GetObjectAnnotation => Err(ErrorCode::NoSuchAnnotation.into()),
         Operation::GetObjectAcl => Ok(acl(owner)),
         other => Err(other.not_implemented()),
     }
-}
-
-/// The annotations of an object: none can be written.
-pub fn no_annotations(bucket: &str, key: &[u8], query: &ListAnnotationsQuery) -> Vec<u8> {
-    document("ListObjectAnnotationsOutput", |xml| {
-        xml.empty("Annotations");
-        xml.text("Bucket", bucket.as_bytes());
-        xml.text("Key", key);
-        query.prefix.iter().for_each(|prefix| xml.text("AnnotationPrefix", prefix));
-        xml.number("MaxAnnotationResults", u64::from(query.max));
-        xml.number("AnnotationCount", 0);
-    })
 }
 
 /// Checks that what a write asks for is so already. `canned_acl` is the value of `x-amz-acl`.
@@ -101,8 +87,7 @@ pub fn check_unchanged(
         | Operation::DeleteBucketMetadataConfiguration
         | Operation::DeleteBucketMetadataTableConfiguration
         | Operation::DeleteBucketPolicy
-        | Operation::DeleteBucketReplication
-        | Operation::DeleteObjectAnnotation => true,
+        | Operation::DeleteBucketReplication => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,

@@ -39,6 +39,8 @@ catalogue! {
     AccessDenied 403 "Access Denied";
     AccessForbidden 403 "CORSResponse: CORS is not enabled for this bucket.";
     AccountProblem 403 "There is a problem with your account that prevents the operation from completing successfully.";
+    AnnotationLimitExceeded 400 "The request would exceed the maximum number of annotations allowed per object.";
+    AnnotationNameTooLong 400 "The annotation name exceeds 512 bytes.";
     AuthorizationHeaderMalformed 400 "The authorization header is malformed.";
     AuthorizationQueryParametersError 400 "Query-string authentication parameters are malformed.";
     BadDigest 400 "The Content-MD5 you specified did not match what we received.";
@@ -58,6 +60,7 @@ catalogue! {
     IncorrectNumberOfFilesInPostRequest 400 "POST requires exactly one file upload per request.";
     InternalError 500 "We encountered an internal error. Please try again.";
     InvalidAccessKeyId 403 "The AWS Access Key Id you provided does not exist in our records.";
+    InvalidAnnotationName 400 "The annotation name you provided is invalid.";
     InvalidArgument 400 "Invalid Argument";
     InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     InvalidBucketName 400 "The specified bucket is not valid.";
@@ -69,6 +72,7 @@ catalogue! {
     InvalidPartNumber 416 "The requested partnumber is not satisfiable";
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.";
     InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.";
+    InvalidPrefix 400 "The annotation prefix you provided is invalid.";
     InvalidRange 416 "The requested range is not satisfiable";
     InvalidRedirectLocation 400 "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.";
     InvalidRequest 400 "Invalid Request";
@@ -123,6 +127,7 @@ catalogue! {
     UnauthorizedAccess 403 "The provided credentials are not allowed to perform this action.";
     UnexpectedContent 400 "This request does not support content";
     UnresolvableGrantByEmailAddress 400 "The e-mail address you provided does not match any account on record.";
+    UnsupportedMediaType 415 "The annotation payload is not valid UTF-8 encoded text.";
     XAmzContentChecksumMismatch 400 "The provided 'x-amz-checksum' header does not match what was computed.";
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.";
 }

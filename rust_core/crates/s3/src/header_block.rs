@@ -132,6 +132,11 @@ impl HeaderBlock {
         self.version_line(b"x-amz-copy-source-version-id: ", version);
     }
 
+    /// The version whose annotation an answer is about.
+    pub fn set_object_version_id(&mut self, version: &VersionName) {
+        self.version_line(b"x-amz-object-version-id: ", version);
+    }
+
     fn version_line(&mut self, name: &[u8], version: &VersionName) {
         self.lines.extend_from_slice(name);
         version.write(&mut self.lines);

@@ -4,6 +4,7 @@
 //! query parameter, limit and message of the S3 API is defined here, once.
 #![forbid(unsafe_code)]
 
+pub mod annotations;
 pub mod attributes;
 pub mod checksums;
 pub mod conditions;

@@ -15,6 +15,9 @@ pub const PAGE_LEN_MAX: u16 = 1000;
 /// Buckets of one page of ListBuckets.
 pub const BUCKETS_LEN_MAX: u16 = 10_000;
 
+/// Bytes of the longest name of an annotation.
+pub const ANNOTATION_NAME_LEN_MAX: usize = 512;
+
 /// Bytes of an upload id; longer ones name nothing here.
 pub const UPLOAD_ID_LEN_MAX: usize = 256;
 
@@ -234,21 +237,29 @@ impl ListBucketsQuery {
     }
 }
 
-/// ListObjectAnnotations. There is never a second page.
+/// ListObjectAnnotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListAnnotationsQuery {
     pub prefix: Option<Vec<u8>>,
-    /// 0 to 1,000.
+    /// 1 to 1,000.
     pub max: u16,
+    pub continuation: Option<Continuation>,
 }
 
 impl ListAnnotationsQuery {
+    /// Errors: `InvalidPrefix` for a prefix that is longer than any name, else `InvalidArgument`.
     pub fn parse(query: &Query) -> Result<Self, S3Error> {
-        no_continuation(query)?;
-        Ok(Self {
-            prefix: text(query, "annotation-prefix")?,
-            max: limit(query, "max-annotation-results", PAGE_LEN_MAX)?,
-        })
+        const MAX: &str = "max-annotation-results";
+        let max = limit(query, MAX, PAGE_LEN_MAX)?;
+        if max == 0 {
+            let message = format!("Argument {MAX} must be an integer between 1 and {PAGE_LEN_MAX}.");
+            return Err(S3Error::argument(message, MAX, b"0"));
+        }
+        let prefix = text(query, "annotation-prefix")?;
+        if prefix.as_ref().is_some_and(|prefix| prefix.len() > ANNOTATION_NAME_LEN_MAX) {
+            return Err(ErrorCode::InvalidPrefix.into());
+        }
+        Ok(Self { prefix, max, continuation: Continuation::parse(query)? })
     }
 }
 

@@ -3,6 +3,7 @@
 //! A header that S3 defines and Orcas does not implement answers `NotImplemented` with its name, and so does a header
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
+use super::annotations::OBJECT_IF_MATCH;
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
 use orcas_http::{Headers, Query};
@@ -70,6 +71,22 @@ pub const OF_AN_OBJECT: &[&str] = &[
     "x-amz-object-lock-retain-until-date",
     "x-amz-object-lock-legal-hold",
 ];
+
+/// The headers that a copy stores with its object, or that say what it takes from its source.
+pub const OF_A_COPY: &[&str] = &[
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+    "x-amz-tagging",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-object-lock-legal-hold",
+    "x-amz-object-annotation-directive",
+];
+
+/// The headers of a request that writes an annotation.
+pub const OF_AN_ANNOTATION: &[&str] = &[OBJECT_IF_MATCH];
+/// Those of one that removes an annotation.
+pub const OF_AN_ANNOTATION_REMOVAL: &[&str] = &[OBJECT_IF_MATCH, "x-amz-bypass-governance-retention"];
 
 /// The header by which a deletion or a change of retention passes over governance mode.
 pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
@@ -141,7 +158,7 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
         }
         b"object-ownership" => refuse_unless(one_of(&["BucketOwnerEnforced"])),
         b"bucket-namespace" => refuse_unless(one_of(&["global"])),
-        // S3 itself refuses to copy annotations where it has none.
+        // Only CopyObject copies annotations.
         b"object-annotation-directive" => refuse_unless(one_of(&["EXCLUDE"])),
         _ if understood.reads_clear && rest.starts_with(b"server-side-encryption") => {
             let message = "The encryption parameters are not applicable to this object.";

@@ -273,8 +273,8 @@ impl Census<'_> {
         }
     }
 
-    /// Shows every manifest of a version or part.
-    fn each_manifest(&self, visit: &mut dyn FnMut(&Holder, &[Extent])) -> Result<()> {
+    /// Shows every manifest of a version, with its annotations, or of a part.
+    fn each_manifest(&self, visit: &mut dyn FnMut(&Holder, &mut dyn Iterator<Item = &Extent>)) -> Result<()> {
         let mut after = 0;
         loop {
             self.collector.go_on()?;
@@ -285,7 +285,8 @@ impl Census<'_> {
                 match version_of(stored) {
                     Ok(version) => {
                         let holder = Holder { bucket: version.bucket, part: None, sequence: stored.sequence };
-                        visit(&holder, &version.manifest);
+                        let annotations = version.attributes.annotations.extents();
+                        visit(&holder, &mut version.manifest.iter().chain(annotations));
                     }
                     Err(error) => self.unreadable("versions", stored.sequence, &error),
                 }
@@ -302,7 +303,7 @@ impl Census<'_> {
                     Ok(part) => {
                         let sequence = found.part.part.sequence;
                         let holder = Holder { bucket: found.bucket, part: Some(part.number), sequence };
-                        visit(&holder, &part.manifest);
+                        visit(&holder, &mut part.manifest.iter());
                     }
                     Err(error) => self.unreadable("parts", found.part.part.sequence, &error),
                 }

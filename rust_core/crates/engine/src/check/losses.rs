@@ -8,10 +8,11 @@ use super::collect::{Collector, Damage};
 use super::manifests::{Losses, each_part, each_upload, each_version};
 use orcas_base::error::Result;
 use orcas_index::Index;
-use orcas_record::{self as record, Extent, Sequence};
+use orcas_record::{self as record, Attributes, Extent, Sequence};
 
 /// Of a record that the log has lost.
 const RECORD_GONE: &str = "its record is gone from the log; the index has it";
+const ANNOTATION_DAMAGED: &str = "an annotation of it is damaged; the object itself is not";
 const UPLOAD_GONE: &str = "the record of this upload is gone from the log; the index has it";
 
 struct Search<'a> {
@@ -37,7 +38,8 @@ pub(super) fn find(collector: &Collector<'_>, index: &Index, listed_max: usize) 
     let go_on = || collector.go_on();
     each_version(index, &go_on, &mut |sequence, version| {
         if let Ok(version) = version
-            && let Some(reason) = search.reason(sequence, &version.manifest)
+            && let Some(reason) =
+                search.reason(sequence, &version.manifest).or_else(|| search.in_annotations(&version.attributes))
         {
             losses.version(&version, reason);
         }
@@ -83,6 +85,12 @@ impl Search<'_> {
     /// Why what this record brought cannot be read whole, if it cannot.
     fn reason(&self, sequence: Sequence, manifest: &[Extent]) -> Option<&'static str> {
         self.damage.record(sequence).map(|_| RECORD_GONE).or_else(|| self.in_manifest(manifest))
+    }
+
+    fn in_annotations(&self, attributes: &Attributes) -> Option<&'static str> {
+        let damaged =
+            |extent: &Extent| matches!(extent, Extent::Blob { blob, .. } if self.damage.blob(*blob).is_some());
+        attributes.annotations.extents().any(damaged).then_some(ANNOTATION_DAMAGED)
     }
 
     fn in_manifest(&self, manifest: &[Extent]) -> Option<&'static str> {

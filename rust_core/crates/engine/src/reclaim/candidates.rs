@@ -30,8 +30,8 @@ impl Candidates {
 
     /// Called by the sequencer for every record before anybody can see it.
     pub fn mentioned(&self, record: &Record) {
-        let extents = record.extents();
-        if extents.is_empty() || !self.any.load(Ordering::Acquire) {
+        let mut extents = record.extents().peekable();
+        if extents.peek().is_none() || !self.any.load(Ordering::Acquire) {
             return;
         }
         let mut set = self.blobs.lock();

@@ -1,5 +1,6 @@
 //! The engine through its own interface, on a real directory.
 
+mod annotations;
 mod appends;
 mod backup;
 mod causes;

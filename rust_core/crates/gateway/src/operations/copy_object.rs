@@ -19,11 +19,12 @@ use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome};
 use orcas_engine::CopyRequest;
 use orcas_http::Headers;
 use orcas_record::Bucket;
+use orcas_s3::annotations::copies_annotations;
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, storage_class, website_redirect};
 use orcas_s3::object_lock::LockHeaders;
-use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::support::{OF_A_COPY, Understood};
 use orcas_s3::tags::{self, TaggingDirective};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, Named, S3Error};
@@ -41,7 +42,7 @@ pub struct CopyObject {
 impl Operation for CopyObject {
     /// Only parts can be copied from a range.
     const UNDERSTOOD: Understood =
-        Understood { attributes: OF_AN_OBJECT, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+        Understood { attributes: OF_A_COPY, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
@@ -76,12 +77,18 @@ impl Operation for CopyObject {
     }
 }
 
-/// The tags of the source stay without the directive REPLACE; a lock never goes with a copy.
+/// The tags of the source stay without the directive REPLACE, and its annotations without EXCLUDE; a lock never goes with
+/// a copy.
 fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
     let lock = LockHeaders::parse(sent)?;
     let tags = stored_tags(tags::of_header(sent)?);
     let tags = (TaggingDirective::parse(sent)? == TaggingDirective::Replace).then_some(tags);
-    Ok(CopyAttributes { tags, retention: lock.retention.map(stored_retention), legal_hold: lock.legal_hold })
+    Ok(CopyAttributes {
+        annotations: copies_annotations(sent)?,
+        tags,
+        retention: lock.retention.map(stored_retention),
+        legal_hold: lock.legal_hold,
+    })
 }
 
 impl Call<CopyObject> {

@@ -141,8 +141,8 @@ impl InstantUpload {
     }
 
     fn copy_attributes(&self) -> CopyAttributes {
-        let Attributes { tags, retention, legal_hold } = self.attributes.clone();
-        CopyAttributes { tags: Some(tags), retention, legal_hold }
+        let Attributes { tags, retention, legal_hold, .. } = self.attributes.clone();
+        CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold }
     }
 
     fn copy(&self, source: &Object) -> Intent {

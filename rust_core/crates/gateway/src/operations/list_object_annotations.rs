@@ -1,14 +1,17 @@
-//! ListObjectAnnotations: always empty, because no operation writes an annotation.
+//! ListObjectAnnotations, in the order of the names.
 
 use std::sync::Arc;
 
-use crate::pages::name_of;
+use crate::pages::{name_of, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
-use orcas_s3::configurations::no_annotations;
+use orcas_checksum::Etag;
+use orcas_record::{Annotation, Annotations};
+use orcas_s3::Named;
+use orcas_s3::annotations::{AnnotationEntry, list};
 use orcas_s3::query::ListAnnotationsQuery;
 use orcas_s3::support::Understood;
 
@@ -27,17 +30,46 @@ impl Operation for ListObjectAnnotations {
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         Ok(call.later(slot, Call::list))
     }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
+    }
 }
 
 impl Call<ListObjectAnnotations> {
     fn list(&self) -> Result<Response, Problem> {
         let ListObjectAnnotations { address, query } = &self.input;
         address.find(&self.lane, &self.envelope, |found| {
+            let version = &found.object.version;
             let mut headers = HeaderBlock::new();
-            if let Some(shown) = address.shown(&found.object.version) {
-                headers.push("x-amz-object-version-id", shown.to_string().as_bytes());
+            if let Some(shown) = address.shown(version) {
+                headers.set_object_version_id(&shown);
             }
-            Ok(self.envelope.document(200, headers, no_annotations(name_of(&address.bucket), &address.key, query)))
+            let (entries, more) = page(&version.attributes.annotations, query);
+            let document = list(name_of(&address.bucket), &address.key, query, &entries, more);
+            Ok(self.envelope.document(200, headers, document))
         })
+    }
+}
+
+/// The entries of a page, and whether more follow.
+fn page<'a>(annotations: &'a Annotations, query: &ListAnnotationsQuery) -> (Vec<AnnotationEntry<'a>>, bool) {
+    let after = query.continuation.as_ref().map_or(&[][..], |from| &from.after);
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    let mut chosen = annotations
+        .as_slice()
+        .iter()
+        .filter(|annotation| annotation.name[..] > *after && annotation.name.starts_with(prefix));
+    let entries = chosen.by_ref().take(usize::from(query.max)).map(entry).collect();
+    (entries, chosen.next().is_some())
+}
+
+fn entry(annotation: &Annotation) -> AnnotationEntry<'_> {
+    AnnotationEntry {
+        name: &annotation.name,
+        modified_ms: time(annotation.modified_ms),
+        etag: Etag { md5: annotation.md5, parts: 0 },
+        size: annotation.size(),
+        algorithm: annotation.checksum.map(|checksum| checksum.algorithm()),
     }
 }

@@ -14,9 +14,11 @@ mod create_multipart_upload;
 mod delete_bucket;
 mod delete_configuration;
 mod delete_object;
+mod delete_object_annotation;
 mod delete_objects;
 mod get_bucket_location;
 mod get_object;
+mod get_object_annotation;
 mod get_object_attributes;
 mod head_bucket;
 mod instant_upload;
@@ -32,6 +34,7 @@ mod post_object;
 mod put_bucket_settings;
 mod put_configuration;
 mod put_object;
+mod put_object_annotation;
 mod read_configuration;
 mod read_page;
 mod rename_object;
@@ -84,7 +87,7 @@ const ROWS: &[Row] = &[
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketWebsite),
     row::<delete_object::DeleteObject>(Name::DeleteObject),
-    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::DeleteObjectAnnotation),
+    row::<delete_object_annotation::DeleteObjectAnnotation>(Name::DeleteObjectAnnotation),
     row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
     row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
     row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
@@ -113,7 +116,7 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
     row::<get_object::GetObject>(Name::GetObject),
     row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAcl),
-    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAnnotation),
+    row::<get_object_annotation::GetObjectAnnotation>(Name::GetObjectAnnotation),
     row::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
     row::<version_attributes::ReadAttribute>(Name::GetObjectLegalHold),
     row::<object_lock_configuration::GetObjectLockConfiguration>(Name::GetObjectLockConfiguration),
@@ -151,6 +154,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketWebsite),
     row::<put_object::PutObject>(Name::PutObject),
     row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
+    row::<put_object_annotation::PutObjectAnnotation>(Name::PutObjectAnnotation),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
     row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
@@ -211,6 +215,7 @@ mod tests {
                 "HeadObject",
                 "ListObjectAnnotations",
                 "PutObjectAcl",
+                "PutObjectAnnotation",
                 "PutObjectLegalHold",
                 "PutObjectRetention",
                 "PutObjectTagging",

@@ -225,6 +225,20 @@ impl World {
         Extent::Segment { segment, length: length(&extents) }
     }
 
+    fn annotations(&mut self) -> Annotations {
+        let mut annotations = Annotations::default();
+        for _ in 0..self.dice.roll(4) {
+            let text = match self.dice.roll(3) {
+                0 => Extent::Inline(Bytes::from_static(b"text")),
+                _ => self.blob_extent(),
+            };
+            let name = vec![b'a' + self.dice.roll(3) as u8].into();
+            let annotation = Annotation { name, modified_ms: 1, md5: [0; 16], checksum: None, text };
+            annotations = annotations.with(annotation).expect("fewer than the limit");
+        }
+        annotations
+    }
+
     fn name(&mut self) -> Option<VersionName> {
         let bucket = self.dice.pick(self.buckets.keys().copied())?;
         let id = match self.dice.roll(3) {
@@ -237,8 +251,10 @@ impl World {
     fn version(&mut self, (bucket, key, version_id): VersionName, manifest: Vec<Extent>) -> Version {
         let size = manifest.iter().map(Extent::length).sum();
         let sha256 = [self.dice.roll(4) as u8; 32];
+        let annotations = if self.dice.roll(4) == 0 { self.annotations() } else { Annotations::default() };
         Version {
             version_id,
+            attributes: Attributes { annotations, ..Attributes::default() },
             sha256: (size % 2 == 0).then_some(sha256),
             // Some versions are large enough to be found by their digest.
             size: size * 40,
@@ -262,10 +278,12 @@ impl World {
 
     fn update_version(&mut self) {
         let Some((name, (version, _))) = self.dice.pick(self.versions.clone()) else { return };
+        let annotations = self.annotations();
         let attributes = Attributes {
             tags: vec![("tag".into(), self.sequence.to_string().into())],
             retention: None,
             legal_hold: [None, Some(false), Some(true)][self.dice.roll(3) as usize],
+            annotations,
         };
         let (bucket, key, version_id) = name;
         let record = Record::UpdateVersion {
@@ -299,8 +317,9 @@ impl World {
         let from =
             self.dice.pick(self.versions.iter().filter(|(_, at)| !at.1.delete_marker).map(|(name, _)| name.clone()));
         let (Some(from), Some(to)) = (from, to) else { return };
-        let Some((_, moved)) = self.versions.remove(&from) else { return };
-        let version = Version { bucket: BucketId(to.0), key: to.1.clone().into(), ..moved };
+        let Some(moved) = self.versions.remove(&from) else { return };
+        let attributes = self.attributes(&moved).clone();
+        let version = Version { bucket: BucketId(to.0), key: to.1.clone().into(), attributes, ..moved.1 };
         let record =
             Record::MoveVersion { from_bucket: BucketId(from.0), from_key: from.1.into(), version: version.clone() };
         let sequence = self.emit(record);

@@ -6,13 +6,21 @@ use super::history::World;
 use super::*;
 
 impl World {
-    /// (bucket, manifest) of every version and part.
-    fn manifests(&self) -> impl Iterator<Item = (u64, &[Extent])> {
-        let parts = self
-            .uploads
-            .values()
-            .flat_map(|open| open.parts.values().map(move |(_, part)| (open.upload.bucket.0, &part.manifest[..])));
-        self.versions.iter().map(|(name, (_, version))| (name.0, &version.manifest[..])).chain(parts)
+    /// The present attributes of a version.
+    pub(super) fn attributes<'w>(&'w self, (sequence, version): &'w (Sequence, Version)) -> &'w Attributes {
+        self.updates.get(sequence).map_or(&version.attributes, |(_, attributes)| attributes)
+    }
+
+    /// The bucket and the extents of every version with its annotations, and of every part.
+    fn manifests(&self) -> impl Iterator<Item = (u64, Vec<&Extent>)> {
+        let parts = self.uploads.values().flat_map(|open| {
+            open.parts.values().map(move |(_, part)| (open.upload.bucket.0, part.manifest.iter().collect()))
+        });
+        let of_version = |found| {
+            let (_, version): &(Sequence, Version) = found;
+            version.manifest.iter().chain(self.attributes(found).annotations.extents()).collect()
+        };
+        self.versions.iter().map(move |(name, found)| (name.0, of_version(found))).chain(parts)
     }
 
     fn held_segments(&self) -> BTreeMap<(Sequence, u64), u64> {
@@ -35,16 +43,16 @@ impl World {
     /// References of each blob that has any, bucket by bucket.
     pub(super) fn referred(&self) -> BTreeMap<Sequence, BTreeMap<u64, u64>> {
         let mut refs: BTreeMap<Sequence, BTreeMap<u64, u64>> = BTreeMap::new();
-        let mut count = |bucket: u64, extents: &[Extent]| {
+        let mut count = |bucket: u64, extents: &mut dyn Iterator<Item = &Extent>| {
             for extent in extents {
                 if let Extent::Blob { blob, .. } = extent {
                     *refs.entry(*blob).or_default().entry(bucket).or_default() += 1;
                 }
             }
         };
-        self.manifests().for_each(|(bucket, manifest)| count(bucket, manifest));
+        self.manifests().for_each(|(bucket, manifest)| count(bucket, &mut manifest.into_iter()));
         for (segment, bucket) in self.held_segments().keys() {
-            count(*bucket, &self.segments[segment]);
+            count(*bucket, &mut self.segments[segment].iter());
         }
         refs
     }

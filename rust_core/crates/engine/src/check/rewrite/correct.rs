@@ -10,7 +10,7 @@ use super::super::super::stacks::{RepairedStack, bare_bucket, lost_bucket_name, 
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
 use super::super::{LOSSES_MAX, Loss};
-use super::locks::Locks;
+use super::locks::{Locks, with_attributes_of};
 use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
@@ -18,13 +18,14 @@ use orcas_decide::{delete_marker, layer_name};
 use orcas_fs::FileSystem;
 use orcas_index::Index;
 use orcas_record::{
-    self as record, BlobLocation, Bucket, BucketId, BucketRole, ChunkMove, Extent, Fingerprint, MOVES_MAX, PackId,
-    Record, Sequence, UploadId,
+    self as record, Annotations, Attributes, BlobLocation, Bucket, BucketId, BucketRole, ChunkMove, Extent,
+    Fingerprint, MOVES_MAX, PackId, Record, Sequence, UploadId, Version,
 };
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
 const GONE: &str = "content of it is gone";
+const ANNOTATION_GONE: &str = "an annotation of it is gone; the object itself is not";
 
 /// What a rewritten log has to say in the end.
 pub struct Corrections {
@@ -197,11 +198,35 @@ impl Search<'_> {
                 } else {
                     Record::DeleteVersion { bucket, key, version_id }
                 });
-            } else {
-                self.records.extend(self.locks.hold(sequence, &version));
+                return Ok(());
             }
+            let readable = self.readable_annotations(&version)?;
+            let fewer = readable != version.attributes.annotations;
+            if fewer {
+                self.losses.version(&version, ANNOTATION_GONE);
+            }
+            let attributes = Attributes { annotations: readable, ..version.attributes.clone() };
+            let version = Version { attributes, ..version };
+            let hold = self.locks.hold(sequence, &version);
+            self.records.extend(hold.or_else(|| fewer.then(|| with_attributes_of(sequence, &version))));
             Ok(())
         })
+    }
+
+    /// The annotations of a version whose texts are there.
+    fn readable_annotations(&self, version: &Version) -> Result<Annotations> {
+        let mut gone = BTreeSet::new();
+        for annotation in version.attributes.annotations.as_slice() {
+            if let Extent::Blob { blob, .. } = annotation.text
+                && !self.has_blob(blob)?
+            {
+                gone.insert(&annotation.name);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(version.attributes.annotations.clone());
+        }
+        Ok(version.attributes.annotations.filtered(|annotation| !gone.contains(&annotation.name)))
     }
 
     /// An upload that lacks a part cannot be completed as its client means to: it is aborted.

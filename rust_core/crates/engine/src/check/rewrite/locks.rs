@@ -112,13 +112,8 @@ impl Locks {
             return None;
         }
         *self.held.entry(version.bucket).or_default() += 1;
-        Some(Record::UpdateVersion {
-            bucket: version.bucket,
-            key: Bytes::copy_from_slice(&version.key),
-            version_id: version.version_id,
-            version: sequence,
-            attributes: Attributes { legal_hold: Some(true), ..version.attributes.clone() },
-        })
+        let attributes = Attributes { legal_hold: Some(true), ..version.attributes.clone() };
+        Some(with_attributes_of(sequence, &Version { attributes, ..version.clone() }))
     }
 
     /// The names of buckets, and how many of their versions got a legal hold.
@@ -128,5 +123,16 @@ impl Locks {
             bucket.map_or_else(String::new, |bucket| String::from_utf8_lossy(&bucket.name).into_owned())
         };
         self.held.iter().map(|(id, count)| (name(id), *count)).collect()
+    }
+}
+
+/// The record that gives the version brought by `sequence` the attributes that `version` has.
+pub fn with_attributes_of(sequence: Sequence, version: &Version) -> Record {
+    Record::UpdateVersion {
+        bucket: version.bucket,
+        key: Bytes::copy_from_slice(&version.key),
+        version_id: version.version_id,
+        version: sequence,
+        attributes: version.attributes.clone(),
     }
 }

@@ -1,0 +1,49 @@
+//! Annotations: writing and removing one of a version. They are attributes, so a change is decided on what the version
+//! has now: none is lost to another change, and the limit on their number is exact.
+//!
+//! A removal is bound by Object Lock as that of the version is. Writing is not: annotations may be added to a locked
+//! version and replaced (DeleteObjectAnnotation and PutObjectAnnotation, Amazon S3 API reference).
+
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{Annotate, AnnotationChange};
+use super::locks;
+use super::manifest::Draft;
+use super::outcome::{Failure, Outcome, Refusal};
+use super::versions::{changed, named_for_change, shown};
+use super::view::View;
+use orcas_base::error::Error;
+use orcas_checksum::Etag;
+use orcas_record::{Annotation, Attributes};
+
+pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -> Result<Decision, Failure> {
+    let Annotate { bucket, key, version, name, if_match, change } = annotate;
+    let bucket = live_bucket(view, bucket)?;
+    let found = named_for_change(view, &bucket, &key, version)?;
+    if if_match.is_some_and(|wanted| !wanted.matches(&found.version.etag)) {
+        return Err(Refusal::PreconditionFailed { condition: "x-amz-object-if-match" }.into());
+    }
+    let before = &found.version.attributes;
+    let version = shown(&bucket, found.version.version_id);
+    let mut draft = Draft::new(context.next_sequence);
+    let (outcome, annotations) = match change {
+        AnnotationChange::Put { md5, checksum, body } => {
+            let [text] = <[_; 1]>::try_from(draft.store(view, body)?)
+                .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
+            let modified_ms = context.now_ms;
+            let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });
+            let etag = Etag { md5, parts: 0 };
+            (Outcome::Annotated { version, etag, checksum }, with.ok_or(Refusal::TooManyAnnotations)?)
+        }
+        AnnotationChange::Delete { bypass } => {
+            let outcome = Outcome::Updated(version);
+            if before.annotations.get(&name).is_none() {
+                return Ok(Decision::without_records(outcome));
+            }
+            locks::check_removal(&found.version, bypass, context.now_ms)?;
+            (outcome, before.annotations.filtered(|annotation| annotation.name != name))
+        }
+    };
+    draft.push(changed(&bucket, &found, Attributes { annotations, ..before.clone() }));
+    Ok(Decision { outcome, records: draft.into_records() })
+}

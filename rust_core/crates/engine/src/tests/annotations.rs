@@ -1,0 +1,283 @@
+//! Annotations in a store: they go where their version goes, end with it, and keep their texts through reclamation,
+//! rebuilds, backups and repairs.
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::super::{CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store};
+use super::backup::copy;
+use super::support::{Store, environment, noise};
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{
+    Annotate, AnnotationChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix, Outcome, Precondition,
+    Refusal, SourceConditions,
+};
+use orcas_record::{ANNOTATIONS_MAX, Bucket, Cause};
+
+/// Inline, a content, and the longest text.
+const SIZES: [usize; 3] = [10, 3_000, 1 << 20];
+
+fn key(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
+}
+
+fn copy_of(bucket: &Bucket, from: &str, to: &str, attributes: CopyAttributes) -> Copy {
+    Copy {
+        source: (bucket.id, key(from), None),
+        source_conditions: SourceConditions::default(),
+        bucket: bucket.id,
+        key: key(to),
+        precondition: Precondition::default(),
+        headers: CopyHeaders::default(),
+        attributes,
+        checksum: None,
+    }
+}
+
+fn check(path: &Path) -> CheckReport {
+    let options = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
+    check_store(&environment().fs, path, &options, &CheckProgress::default()).unwrap()
+}
+
+impl Store {
+    fn change_annotation(
+        &self,
+        bucket: &Bucket,
+        name: [&str; 2],
+        change: AnnotationChange,
+    ) -> Result<Outcome, Failure> {
+        let [of, name] = name.map(key);
+        let annotate = Annotate { bucket: bucket.id, key: of, version: None, name, if_match: None, change };
+        self.handle().execute(Intent::Annotate(Box::new(annotate)))
+    }
+
+    fn annotate(&self, bucket: &Bucket, name: [&str; 2], text: &[u8]) -> Result<Outcome, Failure> {
+        let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
+        let change = AnnotationChange::Put { md5: Md5Hasher::digest(text), checksum: None, body };
+        self.change_annotation(bucket, name, change)
+    }
+
+    fn unannotate(&self, bucket: &Bucket, name: [&str; 2]) {
+        self.change_annotation(bucket, name, AnnotationChange::Delete { bypass: false }).unwrap();
+    }
+
+    fn annotation(&self, bucket: &Bucket, [of, name]: [&str; 2]) -> Option<Vec<u8>> {
+        let handle = self.handle();
+        let text = handle.object_in(bucket, &key(of)).unwrap()?.annotation(name.as_bytes())?;
+        let mut reader = handle.reader(&text, 0, text.object.version.size - 1);
+        let mut bytes = vec![0; text.object.version.size as usize];
+        let mut at = 0;
+        while at < bytes.len() {
+            at += reader.read(&mut bytes[at..]).unwrap();
+        }
+        Some(bytes)
+    }
+
+    /// An object with one annotation of each size.
+    fn annotated(&self, bucket: &Bucket, of: &str, seed: u64) {
+        self.put(bucket, of, b"content").unwrap();
+        for size in SIZES {
+            self.annotate(bucket, [of, &size.to_string()], &noise(size, seed)).unwrap();
+        }
+    }
+
+    /// Whether the object has the annotations that `annotated` gave it, and no other.
+    fn is_annotated(&self, bucket: &Bucket, of: &str, seed: u64) -> bool {
+        let found = self.handle().object_in(bucket, &key(of)).unwrap().unwrap();
+        found.object.version.attributes.annotations.as_slice().len() == SIZES.len()
+            && SIZES.iter().all(|size| self.annotation(bucket, [of, &size.to_string()]) == Some(noise(*size, seed)))
+    }
+
+    fn has_none(&self, bucket: &Bucket, of: &str) -> bool {
+        let found = self.handle().object_in(bucket, &key(of)).unwrap().unwrap();
+        found.object.version.attributes.annotations.is_empty()
+    }
+}
+
+#[test]
+fn they_go_where_their_object_goes_and_end_with_it() {
+    let mut store = Store::with(|options| options.log_file_size = 4 << 20);
+    let bucket = store.bucket("b");
+    for (seed, of) in ["stays", "renamed", "overwritten", "deleted", "copied", "p/moved"].into_iter().enumerate() {
+        store.annotated(&bucket, of, seed as u64);
+    }
+    store.reopen();
+    store.rename(&bucket, "renamed", "renamed-to").unwrap();
+    store.put(&bucket, "overwritten", b"newer").unwrap();
+    store.delete(&bucket, "deleted").unwrap();
+    store.put(&bucket, "deleted", b"again").unwrap();
+    for (to, annotations) in [("copy", true), ("plain-copy", false)] {
+        let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
+        let copy = copy_of(&bucket, "copied", to, attributes);
+        store.handle().execute(Intent::CopyObject(Box::new(copy))).unwrap();
+    }
+    let moved = MovePrefix {
+        from_bucket: bucket.id,
+        from_prefix: key("p/"),
+        bucket: bucket.id,
+        prefix: key("q/"),
+        overwrite: false,
+        limit: 10,
+    };
+    store.handle().move_prefix(&moved).unwrap();
+    let restored = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        for (seed, of) in [(0, "stays"), (1, "renamed-to"), (4, "copied"), (4, "copy"), (5, "q/moved")] {
+            assert!(store.is_annotated(&bucket, of, seed), "{round} {of}");
+        }
+        for of in ["overwritten", "deleted", "plain-copy"] {
+            assert!(store.has_none(&bucket, of), "{round} {of}");
+        }
+        store.handle().reclaim(Effort::Compact).unwrap();
+        store.check_rebuild();
+    }
+    let pin = store.handle().pin_for_backup().unwrap();
+    copy(&pin, store.path(), restored.path());
+    drop(pin);
+    store.close();
+    for path in [store.path(), restored.path()] {
+        let report = check(path);
+        assert!(report.is_clean(), "{report:#?}");
+    }
+}
+
+#[test]
+fn the_texts_that_are_gone_are_reclaimed_and_no_other() {
+    let mut store = Store::with(|options| options.log_file_size = 1 << 20);
+    let bucket = store.bucket("b");
+    store.put(&bucket, "k", b"content").unwrap();
+    for round in 0..40 {
+        store.annotate(&bucket, ["k", "replaced"], &noise(10_000, round)).unwrap();
+        store.annotate(&bucket, ["k", "deleted"], &noise(10_000, 100 + round)).unwrap();
+        store.unannotate(&bucket, ["k", "deleted"]);
+        if round == 20 {
+            // What follows is a change of a version that a record with annotations brought.
+            store.rename(&bucket, "k", "k2").unwrap();
+            store.rename(&bucket, "k2", "k").unwrap();
+        }
+    }
+    store.handle().reclaim(Effort::Compact).unwrap();
+    let total = store.handle().reclaim_progress().total;
+    assert_eq!((total.blobs, total.condemned_bytes), (79, 790_000));
+    for _ in 0..2 {
+        assert_eq!(store.annotation(&bucket, ["k", "replaced"]), Some(noise(10_000, 39)));
+        assert_eq!(store.annotation(&bucket, ["k", "deleted"]), None);
+        store.check_rebuild();
+    }
+    store.delete(&bucket, "k").unwrap();
+    store.handle().reclaim(Effort::Compact).unwrap();
+    store.check_rebuild();
+    store.close();
+    assert_eq!(store.index().unwrap().read().unwrap().blobs_after(0, 10).unwrap(), []);
+}
+
+#[test]
+fn a_snapshot_shows_those_of_its_moment() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    store.annotated(&bucket, "k", 1);
+    store.handle().execute(Intent::CreateSnapshot { bucket: bucket.id, name: key("s") }).unwrap();
+    let bucket = store.handle().bucket(b"b").unwrap();
+    store.annotate(&bucket, ["k", "10"], b"newer").unwrap();
+    store.unannotate(&bucket, ["k", "3000"]);
+    let fork = Intent::ForkBucket { bucket: bucket.id, snapshot: Some(key("s")), name: key("fork") };
+    let Ok(Outcome::Bucket(fork)) = store.handle().execute(fork) else { panic!("no fork") };
+    for _ in 0..2 {
+        let bucket = store.handle().bucket(b"b").unwrap();
+        let fork = store.handle().bucket(&fork.name).unwrap();
+        assert_eq!(store.annotation(&bucket, ["k", "10"]).as_deref(), Some(&b"newer"[..]));
+        assert_eq!(store.annotation(&bucket, ["k", "3000"]), None);
+        assert_eq!(store.annotation(&bucket, ["k", "1048576"]), Some(noise(1 << 20, 1)));
+        assert!(store.is_annotated(&fork, "k", 1));
+        store.handle().reclaim(Effort::Compact).unwrap();
+        store.check_rebuild();
+    }
+    store.handle().execute(Intent::RestoreBucket { bucket: bucket.id, snapshot: key("s") }).unwrap();
+    let bucket = store.handle().bucket(b"b").unwrap();
+    assert!(store.is_annotated(&bucket, "k", 1));
+}
+
+/// Writers that do not know of each other lose nothing, and the limit holds exactly.
+#[test]
+fn concurrent_writers_reach_the_limit_and_not_more() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    store.put(&bucket, "k", b"content").unwrap();
+    let written: usize = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (store, bucket) = (&store, &bucket);
+                scope.spawn(move || {
+                    let mut written = 0;
+                    for n in 0..ANNOTATIONS_MAX / 4 + 10 {
+                        match store.annotate(bucket, ["k", &format!("{writer}-{n}")], b"text") {
+                            Ok(_) => written += 1,
+                            Err(Failure::Refused(Refusal::TooManyAnnotations)) => {}
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                    written
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    assert_eq!(written, ANNOTATIONS_MAX);
+    store.reopen();
+    let found = store.handle().object_in(&bucket, &key("k")).unwrap().unwrap();
+    assert_eq!(found.object.version.attributes.annotations.as_slice().len(), ANNOTATIONS_MAX);
+}
+
+/// The damage of a text costs that annotation: neither the object nor its other annotations.
+#[test]
+fn a_repair_gives_up_the_annotation_whose_text_is_damaged() {
+    for indexed in [true, false] {
+        let mut store = Store::new();
+        let bucket = store.bucket("b");
+        store.annotated(&bucket, "k", 1);
+        store.close();
+        let log = store.path().join("log/00000000000000000001.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        let at = memchr::memmem::find(&bytes, &noise(3_000, 1)).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&log, bytes).unwrap();
+        let report = check(store.path());
+        assert_eq!(report.losses.len(), 1, "{report:#?}");
+        assert!(report.losses[0].reason.contains("annotation"), "{report:#?}");
+        if !indexed {
+            for suffix in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(store.path().join(format!("index.db{suffix}")));
+            }
+        }
+        let repaired = repair_store(store.options.clone(), environment(), &CheckProgress::default(), true).unwrap();
+        assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
+        store.open();
+        assert_eq!(store.get(&bucket, "k").unwrap().as_deref(), Some(&b"content"[..]));
+        assert_eq!(store.annotation(&bucket, ["k", "3000"]), None);
+        for size in [10, 1 << 20] {
+            assert_eq!(store.annotation(&bucket, ["k", &size.to_string()]), Some(noise(size, 1)), "{indexed}");
+        }
+        store.check_rebuild();
+    }
+}
+
+/// Owners share no content, and texts are not stored again: the copy says so instead of leaving them out.
+#[test]
+fn they_are_not_copied_to_another_owner() {
+    let store = Store::new();
+    let (bucket, other) = (store.bucket("b"), store.bucket_of("c", "another owner"));
+    store.annotated(&bucket, "k", 1);
+    let copied = |annotations| {
+        let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
+        let copy = Copy { bucket: other.id, ..copy_of(&bucket, "k", "copy", attributes) };
+        store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine })
+    };
+    assert!(matches!(copied(true), Err(Failure::Refused(Refusal::AnnotationsAcrossOwners))));
+    copied(false).unwrap();
+    assert!(store.has_none(&other, "copy"));
+    store.unannotate(&bucket, ["k", "10"]);
+    store.unannotate(&bucket, ["k", "3000"]);
+    store.unannotate(&bucket, ["k", "1048576"]);
+    copied(true).unwrap();
+}

@@ -22,7 +22,7 @@ impl Builder {
         self.move_prefix(a, "from/", "moved/");
     }
 
-    fn append(&mut self, bucket: &Bucket, key: &'static str, bytes: Vec<u8>) {
+    pub(super) fn append(&mut self, bucket: &Bucket, key: &'static str, bytes: Vec<u8>) {
         let name = name_of(bucket, key);
         let whole = [&self.objects[&name][..], &bytes].concat();
         let put = PutObject {

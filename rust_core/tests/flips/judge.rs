@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_base::error::Error;
-use orcas_engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
+use orcas_engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, Stepper, check_store, repair_store};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{File, FileSystem, Open};
 
+use crate::buckets;
 use crate::observe::{Seen, State, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
 
@@ -61,6 +62,8 @@ pub struct Repair {
     pub hit: BTreeSet<String>,
     /// Whether the byte is in a record that only brings content: then nothing but what it hits may change.
     pub content_only: bool,
+    /// Of a byte in a record about a bucket: objects that are in no bucket any more.
+    pub missing: Option<Vec<String>>,
 }
 
 /// A built store on disks from which each flip gets its own copy.
@@ -162,30 +165,42 @@ impl<'a> Bench<'a> {
         scratch(self.built)
     }
 
-    /// Repairs a store without an index in which bits of one byte of a log file are flipped.
+    /// A copy of the disk, with bits of one byte of a file flipped.
+    fn flipped(&self, (disk, data): (&SimDisk, &Path), name: &str, offset: usize, mask: u8) -> SimDisk {
+        let disk = disk.snapshot();
+        let file = disk.open(&data.join(name), Open::Write).unwrap();
+        file.write_at(offset as u64, &[self.built.files[name][offset] ^ mask]).unwrap();
+        disk
+    }
+
+    /// Repairs a store without an index in which bits of one byte of a log file are flipped, and opens it.
+    ///
+    /// # Errors
+    /// As for the repair, or when it does not open even so.
+    fn repaired(&self, name: &str, offset: usize, mask: u8) -> Result<Stepper, Error> {
+        let place = self.place.path();
+        let disk = self.flipped((&self.disk, place), name, offset, mask);
+        let environment = environment(&disk, IndexPlace::Memory(None));
+        repair_store(options(place, self.built.size), environment, &CheckProgress::default(), true)?;
+        open(&disk, place, self.built.size, IndexPlace::Memory(None))
+    }
+
+    /// What such a repair comes to.
     pub fn repair(&self, name: &str, offset: usize, mask: u8) -> Repair {
-        let bytes = &self.built.files[name];
-        let flipped = |disk: &SimDisk, data: &Path| {
-            let disk = disk.snapshot();
-            let file = disk.open(&data.join(name), Open::Write).unwrap();
-            file.write_at(offset as u64, &[bytes[offset] ^ mask]).unwrap();
-            disk
-        };
-        let told = check(&flipped(&self.whole.disk, &self.whole.path), &self.whole.path).unwrap();
+        let disk = self.flipped((&self.whole.disk, &self.whole.path), name, offset, mask);
+        let told = check(&disk, &self.whole.path).unwrap();
         let hit = told.losses.iter().map(|loss| String::from_utf8_lossy(&loss.key).into_owned()).collect();
-        let disk = flipped(&self.disk, self.place.path());
-        let repaired = repair_store(
-            options(self.place.path(), self.built.size),
-            environment(&disk, IndexPlace::Memory(None)),
-            &CheckProgress::default(),
-            true,
-        );
-        let opened = repaired.and_then(|_| open(&disk, self.place.path(), self.built.size, IndexPlace::Memory(None)));
-        let effect = match opened {
-            Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
+        let kind = kind_at(&self.built.files[name], offset);
+        let mut missing = None;
+        let effect = match self.repaired(name, offset, mask) {
+            Ok(stepper) => {
+                let of_bucket = kind.is_some_and(|kind| buckets::KINDS.contains(&kind));
+                missing = of_bucket.then(|| buckets::missing(stepper.handle(), self.built, &self.state));
+                Effect::Opened(compare(stepper.handle(), &self.state))
+            }
             Err(error) => Effect::Refused(error),
         };
-        Repair { effect, hit, content_only: is_content_only(bytes, offset) }
+        Repair { effect, hit, content_only: is_content_only(&self.built.files[name], offset), missing }
     }
 }
 
@@ -209,6 +224,12 @@ pub fn frames(bytes: &[u8]) -> Vec<Frame> {
         frames.push(Frame { kind, class, payload, end: at });
     }
     frames
+}
+
+/// The kind of the record at `offset` of a whole log file.
+fn kind_at(bytes: &[u8], offset: usize) -> Option<u8> {
+    let found = frames(bytes).into_iter().find(|frame| offset < frame.end)?;
+    (found.class == 1).then_some(found.kind)
 }
 
 /// Whether the frame at `offset` of a whole log file is a commit record, or brings a content, a chunk or a segment.

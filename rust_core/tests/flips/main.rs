@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
 mod attributes;
+mod buckets;
 mod disks;
 mod judge;
 mod observe;
@@ -218,11 +219,13 @@ impl Outcome {
 
     /// A store that was repaired opens, lacks nothing but what the byte hit, and has unlocked no version.
     fn judge_repair(&self, flip: &Flip, repair: Repair) {
-        let Repair { effect, hit, content_only } = repair;
+        let Repair { effect, hit, content_only, missing } = repair;
         match &effect {
             Effect::Refused(error) => self.fail(flip, format!("not even a repair helps: {error}")),
             Effect::Opened(seen) => {
-                let beyond: Vec<_> = seen.absent.iter().filter(|key| !hit.contains(*key)).collect();
+                // Without the record of a bucket, its objects may be in another one.
+                let absent = missing.as_ref().unwrap_or(&seen.absent);
+                let beyond: Vec<_> = absent.iter().filter(|key| !hit.contains(*key)).collect();
                 let wrong = content_only && !seen.wrong.is_empty();
                 if !beyond.is_empty() || seen.errors > 0 || wrong || !seen.unlocked.is_empty() {
                     self.fail(flip, format!("repaired: lost {beyond:?} but hit {hit:?}, {seen:?}"));

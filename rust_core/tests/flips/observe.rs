@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
-use orcas_engine::{Condition, Handle, ListObjects, ListParts, ListUploads, Listed, PinnedObject};
+use orcas_engine::{Condition, Handle, ListObjects, ListPage, ListParts, ListUploads, Listed, PinnedObject};
 use orcas_record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
 use crate::versions::{self, Versions};
@@ -79,8 +79,8 @@ pub fn observe(handle: &Handle) -> State {
     for bucket in handle.buckets() {
         state.versions.extend(versions::observe(handle, &bucket));
         state.documents.extend(versions::documents(handle, &bucket));
-        for (key, listed) in list(handle, bucket.id).unwrap() {
-            let found = handle.object(bucket.id, &key).unwrap().unwrap();
+        for (key, listed) in list(handle, &bucket).unwrap() {
+            let found = handle.object_in(&bucket, &key).unwrap().unwrap();
             let bytes = Arc::new(read(handle, &found).unwrap());
             let item = Item { listed, head: head(&found.object), bytes };
             state.items.insert((bucket.id, key, 0), item);
@@ -112,7 +112,7 @@ pub fn compare(handle: &Handle, wanted: &State) -> Seen {
     let mut lines = Vec::new();
     let mut listed_uploads = true;
     for bucket in handle.buckets() {
-        if let Some(keys) = seen.take(list(handle, bucket.id)) {
+        if let Some(keys) = seen.take(list(handle, &bucket)) {
             compare_list(bucket.id, keys, wanted, &mut seen);
         }
         match uploads(handle, &bucket) {
@@ -129,9 +129,16 @@ pub fn compare(handle: &Handle, wanted: &State) -> Seen {
     if listed_uploads {
         compare_uploads(lines, wanted, &mut seen);
     }
+    let buckets: BTreeMap<BucketId, Arc<Bucket>> =
+        handle.buckets().into_iter().map(|bucket| (bucket.id, bucket)).collect();
     for ((bucket, key, _), item) in wanted.items.iter().filter(|((_, _, part), _)| *part == 0) {
-        let Some(found) = seen.take(handle.object(*bucket, key)) else { continue };
-        let Some(found) = found else {
+        let found = buckets.get(bucket).map_or(Ok(None), |bucket| handle.object_in(bucket, key));
+        let Some(found) = seen.take(found) else { continue };
+        let is_older = |found: &PinnedObject| {
+            let id = Some(found.object.version.version_id);
+            head(&found.object) != item.head && versions::has_older(&wanted.versions, (*bucket, key), id)
+        };
+        let Some(found) = found.filter(|found| !is_older(found)) else {
             seen.absent.push(String::from_utf8_lossy(key).into_owned());
             continue;
         };
@@ -158,6 +165,11 @@ fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, se
             match expected.next() {
                 Some((due, _)) if *due < key => seen.absent.push(String::from_utf8_lossy(due).into_owned()),
                 Some((due, item)) if *due == key && item.listed == line => break,
+                Some((due, _)) if *due == key && versions::has_older(&wanted.versions, (bucket, due), None) => {
+                    // Its bytes tell whether it is an older version.
+                    seen.absent.push(String::from_utf8_lossy(due).into_owned());
+                    break;
+                }
                 _ => return seen.wrong(|| format!("listed {key:?}: {line}")),
             }
         }
@@ -187,8 +199,13 @@ fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, part: &Part, want
     }
 }
 
+/// Buckets with their snapshots.
 fn bucket_lines(handle: &Handle) -> Vec<String> {
-    handle.buckets().iter().map(|bucket| format!("{bucket:?}")).collect()
+    let with_snapshots = |bucket: Arc<Bucket>| {
+        let snapshots = handle.snapshots(&bucket.name);
+        std::iter::once(bucket).chain(snapshots)
+    };
+    handle.buckets().into_iter().flat_map(with_snapshots).map(|bucket| format!("{bucket:?}")).collect()
 }
 
 pub fn head(object: &Object) -> String {
@@ -200,18 +217,19 @@ fn part_line(part: &Part) -> String {
     format!("{} {} {:?} {} {:?}", part.number, part.size, part.md5, part.modified_ms, part.checksum)
 }
 
-fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, String)>> {
-    let mut list = ListObjects { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
+fn list(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, String)>> {
+    let mut list =
+        ListObjects { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
     let mut keys: Vec<(Bytes, String)> = Vec::new();
     loop {
-        let page = handle.list_objects(&list)?;
+        let mut page = ListPage::default();
+        list.after = handle.list_objects_in(bucket, &list, &mut page)?;
         for entry in page.entries {
             let Listed { size, etag, modified_ms, checksum, class } = entry.listed;
             let line = format!("{size} {etag:?} {modified_ms} {checksum:?} {class:?}");
             keys.push((entry.key, line));
         }
         // More pages than there can be keys are a loop.
-        list.after = page.next;
         if list.after.is_none() || keys.len() > 10_000 {
             return Ok(keys);
         }

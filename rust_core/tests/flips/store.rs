@@ -19,6 +19,8 @@ use parking_lot::Mutex;
 
 #[path = "grown.rs"]
 mod grown;
+#[path = "layered.rs"]
+mod layered;
 #[path = "machine.rs"]
 mod machine;
 #[path = "size.rs"]
@@ -61,7 +63,6 @@ pub struct Built {
     /// The bytes of every object as `bucket/key`.
     pub objects: BTreeMap<String, Vec<u8>>,
     /// What else was stored under such names before.
-    #[allow(dead_code)] // Salvage asks for it; flips do not.
     pub former: BTreeMap<String, Vec<Vec<u8>>>,
     /// Every version that there was in a bucket with versioning, by `bucket/key`.
     #[allow(dead_code)] // Salvage asks for it; flips do not.
@@ -221,6 +222,7 @@ impl Builder {
             self.delete(&b, &format!("chunks/{n}"));
         }
         self.first_versions();
+        self.first_layers();
         self.reclaim(true);
         let files = self.disk.list(&self.data.join("chunks")).unwrap();
         // Chunks moved: of the packs that there were, some are gone.
@@ -251,6 +253,7 @@ impl Builder {
         self.delete(&a, "gap/1");
         self.grow(&a, &b);
         self.second_versions();
+        self.second_layers();
         self.reclaim(false);
         for n in 0..self.size.later {
             self.put(&a, &format!("later/{n:02}"), self.noise(2_000 + n, 500 + n as u64));
@@ -262,6 +265,7 @@ impl Builder {
         // Dead and not condemned.
         self.delete(&a, &format!("later/{:02}", self.size.later / 2));
         self.last_versions();
+        self.last_layers();
         self.put(&b, "last", self.noise(30_000, 600));
         self.delete(&b, "chunks/4");
     }

@@ -1,6 +1,6 @@
 //! Versions that need not be current, their tags and locks, and the documents of buckets, as a store shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ const PAGE: usize = 5;
 /// More than any store has.
 const LISTED_MAX: usize = 10_000;
 
-/// What there is of versions: each with its place in the list, oldest last.
+/// What there is of versions: each with its place in the list, oldest last. Layers stand for buckets.
 pub type Versions = BTreeMap<(BucketId, Bytes, VersionId), Version>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Version {
     line: String,
     attributes: Attributes,
     bytes: Arc<Vec<u8>>,
+    delete_marker: bool,
+    of_layer: bool,
 }
 
 impl Version {
@@ -70,19 +72,26 @@ fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, VersionId, Stri
     }
 }
 
-/// Of a bucket of a store that is in order.
+/// Of a bucket of a store that is in order: with versioning, or with layers, each of which has versions of its own.
 pub fn observe(handle: &Handle, bucket: &Bucket) -> Versions {
-    if bucket.versioning == Versioning::Unversioned {
-        return Versions::new();
-    }
+    let snapshots = handle.snapshots(&bucket.name);
+    let layers = snapshots.iter().flat_map(|snapshot| &snapshot.layers).chain(&bucket.layers);
+    let with_versions = (bucket.versioning != Versioning::Unversioned).then_some(bucket.id);
+    let layers: BTreeSet<BucketId> = layers.copied().collect();
+    let layers = layers.into_iter().flat_map(|id| observe_one(handle, id, true));
+    layers.chain(with_versions.into_iter().flat_map(|id| observe_one(handle, id, false))).collect()
+}
+
+fn observe_one(handle: &Handle, bucket: BucketId, of_layer: bool) -> Versions {
     let version = |(key, id, line): (Bytes, VersionId, String)| {
-        let found = handle.version(bucket.id, &key, id).unwrap().unwrap();
+        let found = handle.version(bucket, &key, id).unwrap().unwrap();
         let line = format!("{line} {}", head(&found.object));
         let attributes = found.object.version.attributes.clone();
         let bytes = Arc::new(read(handle, &found).unwrap());
-        ((bucket.id, key, id), Version { line, attributes, bytes })
+        let delete_marker = found.object.version.delete_marker;
+        ((bucket, key, id), Version { line, attributes, bytes, delete_marker, of_layer })
     };
-    list(handle, bucket.id).unwrap().into_iter().map(version).collect()
+    list(handle, bucket).unwrap().into_iter().map(version).collect()
 }
 
 pub fn documents(handle: &Handle, bucket: &Bucket) -> Vec<String> {
@@ -93,16 +102,27 @@ pub fn documents(handle: &Handle, bucket: &Bucket) -> Vec<String> {
     DocumentKind::ALL.iter().filter_map(document).collect()
 }
 
+/// Keys, and what was stored under each.
+pub fn contents(versions: &Versions) -> impl Iterator<Item = (&Bytes, &[u8])> {
+    versions.iter().map(|((_, key, _), version)| (key, &version.bytes[..]))
+}
+
+/// Whether the key has a version that is not the latest: with this id, or with any.
+pub fn has_older(wanted: &Versions, (bucket, key): (BucketId, &Bytes), id: Option<VersionId>) -> bool {
+    let is_wanted = |name: &(BucketId, Bytes, VersionId)| name.1 == *key && id.is_none_or(|id| name.2 == id);
+    wanted
+        .iter()
+        .filter(|(name, _)| name.0 == bucket)
+        .any(|(name, version)| is_wanted(name) && version.line.starts_with("latest false"))
+}
+
 /// Every version that `wanted` has, asked of a store that may be damaged.
 pub fn compare(handle: &Handle, wanted: &Versions, seen: &mut Seen) {
-    for bucket in handle.buckets() {
-        let of_bucket = |(of, _, _): &&(BucketId, Bytes, VersionId)| *of == bucket.id;
-        let listed = match wanted.keys().any(|name| of_bucket(&name)) {
-            true => seen.take(list(handle, bucket.id)),
-            false => None,
-        };
-        let Some(listed) = listed else { continue };
-        let names: Vec<_> = listed.iter().map(|(key, id, _)| (bucket.id, key.clone(), *id)).collect();
+    let buckets: BTreeSet<BucketId> = wanted.keys().map(|(bucket, _, _)| *bucket).collect();
+    for bucket in buckets {
+        let of_bucket = |(of, _, _): &&(BucketId, Bytes, VersionId)| *of == bucket;
+        let Some(listed) = seen.take(list(handle, bucket)) else { continue };
+        let names: Vec<_> = listed.iter().map(|(key, id, _)| (bucket, key.clone(), *id)).collect();
         let absent = wanted.keys().filter(of_bucket).filter(|name| !names.contains(name));
         seen.absent.extend(absent.map(|(_, key, _)| String::from_utf8_lossy(key).into_owned()));
         for (name, (_, _, line)) in names.iter().zip(&listed) {
@@ -122,8 +142,15 @@ fn compare_one(
     let Some(wanted) = wanted else { return seen.wrong(|| format!("version {name:?}: {line}")) };
     let Some(found) = seen.take(handle.version(*bucket, key, *id)) else { return };
     let Some(found) = found else { return seen.wrong(|| format!("version {name:?} is listed and not there")) };
+    // So a repair gives up an object of a layer, or one below would take its place.
+    if wanted.of_layer && !wanted.delete_marker && found.object.version.delete_marker {
+        return seen.absent.push(String::from_utf8_lossy(key).into_owned());
+    }
     let line = format!("{line} {}", head(&found.object));
-    if line != wanted.line {
+    if line != wanted.line && line.replacen("latest true", "latest false", 1) == wanted.line {
+        // The newer version is not there.
+        seen.absent.push(String::from_utf8_lossy(key).into_owned());
+    } else if line != wanted.line {
         seen.wrong(|| format!("version {name:?}: {line}"));
     }
     let attributes = &found.object.version.attributes;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_engine::{
-    Environment, Handle, IndexPlace, ListObjects, PinnedObject, SalvageReport, SystemClock, salvage_store,
+    Environment, Handle, IndexPlace, ListObjects, ListPage, PinnedObject, SalvageReport, SystemClock, salvage_store,
 };
 use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{BucketId, Sequence};
+use orcas_record::{Bucket, BucketId, Sequence};
 
 use crate::damage::{Index, Plan};
 use crate::places::{Frame, Places, Range};
@@ -64,9 +64,16 @@ impl Tally {
 pub struct Bench {
     pub built: Built,
     places: Places,
-    /// Names of buckets by id.
+    /// Names of buckets by id. A layer has that of a bucket whose snapshots or stack have it.
     names: BTreeMap<BucketId, String>,
+    /// The objects that buckets show: their layers and keys, each with the layers above in which the key was changed.
+    shown: BTreeMap<Name, BTreeSet<BucketId>>,
+    /// Of buckets with several.
+    layers: BTreeSet<BucketId>,
 }
+
+/// An object or a change of one: the bucket or layer, and the key.
+type Name = (BucketId, Bytes);
 
 impl Bench {
     pub fn new(built: Built) -> Self {
@@ -74,13 +81,36 @@ impl Bench {
         let disk = disk_with(home.path());
         write_files(&disk, home.path(), &built.files);
         let places = Places::of(Arc::new(disk.clone()), home.path(), &built.files);
-        let mut bench = Self { built, places, names: BTreeMap::new() };
+        let (names, shown, layers) = Default::default();
+        let mut bench = Self { built, places, names, shown, layers };
         let plan = Plan { index: Index::Missing, ..Plan::nothing() };
         let (engine, _) = bench.open(&disk, home.path(), &plan).unwrap();
-        let buckets = engine.handle().buckets();
+        let handle = engine.handle();
         let name = |bucket: &[u8]| String::from_utf8_lossy(bucket).into_owned();
-        bench.names = buckets.iter().map(|bucket| (bucket.id, name(&bucket.name))).collect();
+        for bucket in handle.buckets() {
+            let snapshots = handle.snapshots(&bucket.name);
+            for layer in bucket.stack().iter().chain(snapshots.iter().flat_map(|snapshot| &snapshot.layers)) {
+                bench.names.entry(*layer).or_insert_with(|| name(&bucket.name));
+            }
+            bench.layers.extend(&bucket.layers);
+            bench.see_shown(&handle, &bucket);
+        }
+        // Those of layers that were given up, `bucket#id`, tell which bucket they were made for.
+        for (id, full) in &bench.places.layer_names {
+            let bucket = full.split_once('#').expect("the name of a layer").0;
+            bench.names.entry(*id).or_insert_with(|| bucket.to_owned());
+        }
+        // A bucket may be a layer of its forks.
+        bench.names.extend(handle.buckets().iter().map(|bucket| (bucket.id, name(&bucket.name))));
         bench
+    }
+
+    fn see_shown(&mut self, handle: &Handle, bucket: &Bucket) {
+        for key in keys(handle, bucket).unwrap() {
+            let layer = handle.object_in(bucket, &key).unwrap().unwrap().object.version.bucket;
+            let above = bucket.stack().iter().copied().take_while(|above| *above != layer);
+            self.shown.entry((layer, key)).or_default().extend(above);
+        }
     }
 
     pub fn objects(&self) -> u64 {
@@ -147,33 +177,54 @@ impl Bench {
         self.judge_proofs(plan, &report)?;
         let handle = engine.handle();
         let seen = self.look(&handle, &report, &damage, tally)?;
+        let reached: BTreeSet<BucketId> = stacks(&handle).flat_map(|(_, stack)| stack).collect();
         let looking =
             Looking { handle: &handle, built: &self.built, report: &report, damage: &damage, places: &self.places };
         self.look_at_versions(&looking, &left, tally)?;
         drop(handle);
-        for ((bucket, key), ranges) in &self.places.objects {
-            let whole = ranges.iter().all(left);
-            tally.untouched += u64::from(whole);
-            if seen.contains(&(*bucket, key.clone())) {
-                continue;
-            }
-            if whole {
-                return Err(format!("{}/{key:?} is whole and was missed", self.names[bucket]));
-            }
-            tally.lost += 1;
-            if report.is_whole() {
-                if !self.places.last.get(&(*bucket, key.clone())).is_some_and(|frame| damage.leaves_no_trace(frame)) {
-                    return Err(format!("{}/{key:?} is not there, and nothing is said", self.names[bucket]));
-                }
-                tally.traceless += 1;
-            }
-        }
+        self.judge_missing(&Found { seen, reached, left: &left, damage: &damage, report: &report }, tally)?;
         engine.close().map_err(|error| error.to_string())?;
         if disk.steps() != before {
             // Reads are no steps.
             return Err("something was written".to_owned());
         }
         Ok(report)
+    }
+
+    /// Every object of which nothing was hit is there, and what is not there was said.
+    fn judge_missing(&self, found: &Found<'_>, tally: &mut Tally) -> Result<(), String> {
+        let Found { damage, report, .. } = found;
+        let shown = |name: &Name| self.shown.get(name);
+        for (name, ranges) in &self.places.objects {
+            let Some(above) = shown(name) else { continue };
+            let whole = ranges.iter().all(found.left);
+            tally.untouched += u64::from(whole);
+            if found.seen.contains(name) {
+                continue;
+            }
+            let full = format!("{}/{:?}", self.names[&name.0], name.1);
+            // What was done to the key last, in any layer that counts.
+            let last: Vec<_> = above
+                .iter()
+                .chain([&name.0])
+                .filter_map(|layer| self.places.last.get(&(*layer, name.1.clone())))
+                .collect();
+            let whole = whole && last.iter().all(|frame| (found.left)(&frame.place));
+            let buckets_whole = self.places.buckets.iter().all(|frame| (found.left)(&frame.place));
+            // A lost record of a layer may hide it behind another state of the key.
+            if whole && (buckets_whole || !self.layers.contains(&name.0) || !found.reached.contains(&name.0)) {
+                return Err(format!("{full} is whole and was missed"));
+            }
+            tally.lost += 1;
+            if report.is_whole() {
+                let buckets = self.places.buckets.iter().filter(|frame| !(found.left)(&frame.place));
+                if !last.into_iter().chain(buckets).any(|frame| damage.leaves_no_trace(frame)) {
+                    return Err(format!("{full} is not there, and nothing is said"));
+                }
+                tally.traceless += 1;
+            }
+        }
+        Ok(())
     }
 
     fn look_at_versions(
@@ -184,7 +235,8 @@ impl Bench {
     ) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         let is_kept = |name: &str| self.built.versions.keys().any(|(full, _)| full.starts_with(&format!("{name}/")));
-        for bucket in looking.handle.buckets().iter().filter(|bucket| is_kept(&self.names[&bucket.id])) {
+        let with_versions = |bucket: &&Arc<Bucket>| self.names.get(&bucket.id).is_some_and(|name| is_kept(name));
+        for bucket in looking.handle.buckets().iter().filter(with_versions) {
             let shown = String::from_utf8_lossy(&bucket.name);
             looking.look((bucket.id, &self.names[&bucket.id], &shown), &mut seen, tally)?;
         }
@@ -229,27 +281,33 @@ impl Bench {
         let (mut seen, mut doubtful) = (BTreeSet::new(), 0);
         for bucket in handle.buckets() {
             let shown = String::from_utf8_lossy(&bucket.name).into_owned();
-            let Some(name) = self.names.get(&bucket.id) else { return Err(format!("bucket {shown} never was")) };
+            // One that is made up for a layer whose bucket is lost.
+            let id = if report.made_up.contains(&shown) { bucket.top() } else { bucket.id };
+            let Some(name) = self.names.get(&id) else { return Err(format!("bucket {shown} never was")) };
             if shown != *name && !report.made_up.contains(&shown) {
                 return Err(format!("bucket {name} is called {shown}"));
             }
-            for key in keys(handle, bucket.id)? {
+            for key in keys(handle, &bucket)? {
                 let full = format!("{name}/{}", String::from_utf8_lossy(&key));
-                let found = handle.object(bucket.id, &key).map_err(|error| error.to_string())?;
+                let found = handle.object_in(&bucket, &key).map_err(|error| error.to_string())?;
                 let Some(found) = found else { return Err(format!("{full} is listed and not there")) };
                 let Ok(bytes) = read(handle, &found) else {
-                    let listed = report.losses.iter().any(|loss| loss.bucket == shown && loss.key == key);
-                    if !listed {
+                    // By the name of one of the buckets and snapshots that share it.
+                    let sharing = stacks(handle).filter(|(_, stack)| stack.contains(&found.object.version.bucket));
+                    let names: Vec<String> = sharing.map(|(name, _)| name).collect();
+                    if !report.losses.iter().any(|loss| loss.key == key && names.contains(&loss.bucket)) {
                         return Err(format!("{full} cannot be read, and nothing is said"));
                     }
                     continue;
                 };
                 if self.built.objects.get(&full) == Some(&bytes) {
                     tally.given += 1;
-                    seen.insert((bucket.id, key));
+                    seen.insert((found.object.version.bucket, key));
                 } else if self.built.former.get(&full).is_some_and(|all| all.contains(&bytes)) {
                     tally.stale += 1;
-                    match self.places.last.get(&(bucket.id, key)).is_some_and(|frame| damage.leaves_no_trace(frame)) {
+                    let last = |layer: &BucketId| self.places.last.get(&(*layer, key.clone()));
+                    let mut last = bucket.stack().iter().filter_map(last).chain(&self.places.buckets);
+                    match last.any(|frame| damage.leaves_no_trace(frame)) {
                         true => tally.traceless += 1,
                         false => doubtful += 1,
                     }
@@ -263,6 +321,17 @@ impl Bench {
         }
         Ok(seen)
     }
+}
+
+/// What came out of a damaged store.
+struct Found<'a> {
+    /// Objects that are given as they were stored last, by their layers.
+    seen: BTreeSet<Name>,
+    /// The layers that buckets and their snapshots have.
+    reached: BTreeSet<BucketId>,
+    left: &'a dyn Fn(&Range) -> bool,
+    damage: &'a Damage<'a>,
+    report: &'a SalvageReport,
 }
 
 /// What was done to a store, and what is left of it.
@@ -335,13 +404,25 @@ fn damaged(files: &BTreeMap<String, Vec<u8>>, plan: &Plan) -> BTreeMap<String, V
     left
 }
 
-fn keys(handle: &Handle, bucket: BucketId) -> Result<Vec<Bytes>, String> {
-    let mut list = ListObjects { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 100 };
+/// Names and layers of the buckets and of their snapshots.
+fn stacks(handle: &Handle) -> impl Iterator<Item = (String, Vec<BucketId>)> {
+    let with_snapshots = |bucket: Arc<Bucket>| {
+        let snapshots = handle.snapshots(&bucket.name);
+        snapshots.into_iter().chain([bucket])
+    };
+    let name = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
+    handle.buckets().into_iter().flat_map(with_snapshots).map(move |bucket| (name(&bucket), bucket.stack().to_vec()))
+}
+
+fn keys(handle: &Handle, bucket: &Bucket) -> Result<Vec<Bytes>, String> {
+    let prefix = Bytes::new();
+    let mut list = ListObjects { bucket: bucket.id, prefix, delimiter: None, after: None, max_keys: 100 };
     let mut keys = Vec::new();
     loop {
-        let page = handle.list_objects(&list).map_err(|error| format!("no list: {error}"))?;
+        let mut page = ListPage::default();
+        let next = handle.list_objects_in(bucket, &list, &mut page);
+        list.after = next.map_err(|error| format!("no list: {error}"))?;
         keys.extend(page.entries.into_iter().map(|entry| entry.key));
-        list.after = page.next;
         if list.after.is_none() {
             return Ok(keys);
         }

@@ -10,7 +10,7 @@ use orcas_base::block::block_count;
 use orcas_fs::FileSystem;
 use orcas_log::{LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::placement::codec;
-use orcas_record::{self as record, BucketId, ChunkLocation, Extent, Record, Sequence, Version, VersionId};
+use orcas_record::{self as record, BucketId, BucketRole, ChunkLocation, Extent, Record, Sequence, Version, VersionId};
 
 /// File, first byte, and the byte behind the last.
 pub type Range = (String, usize, usize);
@@ -47,6 +47,9 @@ pub struct Places {
     pub last: BTreeMap<(BucketId, Bytes), Frame>,
     /// All of them, so that it can be told whether one is left.
     pub records: Vec<Frame>,
+    /// Those that create, change or delete buckets, layers and snapshots.
+    pub buckets: Vec<Frame>,
+    pub layer_names: BTreeMap<BucketId, String>,
     /// Copies of headers, and the last record of which each says that it was there.
     pub headers: Vec<Frame>,
     /// Of all log files, whether or not they count.
@@ -61,6 +64,8 @@ struct Reading {
     updates: BTreeMap<(BucketId, Bytes, VersionId), Frame>,
     last: BTreeMap<(BucketId, Bytes), Frame>,
     records: Vec<Frame>,
+    buckets: Vec<Frame>,
+    layer_names: BTreeMap<BucketId, String>,
 }
 
 fn frame(record: &RecoveredRecord) -> Range {
@@ -175,6 +180,13 @@ impl Reading {
                 self.updates.remove(&(bucket, key.clone(), version_id));
                 self.last.insert((bucket, key), last);
             }
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                self.buckets.push(last);
+                if bucket.role == BucketRole::Layer {
+                    self.layer_names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
+                }
+            }
+            Record::DeleteBucket { .. } => self.buckets.push(last),
             _ => {}
         }
     }
@@ -205,8 +217,8 @@ impl Reading {
             }
             versions.insert(name.clone(), ranges);
         }
-        let Self { last, records, updates, .. } = self;
-        Places { objects, versions, updates, last, records, ..Places::default() }
+        let Self { last, records, buckets, layer_names, updates, .. } = self;
+        Places { objects, versions, updates, last, records, buckets, layer_names, ..Places::default() }
     }
 
     fn add(&self, manifest: &[Extent], ranges: &mut Vec<Range>) {

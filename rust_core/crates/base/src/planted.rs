@@ -41,6 +41,7 @@ pub enum Bug {
     ExpireWithoutCheck,
     TokenOutlivesFailure,
     LocksOutOfOrder,
+    NewerObjectHides,
     DamageTakenForATornEnd,
     CleanEndNotWritten,
     SecondHeaderIgnored,
@@ -82,7 +83,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 53] = [
+        pub const ALL: [Self; 54] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -116,6 +117,7 @@ mod chosen {
             Self::ExpireWithoutCheck,
             Self::TokenOutlivesFailure,
             Self::LocksOutOfOrder,
+            Self::NewerObjectHides,
             Self::DamageTakenForATornEnd,
             Self::CleanEndNotWritten,
             Self::SecondHeaderIgnored,
@@ -174,6 +176,7 @@ mod chosen {
                 Self::CondemnWithoutBarrier
                 | Self::CondemnWithoutSecondLook
                 | Self::LocksOutOfOrder
+                | Self::NewerObjectHides
                 | Self::OlderVersionShown => Suite::Races,
                 Self::DamageTakenForATornEnd
                 | Self::CleanEndNotWritten

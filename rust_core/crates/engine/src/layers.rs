@@ -75,9 +75,13 @@ impl EngineState {
             if let Some(located) = self.lookup(*layer, key)? {
                 return Ok(Some(located));
             }
-            // A delete marker, which hides the key in the layers below.
-            let hidden = self.newest_below(*layer, key, NewerChanges::default())?.is_some();
-            if hidden && !planted::is(Bug::WhiteoutIgnored) {
+            let Some(newest) = self.newest_below(*layer, key, NewerChanges::default())? else { continue };
+            // An object that was put after the lookup.
+            if !newest.object.version.delete_marker && !planted::is(Bug::NewerObjectHides) {
+                return Ok(Some(newest));
+            }
+            // A delete marker hides the key in the layers below.
+            if !planted::is(Bug::WhiteoutIgnored) {
                 return Ok(None);
             }
         }

@@ -1,7 +1,7 @@
 //! The store with its committer and applier on threads of a simulated scheduler; the caller drives reclamation. For
 //! tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -95,15 +95,17 @@ impl Scheduled {
 ///
 /// # Errors
 /// When the index cannot be read.
-pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
+pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
     let shared = &handle.shared;
+    let buckets = Arc::clone(&shared.buckets.read());
     let mut found = Vec::new();
     let mut wrong = |is: bool, what: &dyn std::fmt::Debug| {
         if is {
             found.push(format!("{what:?}"));
         }
     };
-    let counted = references(handle, buckets)?;
+    wrong(buckets.dropped().is_some(), &("a layer that was dropped is left", buckets.dropped()));
+    let counted = references(handle, buckets.of_any_role().map(|bucket| bucket.id))?;
     let reader = shared.index.read()?;
     for (blob, refs) in &counted {
         let kept = reader.blob_refs(*blob)?;
@@ -158,33 +160,32 @@ impl VersionSink for Names {
     }
 }
 
-/// References to every blob as the manifests of all versions have them. Each place counts; a segment counts once,
-/// whoever names it.
-fn references(handle: &Handle, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
+/// References to every blob as the manifests of all versions have them. Each place counts; a segment counts once for
+/// each bucket that names it.
+fn references(handle: &Handle, buckets: impl Iterator<Item = BucketId>) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
-    let mut segments = HashMap::new();
-    let mut count = |extents: &mut dyn Iterator<Item = &Extent>| {
+    let mut segments = HashSet::new();
+    let mut count = |bucket: BucketId, extents: &mut dyn Iterator<Item = &Extent>| {
         for extent in extents {
             match extent {
                 Extent::Blob { blob, .. } => *counted.entry(*blob).or_default() += 1,
-                Extent::Segment { segment, .. } => drop(segments.insert(*segment, ())),
+                Extent::Segment { segment, .. } => drop(segments.insert((bucket, *segment))),
                 Extent::Inline(_) => {}
             }
         }
     };
     for bucket in buckets {
-        let list =
-            ListVersions { bucket: *bucket, prefix: Default::default(), delimiter: None, after: None, max_keys: 1_000 };
+        let list = ListVersions { bucket, prefix: Default::default(), delimiter: None, after: None, max_keys: 1_000 };
         let mut versions = Names::default();
         handle.list_versions_to(&list, &mut versions)?;
         for (key, id) in versions.0 {
-            let found = handle.version(*bucket, &key, id)?;
+            let found = handle.version(bucket, &key, id)?;
             let found = found.ok_or(Error::Record { reason: "a listed version is not there" })?;
-            count(&mut found.object.version.manifest.iter());
-            count(&mut found.object.version.attributes.annotations.extents());
+            count(bucket, &mut found.object.version.manifest.iter());
+            count(bucket, &mut found.object.version.attributes.annotations.extents());
         }
     }
-    for segment in std::mem::take(&mut segments).into_keys() {
+    for (_, segment) in segments {
         for extent in handle.shared.segment(segment)?.iter() {
             if let Extent::Blob { blob, .. } = extent {
                 *counted.entry(*blob).or_default() += 1;

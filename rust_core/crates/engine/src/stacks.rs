@@ -23,6 +23,11 @@ pub(super) fn bare_bucket(id: BucketId, name: Bytes, owner: Bytes, role: BucketR
     }
 }
 
+/// The name of a bucket that is made up: for the objects under this id.
+pub(super) fn lost_bucket_name(id: BucketId) -> String {
+    format!("lost-bucket-{}", id.0)
+}
+
 /// The name of a layer whose record is lost, which no client sees.
 pub(super) fn lost_layer_name(id: BucketId) -> Bytes {
     layer_name(b"lost-layer", id)
@@ -61,6 +66,23 @@ pub(super) fn repaired_stacks<'b>(buckets: impl IntoIterator<Item = &'b Bucket>)
         repaired.push(RepairedStack { bucket: bucket.id, layers, needs_top });
     }
     repaired
+}
+
+/// The layers that no bucket and no snapshot has, also once these stacks are repaired: the record of a fork is lost, say.
+/// Their objects need a bucket to be seen. `buckets` are all that are there, of any role.
+pub(super) fn lost_layers<'b>(
+    buckets: impl IntoIterator<Item = &'b Bucket>,
+    repaired: &[RepairedStack],
+    has_objects: impl Fn(BucketId) -> bool,
+) -> Vec<&'b Bucket> {
+    let buckets: Vec<&Bucket> = buckets.into_iter().collect();
+    let named = buckets.iter().flat_map(|bucket| &bucket.layers);
+    let named: BTreeSet<BucketId> = named.chain(repaired.iter().flat_map(|stack| &stack.layers)).copied().collect();
+    let is_lost =
+        |bucket: &&Bucket| bucket.role == BucketRole::Layer && !named.contains(&bucket.id) && has_objects(bucket.id);
+    let mut lost: Vec<&Bucket> = buckets.into_iter().filter(is_lost).collect();
+    lost.sort_unstable_by_key(|layer| layer.id);
+    lost
 }
 
 /// The names of buckets of any role in reports. A layer has the name of the bucket or snapshot that shows it: before all

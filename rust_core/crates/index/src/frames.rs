@@ -33,31 +33,6 @@ const BLOCKS_MAX: usize = 1_024;
 /// Checksums of the pages in one WAL file; 0 for a frame whose page is not known.
 pub(super) struct PageChecksums {
     blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS_MAX],
-    #[cfg(any(test, feature = "testing"))]
-    pub name: CString,
-}
-
-/// Simulates full disks for tests.
-#[cfg(any(test, feature = "testing"))]
-pub mod full_disk {
-    use std::ffi::CStr;
-    use std::os::unix::ffi::OsStrExt as _;
-    use std::path::Path;
-    use std::sync::{Mutex, PoisonError};
-
-    type Rule = (std::path::PathBuf, Box<dyn Fn() -> bool + Send>);
-
-    static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
-
-    /// From now on, writes to this write-ahead log fail while `full` returns true.
-    pub fn refuse(wal: std::path::PathBuf, full: impl Fn() -> bool + Send + 'static) {
-        RULES.lock().unwrap_or_else(PoisonError::into_inner).push((wal, Box::new(full)));
-    }
-
-    pub fn is_refused(wal: &CStr) -> bool {
-        let wal = Path::new(std::ffi::OsStr::from_bytes(wal.to_bytes()));
-        RULES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(path, full)| path == wal && full())
-    }
 }
 
 /// The WAL files that are open, by name.
@@ -73,11 +48,7 @@ pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
         return known;
     }
     open.retain(|_, sums| sums.strong_count() > 0);
-    let made = Arc::new(PageChecksums {
-        blocks: [const { OnceLock::new() }; BLOCKS_MAX],
-        #[cfg(any(test, feature = "testing"))]
-        name: name.to_owned(),
-    });
+    let made = Arc::new(PageChecksums { blocks: [const { OnceLock::new() }; BLOCKS_MAX] });
     open.insert(name.to_owned(), Arc::downgrade(&made));
     made
 }

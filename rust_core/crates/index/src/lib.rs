@@ -49,16 +49,12 @@ pub use apply::Writer;
 pub use bucket_counts::Counts;
 pub use checkpoint::WalState;
 pub use counters::Totals;
-#[cfg(any(test, feature = "testing"))]
-pub use frames::full_disk;
 pub use heads::HeadRow;
 pub use history::{VersionFrom, VersionRow};
 pub use index::Index;
 pub use layout::PAGE_BYTES;
 pub use options::IndexOptions;
 pub use packs::{PackUsage, PackedBlob};
-#[cfg(any(test, feature = "testing"))]
-pub use pages::open_raw;
 pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};

@@ -36,12 +36,6 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
 }
 
-/// A connection to the database that bypasses the index, for tests that damage its content.
-#[cfg(any(test, feature = "testing"))]
-pub fn open_raw(path: &Path) -> Connection {
-    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database opens")
-}
-
 /// Reserves space for the checksums in each page of a database that has no pages yet.
 #[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
 pub(super) fn reserve(conn: &Connection) -> Result<()> {
@@ -304,10 +298,6 @@ unsafe extern "C" fn write_frames(
     unsafe {
         let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
         let known = &*checksums_of_file(vfs, file).read_unaligned();
-        #[cfg(any(test, feature = "testing"))]
-        if frames::full_disk::is_refused(&known.name) {
-            return ffi::SQLITE_FULL;
-        }
         // Set before the write succeeds: nobody reads a frame before its transaction is complete.
         known.written(written, offset as usize);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };

@@ -16,7 +16,7 @@ use super::schema;
 use orcas_base::error::{Error, Result};
 
 /// How long a caller waits while all connections are in use: many times longer than a page of results takes.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 pub(super) struct Pooled {
     pub(super) conn: Connection,

@@ -15,7 +15,7 @@ use orcas_log::{LogFiles, size_at};
 /// Between two looks when nothing was worth doing.
 const IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// Between two looks for memory that lies unused.
-const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 0 } else { 4 });
+const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 4 });
 /// Between two lines of the log about what it does by itself.
 const TOLD_AFTER: Duration = Duration::from_secs(60);
 /// Between two looks at a commit, the index or a reader that is waited for.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::super::check::{Finding, FindingKind};
-use super::super::stacks::{RepairedStack, bare_bucket, lost_layer_name, repaired_stacks};
+use super::super::stacks::{bare_bucket, lost_bucket_name, lost_layer_name, lost_layers, repaired_stacks};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::layer_name;
@@ -72,6 +72,8 @@ struct Replay<'a> {
     names: HashMap<Bytes, BucketId>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
+    /// Buckets and layers that objects were put into.
+    filled: HashSet<BucketId>,
     packs: HashSet<PackId>,
     completed: HashSet<UploadId>,
     entries: Vec<Entry>,
@@ -101,6 +103,7 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         names: HashMap::new(),
         deleted: HashSet::new(),
         made_up: BTreeSet::new(),
+        filled: HashSet::new(),
         packs: index.read()?.packs()?.into_iter().collect(),
         completed: HashSet::new(),
         entries: Vec::new(),
@@ -229,10 +232,14 @@ impl Replay<'_> {
             Record::PutVersion(version) | Record::MoveVersion { version, .. } => {
                 let (bucket, created_ms) = (version.bucket, version.modified_ms);
                 self.ensure(entry.sequence, bucket, created_ms)?;
+                if !version.delete_marker {
+                    self.filled.insert(bucket);
+                }
             }
             Record::CompleteUpload { upload, version, .. } => {
                 let (upload, version) = (*upload, version.clone());
                 self.ensure(entry.sequence, version.bucket, version.modified_ms)?;
+                self.filled.insert(version.bucket);
                 if !self.completed.insert(upload) {
                     entry = as_put(entry.sequence, version);
                 }
@@ -306,7 +313,7 @@ impl Replay<'_> {
         let (role, name) = if self.is_layer(id) {
             (BucketRole::Layer, lost_layer_name(id))
         } else {
-            let base = format!("lost-bucket-{}", id.0);
+            let base = lost_bucket_name(id);
             let names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
             let name = names.map(Bytes::from).find(|name| !self.names.contains_key(name)).unwrap_or_default();
             self.made_up.insert(id);
@@ -350,11 +357,22 @@ impl Replay<'_> {
     }
 
     fn end(mut self) -> Result<ReplayOutcome> {
-        for RepairedStack { bucket, layers, .. } in repaired_stacks(self.buckets.values()) {
-            if let Some(bucket) = self.buckets.get(&bucket) {
-                let repaired = Record::UpdateBucket(Bucket { layers, ..bucket.clone() });
+        let repaired = repaired_stacks(self.buckets.values());
+        let lost = lost_layers(self.buckets.values(), &repaired, |layer| self.filled.contains(&layer));
+        let lost: Vec<BucketId> = lost.into_iter().map(|layer| layer.id).collect();
+        for stack in repaired {
+            if let Some(bucket) = self.buckets.get(&stack.bucket) {
+                let repaired = Record::UpdateBucket(Bucket { layers: stack.layers, ..bucket.clone() });
                 self.push(encoded(self.outcome.last, repaired))?;
             }
+        }
+        for (layer, id) in lost.into_iter().zip(self.outcome.last + 1..) {
+            let (id, name) = (BucketId(id), lost_bucket_name(layer).into());
+            let bucket =
+                Bucket { layers: vec![layer], ..bare_bucket(id, name, self.owner.clone(), BucketRole::Bucket) };
+            self.made_up.insert(id);
+            self.buckets.insert(id, bucket.clone());
+            self.push(encoded(self.outcome.last, Record::CreateBucket(bucket)))?;
         }
         self.flush()?;
         self.writer.end_salvage()?;

@@ -9,7 +9,7 @@ use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_dedup::filter::Filter;
 
 /// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often.
-const HEADS_MIN: u64 = if cfg!(any(test, feature = "testing")) { 1 << 5 } else { 1 << 18 };
+const HEADS_MIN: u64 = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const HEADS_MAX: u64 = 1 << 25;
 
 /// The filter over the heads of shared blobs. Bounded by `HEADS_MAX`.

@@ -14,7 +14,7 @@ use crate::index_rebuild::mark::{MARK_NAME, REBUILT_NAME};
 use crate::{Condition, Effort, Engine};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Precondition};
-use orcas_index::full_disk;
+use orcas_index_testing::full_disk;
 use orcas_record::Bucket;
 
 const PAGE: u64 = 4096;

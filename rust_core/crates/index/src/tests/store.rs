@@ -1,6 +1,6 @@
 //! Files, pools, snapshots and damage.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use super::*;
 use crate::checkpoint::WAL_PAGES_MAX;
@@ -66,7 +66,8 @@ fn a_foreign_index_and_a_broken_one_cause_different_errors() {
     let opened = |store| Index::open(file_options(&path), store).map(drop);
     assert!(matches!(opened([8; 16]), Err(Error::Foreign { .. })));
 
-    crate::open_raw(&path).pragma_update(None, "user_version", 99).expect("changed");
+    let raw = crate::pages::open(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("opened");
+    raw.pragma_update(None, "user_version", 99).expect("changed");
     assert!(matches!(opened(STORE), Err(Error::Index { .. })));
 
     std::fs::write(&path, b"SQLite format 3\0 and then nothing of the kind, for more than a header's length ........")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::super::super::stacks::{bare_bucket, lost_layer_name};
+use super::super::super::stacks::{bare_bucket, lost_bucket_name, lost_layer_name};
 use orcas_base::error::{Error, Result};
 use orcas_decide::layer_name;
 use orcas_record::{Bucket, BucketId, BucketRole, Record, Sequence};
@@ -113,7 +113,7 @@ impl KnownBuckets {
                 if let Some(owner) = layers.get(&id) {
                     return bare_bucket(id, lost_layer_name(id), owner.clone(), BucketRole::Layer);
                 }
-                let name = format!("lost-bucket-{}", id.0);
+                let name = lost_bucket_name(id);
                 renamed.push(name.clone());
                 bare_bucket(id, name.into(), self.owner.clone(), BucketRole::Bucket)
             });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::super::stacks::{RepairedStack, repaired_stacks};
+use super::super::super::stacks::{RepairedStack, bare_bucket, lost_bucket_name, lost_layers, repaired_stacks};
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
 use super::super::{LOSSES_MAX, Loss};
@@ -34,6 +34,8 @@ pub struct Corrections {
     pub losses_total: u64,
     /// As in [`super::GivenUp`].
     pub held: Vec<(String, u64)>,
+    /// The names of buckets that were made up for layers.
+    pub buckets: Vec<String>,
     /// Packs that are there and cannot be read at all.
     pub unreadable_packs: Vec<PackId>,
 }
@@ -50,6 +52,8 @@ struct Search<'a> {
     locks: Locks,
     losses: Losses,
     records: Vec<Record>,
+    /// The names of buckets that were made up.
+    made_up: Vec<String>,
 }
 
 /// `index` is one that was built of what the log still says.
@@ -80,40 +84,57 @@ pub fn corrections(
         locks: Locks::learn(index, source.collector, source.facts.locks_lost)?,
         losses: Losses::new(index, LOSSES_MAX)?,
         records: Vec::new(),
+        made_up: Vec::new(),
     };
     search.stacks(source.facts.last + 1);
     search.chunks(source, (fs, packs))?;
     search.records.extend(search.locks.of_buckets());
     search.versions()?;
     search.parts()?;
-    let Search { readable, gone, locks, losses, mut records, .. } = search;
+    let Search { readable, gone, locks, losses, mut records, made_up: buckets, .. } = search;
     let gone: Vec<Sequence> = gone.into_iter().collect();
     records.extend(gone.chunks(MOVES_MAX).map(|blobs| Record::CondemnBlobs { blobs: blobs.to_vec() }));
     let lacking = index.read()?.packs()?.into_iter().filter(|pack| !readable.contains(pack));
     records.extend(lacking.map(|pack| Record::RetirePack { pack }));
     let unreadable_packs = unreadable.into_iter().collect();
     let held = locks.held();
-    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, held, unreadable_packs })
+    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, held, buckets, unreadable_packs })
 }
 
 impl Search<'_> {
-    /// Gives buckets the layers that a lost record gave them. `first` is the sequence of the first correction.
+    /// Gives buckets the layers that a lost record gave them, and layers a bucket if theirs is lost. `first` is the
+    /// sequence of the first correction.
     fn stacks(&mut self, first: Sequence) {
-        for RepairedStack { bucket, mut layers, needs_top } in repaired_stacks(self.locks.buckets()) {
-            let id = BucketId(first + self.records.len() as u64);
-            if let Some(bucket) = self.locks.bucket(bucket).filter(|_| needs_top) {
-                let (name, role) = (layer_name(&bucket.name, id), BucketRole::Layer);
-                self.records.push(Record::CreateBucket(Bucket {
-                    id,
-                    name,
-                    role,
-                    layers: Vec::new(),
-                    ..bucket.clone()
-                }));
-                layers.insert(0, id);
+        let repaired = repaired_stacks(self.locks.buckets());
+        let lost = lost_layers(self.locks.buckets(), &repaired, |layer| self.locks.has_objects(layer));
+        let lost: Vec<(BucketId, Bytes)> = lost.into_iter().map(|layer| (layer.id, layer.owner.clone())).collect();
+        for RepairedStack { bucket, mut layers, needs_top } in repaired {
+            if let Some(bucket) = self.locks.bucket(bucket).filter(|_| needs_top).cloned() {
+                layers.insert(0, self.push_top(first, bucket));
             }
             self.locks.set_layers(bucket, layers);
         }
+        for (layer, owner) in lost {
+            let name = lost_bucket_name(layer);
+            let bucket = bare_bucket(layer, name.clone().into(), owner, BucketRole::Bucket);
+            let top = self.push_top(first, bucket.clone());
+            let id = self.next_id(first);
+            self.records.push(Record::CreateBucket(Bucket { id, layers: vec![top, layer], ..bucket }));
+            self.made_up.push(name);
+        }
+    }
+
+    /// The id of a bucket is the sequence of its record.
+    fn next_id(&self, first: Sequence) -> BucketId {
+        BucketId(first + self.records.len() as u64)
+    }
+
+    /// An empty layer for the top of this bucket.
+    fn push_top(&mut self, first: Sequence, bucket: Bucket) -> BucketId {
+        let id = self.next_id(first);
+        let (name, role) = (layer_name(&bucket.name, id), BucketRole::Layer);
+        self.records.push(Record::CreateBucket(Bucket { id, name, role, layers: Vec::new(), ..bucket }));
+        id
     }
 
     /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be

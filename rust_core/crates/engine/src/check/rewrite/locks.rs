@@ -23,6 +23,8 @@ pub struct Locks {
     lost: Sequence,
     /// Versions that got a legal hold.
     held: BTreeMap<BucketId, u64>,
+    /// Buckets and layers that have objects.
+    filled: BTreeSet<BucketId>,
 }
 
 impl Locks {
@@ -40,7 +42,8 @@ impl Locks {
                 buckets.insert(bucket.id, bucket);
             }
         }
-        let mut locks = Self { buckets, changed: BTreeSet::new(), lost, held: BTreeMap::new() };
+        let (changed, held, filled) = Default::default();
+        let mut locks = Self { buckets, changed, lost, held, filled };
         each_version(index, &|| collector.go_on(), &mut |_, version| {
             if let Ok(version) = version {
                 locks.see(&version);
@@ -51,6 +54,9 @@ impl Locks {
     }
 
     fn see(&mut self, version: &Version) {
+        if !version.delete_marker {
+            self.filled.insert(version.bucket);
+        }
         // A delete marker between layers is no sign of versioning.
         let Some(bucket) = self.buckets.get_mut(&version.bucket).filter(|bucket| bucket.role == BucketRole::Bucket)
         else {
@@ -72,6 +78,10 @@ impl Locks {
     /// Whether the bucket is a layer, in which a missing object would show an older one below.
     pub fn is_layer(&self, bucket: BucketId) -> bool {
         self.buckets.get(&bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer)
+    }
+
+    pub fn has_objects(&self, bucket: BucketId) -> bool {
+        self.filled.contains(&bucket)
     }
 
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {

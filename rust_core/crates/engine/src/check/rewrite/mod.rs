@@ -85,7 +85,7 @@ pub(super) fn rewrite_log(
     })?;
     follower.end_loose()?;
     collector.progress().enter(Phase::Losses);
-    let Corrections { records, losses, losses_total, held, unreadable_packs } =
+    let Corrections { records, losses, losses_total, held, buckets: of_layers, unreadable_packs } =
         correct::corrections(&loose, &source, (fs, &packs))?;
     drop(loose);
     let first = source.facts.last + 1;
@@ -111,7 +111,8 @@ pub(super) fn rewrite_log(
     new.finish()?;
     let mut kept = set_aside_before(&**fs, &log.dir, file)?;
     kept.extend(set_packs_aside(&**fs, &packs, &unreadable_packs)?);
-    let (records, buckets) = (source.facts.lost, source.made_up);
+    let (records, mut buckets) = (source.facts.lost, source.made_up);
+    buckets.extend(of_layers);
     Ok(GivenUp { losses, losses_total, records, buckets, held, kept })
 }
 

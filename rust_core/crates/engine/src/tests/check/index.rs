@@ -9,7 +9,7 @@ use super::{kinds, lost_keys};
 
 /// Runs SQL on the store's index while nobody has it open.
 fn sql(store: &Everything, statement: &str) {
-    let conn = orcas_index::open_raw(&store.path().join("index.db"));
+    let conn = orcas_index_testing::open_raw(&store.path().join("index.db"));
     let changed = conn.execute(statement, []).unwrap();
     assert!(changed > 0, "{statement}");
 }

@@ -26,7 +26,7 @@ impl Layered {
         self.store.handle().execute(intent).unwrap();
     }
 
-    fn bucket(&self, name: &'static str) -> Arc<Bucket> {
+    fn bucket(&self, name: &str) -> Arc<Bucket> {
         self.store.handle().bucket(name.as_bytes()).unwrap()
     }
 
@@ -35,7 +35,7 @@ impl Layered {
     }
 
     /// The content of an object; `None` if there is none.
-    fn get(&self, bucket: &'static str, key: &str) -> Option<Vec<u8>> {
+    fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
         shown(&self.store.handle(), bucket, key)
     }
 
@@ -95,7 +95,7 @@ impl Layered {
     }
 
     /// What was written after a repair is there after a rebuild of the index.
-    fn assert_keeps_what_is_written(&mut self, bucket: &'static str) {
+    fn assert_keeps_what_is_written(&mut self, bucket: &str) {
         self.store.put(&self.bucket(bucket), "after", b"the repair").unwrap();
         self.store.check_rebuild();
         assert_eq!(self.get(bucket, "after").as_deref(), Some(&b"the repair"[..]));
@@ -105,7 +105,7 @@ impl Layered {
     }
 }
 
-fn shown(handle: &super::super::super::Handle, bucket: &'static str, key: &str) -> Option<Vec<u8>> {
+fn shown(handle: &super::super::super::Handle, bucket: &str, key: &str) -> Option<Vec<u8>> {
     let bucket = handle.bucket(bucket.as_bytes()).unwrap();
     let found = handle.object_in(&bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
     let size = found.object.version.size;
@@ -281,4 +281,41 @@ fn a_bucket_whose_top_layer_is_gone_gets_a_new_one() {
     assert!(![first, second].contains(&layered.bucket("bbb").top()));
     assert_eq!((layered.get("bbb", "x").as_deref(), layered.get("bbb", "y")), (Some(&b"old"[..]), None));
     layered.assert_keeps_what_is_written("bbb");
+}
+
+/// The record of a fork is lost, and nothing else names its layer.
+#[test]
+fn what_was_written_to_a_fork_that_is_lost_gets_a_bucket() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    for key in ["x", "z"] {
+        layered.store.put(&bucket, key, b"old").unwrap();
+    }
+    layered.run(Intent::ForkBucket { bucket: bucket.id, snapshot: None, name: "fork".into() });
+    let fork = layered.bucket("fork");
+    layered.store.put(&fork, "y", b"new").unwrap();
+    layered.store.delete(&fork, "z").unwrap();
+    // What nothing was put into needs no bucket.
+    layered.run(Intent::ForkBucket { bucket: bucket.id, snapshot: None, name: "other".into() });
+    let other = layered.bucket("other");
+    layered.store.close();
+    let records = [&fork, &other].map(|bucket| layered.last_record(bucket));
+    records.iter().for_each(|record| layered.flip(record, 0));
+    layered.remove_index();
+    let name = format!("lost-bucket-{}", fork.top().0);
+    let expected = |handle: &super::super::super::Handle| {
+        let names: Vec<_> = handle.buckets().iter().map(|bucket| bucket.name.clone()).collect();
+        assert_eq!(names, ["bbb", &name[..]]);
+        assert_eq!(shown(handle, &name, "y").as_deref(), Some(&b"new"[..]));
+        assert_eq!((shown(handle, &name, "x"), shown(handle, &name, "z")), (None, None));
+        assert_eq!(shown(handle, "bbb", "z").as_deref(), Some(&b"old"[..]));
+    };
+    let (engine, report) = layered.salvage();
+    assert_eq!(report.made_up, [&name[..]]);
+    expected(&engine.handle());
+    drop(engine);
+    let given_up = layered.repair();
+    assert_eq!((given_up.losses_total, &given_up.buckets[..]), (0, &[name.clone()][..]));
+    expected(&layered.store.handle());
+    layered.assert_keeps_what_is_written(&name);
 }

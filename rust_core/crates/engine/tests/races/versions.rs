@@ -19,9 +19,10 @@ use shuttle::thread;
 
 use crate::client::body;
 use crate::history::{
-    Answer, Asked, Attributes, Condition, Event, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name, PRECONDITION,
-    Retained, STATE, Shown, State, judge,
+    Answer, Asked, Attributes, Condition, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name, PRECONDITION, Retained,
+    STATE, Shown, State,
 };
+use crate::order::{Event, Events};
 use crate::world::{Manifests, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, explore, reclaim_all, reclaim_beside};
 
@@ -31,20 +32,15 @@ const KEY: &str = "key";
 const UNTIL_MS: u64 = 4_000_000_000_000;
 const CONTENTS: u64 = 2;
 
-/// What clients share without meeting at it: neither is a point at which the scheduler looks.
+/// What clients share without meeting at it: nothing here is a point at which the scheduler looks.
 #[derive(Default)]
 struct Shared {
-    time: AtomicU64,
-    events: Mutex<Vec<Event>>,
+    events: Events<State>,
     /// Ids of versions that somebody was told.
     known: Mutex<Vec<VersionId>>,
 }
 
 impl Shared {
-    fn tick(&self) -> u64 {
-        self.time.fetch_add(1, Ordering::Relaxed)
-    }
-
     fn learn(&self, id: VersionId) {
         let mut known = self.known.lock();
         if !known.contains(&id) {
@@ -189,15 +185,15 @@ impl Client {
     }
 
     fn ask(&self, asked: Asked) {
-        let begin = self.shared.tick();
-        let answer = self.answer(&asked);
-        let end = self.shared.tick();
-        match &answer {
-            Answer::Made(id, _) => self.shared.learn(*id),
-            Answer::Listed(listed) => listed.iter().for_each(|(id, _)| self.shared.learn(*id)),
-            _ => {}
-        }
-        self.shared.events.lock().push(Event { begin, end, asked, answer });
+        self.shared.events.ask(asked, |asked| {
+            let answer = self.answer(asked);
+            match &answer {
+                Answer::Made(id, _) => self.shared.learn(*id),
+                Answer::Listed(listed) => listed.iter().for_each(|(id, _)| self.shared.learn(*id)),
+                _ => {}
+            }
+            answer
+        });
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
@@ -305,13 +301,13 @@ fn create_bucket(handle: &Handle, lock: bool) -> Arc<Bucket> {
 }
 
 /// Whatever was locked in compliance mode, or by a hold that nobody asked to end, is in the last list.
-fn nothing_locked_is_gone(events: &[Event]) {
+fn nothing_locked_is_gone(events: &[Event<State>]) {
     let listed = events.iter().rev().find_map(|event| match &event.answer {
         Answer::Listed(listed) => Some(listed),
         _ => None,
     });
     let listed = listed.expect("the last look");
-    let ends_hold = |event: &Event| matches!(event.asked, Asked::Hold { on: false, .. });
+    let ends_hold = |event: &Event<State>| matches!(event.asked, Asked::Hold { on: false, .. });
     for event in events.iter().filter(|event| event.answer == Answer::Done) {
         let locked = match &event.asked {
             Asked::Retain { name, retained, .. } => name.filter(|_| retained.compliance),
@@ -354,7 +350,7 @@ fn schedule(seed: u64) {
     watcher.look();
     reclamation.refresh(true);
     reclaim_all(&handle, &mut reclamation);
-    let found = leftovers(&handle, &[bucket.id]).unwrap();
+    let found = leftovers(&handle).unwrap();
     assert!(found.is_empty(), "{found:#?}");
     drop((reclamation, handle));
     if seed.is_multiple_of(REBUILD_EVERY) {
@@ -368,9 +364,8 @@ fn schedule(seed: u64) {
         drop(watcher);
         store.close().unwrap();
     }
-    let events = shared.events.lock();
-    judge(&first, &events);
-    nothing_locked_is_gone(&events);
+    shared.events.judge(&first);
+    shared.events.with(nothing_locked_is_gone);
 }
 
 /// One order of the operations explains every answer.

@@ -1,16 +1,18 @@
 //! The whole engine under a scheduler that decides at every lock, atomic, read of the index and operation of the disk who
-//! goes on: clients that change and read what everybody shares, beside committer, applier and reclamation. The index is in
-//! memory: SQLite's own locks are not scheduled.
+//! goes on: clients beside committer, applier and reclamation. The index is in memory: SQLite's locks are not scheduled.
 //!
-//! A reader gets what was there when it began, to the last byte. When all is quiet and reclaimed, every object is there,
-//! references are what the manifests say, nothing dead is left, and the log alone gives the same index. Versions of one key
-//! change one after the other, and a locked one is never gone.
+//! A reader gets what was there when it began. When all is reclaimed, every object is there, references are what the
+//! manifests say, nothing dead is left, and the log alone gives the same index. One order of the operations explains what
+//! clients of one key, or of one bucket and its snapshots, were answered.
 //!
 //! `ORCAS_RACES_SEED=N` repeats a schedule, for as long as the code takes the same locks; `N..M` explores others.
 
 mod client;
 mod history;
+mod layers;
+mod order;
 mod scheduler;
+mod stacks;
 mod versions;
 mod world;
 
@@ -196,7 +198,7 @@ fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
         reclamation.refresh(true);
         reclaim_all(&handle, &mut reclamation);
     }
-    let found = leftovers(&handle, &[bucket.id]).unwrap();
+    let found = leftovers(&handle).unwrap();
     assert!(found.is_empty(), "{found:#?}");
     clients.iter().for_each(Client::check);
     drop((reclamation, clients, handle));

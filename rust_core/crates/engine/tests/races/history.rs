@@ -1,9 +1,8 @@
-//! What clients asked about the versions of one key and were answered, and whether one order of the operations explains all
-//! answers: an order in which each operation takes effect between its beginning and its end.
-
-use std::collections::HashSet;
+//! What clients ask about the versions of one key, and what they may be answered.
 
 use orcas_record::{Retention, RetentionMode, VersionId, Versioning};
+
+use crate::order;
 
 /// What an operation that names a version is about; the current version if it is `None`.
 pub type Name = Option<VersionId>;
@@ -93,14 +92,6 @@ pub enum Answer {
     Listed(Vec<(VersionId, bool)>),
 }
 
-#[derive(Clone, Debug)]
-pub struct Event {
-    pub begin: u64,
-    pub end: u64,
-    pub asked: Asked,
-    pub answer: Answer,
-}
-
 /// The versions of the key, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
@@ -171,13 +162,35 @@ impl State {
         if self.versions[at].content.is_none() { Err(MARKER) } else { Ok(at) }
     }
 
-    /// The state after `event`, if it can have been decided here and answered so.
-    fn after(&self, event: &Event) -> Option<Self> {
-        if let Some(why) = self.refusal(&event.asked) {
-            return (event.answer == Answer::Refused(why)).then(|| self.clone());
+    /// Adds a version, unless one of another bucket state would have been made.
+    fn make(&mut self, id: VersionId, content: Option<usize>, modified_ms: Option<u64>) -> Option<()> {
+        if (id == VersionId::Null) != self.suspended {
+            return None;
+        }
+        self.versions.retain(|version| version.id != id);
+        let attributes = Attributes { tag: None, hold: None, retention: None };
+        // Nobody is told when a marker was made.
+        let modified_ms = modified_ms.unwrap_or_default();
+        self.versions.push(Shown { id, content, modified_ms, attributes });
+        Some(())
+    }
+
+    fn attributes(&mut self, name: Name) -> &mut Attributes {
+        let at = self.named(name).expect("it was not refused");
+        &mut self.versions[at].attributes
+    }
+}
+
+impl order::State for State {
+    type Asked = Asked;
+    type Answer = Answer;
+
+    fn after(&self, asked: &Asked, answer: &Answer) -> Option<Self> {
+        if let Some(why) = self.refusal(asked) {
+            return (*answer == Answer::Refused(why)).then(|| self.clone());
         }
         let mut next = self.clone();
-        match (&event.asked, &event.answer) {
+        match (asked, answer) {
             (Asked::Put { content, .. }, Answer::Made(id, modified_ms)) => {
                 next.make(*id, Some(*content), *modified_ms)?;
             }
@@ -200,24 +213,6 @@ impl State {
         }
         Some(next)
     }
-
-    /// Adds a version, unless one of another bucket state would have been made.
-    fn make(&mut self, id: VersionId, content: Option<usize>, modified_ms: Option<u64>) -> Option<()> {
-        if (id == VersionId::Null) != self.suspended {
-            return None;
-        }
-        self.versions.retain(|version| version.id != id);
-        let attributes = Attributes { tag: None, hold: None, retention: None };
-        // Nobody is told when a marker was made.
-        let modified_ms = modified_ms.unwrap_or_default();
-        self.versions.push(Shown { id, content, modified_ms, attributes });
-        Some(())
-    }
-
-    fn attributes(&mut self, name: Name) -> &mut Attributes {
-        let at = self.named(name).expect("it was not refused");
-        &mut self.versions[at].attributes
-    }
 }
 
 impl Retained {
@@ -232,32 +227,4 @@ impl Shown {
         let Attributes { hold, retention, .. } = &self.attributes;
         *hold == Some(true) || retention.is_some_and(|retained| retained.compliance || !bypass)
     }
-}
-
-/// Searches for an order that explains every answer.
-///
-/// # Panics
-/// When there is none.
-pub fn judge(first: &State, events: &[Event]) {
-    assert!(events.len() <= u128::BITS as usize, "{} events", events.len());
-    let mut seen = HashSet::new();
-    if !explains(first, events, 0, &mut seen) {
-        let mut told = String::new();
-        events.iter().for_each(|event| told += &format!("{event:?}\n"));
-        panic!("no order of the operations explains the answers, from {first:?}:\n{told}");
-    }
-}
-
-/// Whether the events that are not in `done` can follow `state`.
-fn explains(state: &State, events: &[Event], done: u128, seen: &mut HashSet<(u128, State)>) -> bool {
-    let open = || events.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
-    let Some(first_end) = open().map(|(_, event)| event.end).min() else { return true };
-    if !seen.insert((done, state.clone())) {
-        return false;
-    }
-    // What began after another one had ended comes behind it.
-    open().filter(|(_, event)| event.begin < first_end).any(|(at, event)| match state.after(event) {
-        Some(next) => explains(&next, events, done | 1 << at, seen),
-        None => false,
-    })
 }

@@ -44,8 +44,8 @@ pub fn body(handle: &Handle, bucket: &Bucket, bytes: &[u8]) -> Body {
     writer.finish().unwrap()
 }
 
-pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: &[u8]) -> Intent {
-    Intent::PutObject(Box::new(PutObject {
+pub fn put_of(bucket: &Bucket, key: Bytes, bytes: &[u8], body: Body) -> PutObject {
+    PutObject {
         bucket: bucket.id,
         key,
         precondition: Precondition::default(),
@@ -55,8 +55,12 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: &[u8]) -> Intent
         checksum: None,
         headers: ObjectHeaders::default(),
         attributes: Default::default(),
-        body: body(handle, bucket, bytes),
-    }))
+        body,
+    }
+}
+
+pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: &[u8]) -> Intent {
+    Intent::PutObject(Box::new(put_of(bucket, key, bytes, body(handle, bucket, bytes))))
 }
 
 pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {

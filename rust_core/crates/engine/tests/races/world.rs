@@ -116,8 +116,8 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-/// What objects are made of: two small contents, three of chunks, which share some, and two of so many chunks that they
-/// stand in a segment.
+/// What objects are made of: two small contents, three of chunks, which share some, two of so many chunks that they stand
+/// in a segment, and one within the record of its object.
 pub fn contents() -> &'static [Vec<u8>] {
     static CONTENTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     CONTENTS.get_or_init(|| {
@@ -133,6 +133,7 @@ pub fn contents() -> &'static [Vec<u8>] {
             [chunk(6), noise(1_000, 7)].concat(),
             tiny(100),
             tiny(130),
+            noise(100, 8),
         ]
     })
 }

@@ -11,7 +11,7 @@ const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BUFFER_PARTS: u64 = 8;
 /// Bytes of records after which a round takes no more. A copy, or a change of attributes, brings records that no body
 /// announces, of hundreds of KiB each where there are many parts or annotations.
-pub(super) const ROUND_LEN_MAX: usize = 4 * BATCH_BYTES_MAX as usize;
+const ROUND_LEN_MAX: usize = 4 * BATCH_BYTES_MAX as usize;
 
 impl Committer {
     /// Why this round takes nothing on, if there is a reason.
@@ -52,5 +52,10 @@ impl Committer {
     /// Bytes at which a `buffered` batch is appended.
     pub(super) fn append_size(&self) -> u64 {
         BATCH_BYTES_MAX.min(self.shared.options.max_write_buffer_size / BUFFER_PARTS)
+    }
+
+    /// Whether a round takes no more. `start` is the length of the batch before it.
+    pub(super) fn round_is_full(&self, start: usize) -> bool {
+        self.batch.len() >= start + ROUND_LEN_MAX
     }
 }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::limits::ROUND_LEN_MAX;
 use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
 use super::overlay::Overlay;
@@ -145,7 +144,7 @@ impl Committer {
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
-        let full = self.batch.len() + ROUND_LEN_MAX;
+        let start = self.batch.len();
         let mut rest = taken.drain(..);
         while let Some(submitted) = rest.next() {
             let before = self.fresh.len();
@@ -170,7 +169,7 @@ impl Committer {
                 patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
-            if self.batch.len() >= full {
+            if self.round_is_full(start) {
                 self.shared.intents.give_back(rest.by_ref());
             }
         }

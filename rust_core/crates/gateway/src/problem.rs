@@ -70,17 +70,17 @@ impl From<Error> for Problem {
         let answer = match &error {
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
-                "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."
+                "The server's disk is full. Reads and, if there is room, deletions still work; no content is stored."
                     .to_owned(),
             ),
             Error::UnderReserve { reserve } => unavailable(format!(
                 "The server's disk has less than {reserve} bytes free, the reserve that ORCAS_DISK_RESERVE sets. Reads and \
-                 deletions go on; nothing else is stored until there is more room."
+                 deletions still work; no content is stored until there is more room."
             )),
             Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
             Error::IndexDamaged { .. } => unavailable(
-                "The server's index is damaged and is being built anew. This request needs its damaged part; repeat it in a \
-                 moment."
+                "The server's index is damaged and is being rebuilt. This request needs the damaged part; repeat it \
+                 in a moment."
                     .to_owned(),
             ),
             Error::Closed => ErrorCode::ServiceUnavailable.into(),

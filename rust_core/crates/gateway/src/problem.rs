@@ -191,11 +191,6 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         }
         Refusal::InvalidBucketState { reason } => S3Error::with(ErrorCode::InvalidBucketState, *reason),
         Refusal::TooManyAnnotations => ErrorCode::AnnotationLimitExceeded.into(),
-        Refusal::AnnotationsAcrossOwners => S3Error::with(
-            ErrorCode::NotImplemented,
-            "Annotations cannot be copied to a bucket of another owner. Exclude them with \
-             x-amz-object-annotation-directive.",
-        ),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
         Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),

@@ -80,7 +80,7 @@ impl Operation for CompleteMultipartUpload {
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Completed(completed) = outcome else { return Err(wrong_outcome()) };
+        let Outcome::Completed(completed, encryption) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, location, .. } = &call.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);

@@ -186,7 +186,7 @@ impl<'a> Round<'a> {
     }
 
     fn content(&self, recovered: &RecoveredRecord, hint: &mut usize) -> Result<()> {
-        if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
+        if !record::is_content(recovered.kind) {
             return Ok(());
         }
         let Some((fingerprint, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else {

@@ -45,6 +45,7 @@ mod recover;
 mod requirements;
 mod retired_segments;
 mod salvage;
+mod sealing;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
 mod sharing;
@@ -88,6 +89,7 @@ pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
+pub use sealing::ContentKeys;
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 pub use usage::{BucketUsage, FilesUsage, Usage};

@@ -1,7 +1,7 @@
 //! The state of an open store that its threads and callers share. Other files add what is done with it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -21,6 +21,7 @@ use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::retired_segments::RetiredSegments;
+use super::sealing::ContentKeys;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
@@ -55,6 +56,8 @@ pub(super) struct EngineState {
     pub random: Arc<dyn Random>,
     pub keys: StoreKeys,
     pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
+    /// Set once, before the first request. Without it nothing is sealed, and what is sealed cannot be read.
+    pub content_keys: OnceLock<Arc<dyn ContentKeys>>,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
     pub candidates: Candidates,

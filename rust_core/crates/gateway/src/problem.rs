@@ -3,6 +3,7 @@
 //!
 //! The messages of the engine's failures go to the log, never to the client.
 
+use super::encryption::without_key;
 use orcas_base::error::Error;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
@@ -68,6 +69,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
+            Error::NoKeyring | Error::KeyUnusable { .. } => return without_key(error.to_string()),
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
                 "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."
@@ -193,8 +195,8 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::TooManyAnnotations => ErrorCode::AnnotationLimitExceeded.into(),
         Refusal::AnnotationsAcrossOwners => S3Error::with(
             ErrorCode::NotImplemented,
-            "Annotations cannot be copied to a bucket of another owner. Exclude them with \
-             x-amz-object-annotation-directive.",
+            "Annotations cannot be copied to a bucket of another owner, nor into a copy that is encrypted although the \
+             object is not. Exclude them with x-amz-object-annotation-directive.",
         ),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),

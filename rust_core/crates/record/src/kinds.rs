@@ -59,6 +59,11 @@ pub const fn is_content(kind: u8) -> bool {
     matches!(kind, CONTENT | UNSHARED_CONTENT | SEALED_CONTENT | UNSHARED_SEALED_CONTENT)
 }
 
+/// Whether this is the frame type of a blob that is sealed.
+pub const fn is_sealed(kind: u8) -> bool {
+    matches!(kind, SEALED_CONTENT | UNSHARED_SEALED_CONTENT | SEALED_CHUNK)
+}
+
 /// Whether a record of this type may end a version or a bucket of an earlier record. True also for unknown types.
 pub const fn may_end(kind: u8) -> bool {
     !matches!(

@@ -129,7 +129,7 @@ impl LogCheck<'_> {
             for (at, (recovered, entry)) in batch.records.iter().zip(&decoded).enumerate() {
                 match entry {
                     Ok(entry) => {
-                        if let Record::Content { fingerprint, .. } = &entry.record
+                        if let Record::Content { fingerprint, seal: None, .. } = &entry.record
                             && self.read_content
                         {
                             let home = decoded.get(at + 1).and_then(|next| next.as_ref().ok()).and_then(bucket_of);

@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketAnalyticsConfiguration),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketEncryption),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketEncryption),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketIntelligentTieringConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketInventoryConfiguration),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketLifecycle),

@@ -12,8 +12,8 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
 use crate::versions::{VersionAddress, version_name};
-use orcas_checksum::ObjectChecksum;
-use orcas_decide::{Annotate, AnnotationChange, Intent, Outcome};
+use orcas_checksum::{Checksum, ObjectChecksum};
+use orcas_decide::{Annotate, AnnotationChange, Body, Intent, Outcome};
 use orcas_s3::annotations::{TEXT_LEN_MAX, check_name, name_in, object_condition, written};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
@@ -57,22 +57,14 @@ impl Operation for PutObjectAnnotation {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let Self { address, name, condition } = &call.input;
         let engine = &call.lane.engine;
-        let body = match content.len() {
-            ..=INLINE_MAX => engine.small_body(&address.bucket, content),
-            // As for an append: a content, however small.
-            _ => engine.appended_body(&address.bucket, content),
-        };
-        let annotate = Annotate {
-            bucket: address.bucket.id,
-            key: address.key.clone(),
-            version: address.version_id(),
-            name: name.clone(),
-            if_match: precondition(condition).if_match,
-            change: AnnotationChange::Put { md5: digests.md5, checksum: digests.stored, body },
-        };
-        Ok(call.submit(Intent::Annotate(Box::new(annotate)), slot))
+        let (md5, checksum) = (digests.md5, digests.stored);
+        if engine.can_seal() {
+            // Whether the object is encrypted has to be looked up.
+            return Ok(call.later(slot, move |call| call.annotate(content, md5, checksum)));
+        }
+        let body = call.plain(content);
+        Ok(call.submit(call.intent(md5, checksum, body), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -90,5 +82,41 @@ impl Operation for PutObjectAnnotation {
             headers.set_object_version_id(&version_name(version));
         }
         Ok(call.envelope.document(200, headers, written(&call.input.address.key, &call.input.name)))
+    }
+}
+
+impl Call<PutObjectAnnotation> {
+    fn plain(&self, content: Bytes) -> Body {
+        let (engine, bucket) = (&self.lane.engine, &self.input.address.bucket);
+        match content.len() {
+            ..=INLINE_MAX => engine.small_body(bucket, content),
+            // As for an append: a content, however small.
+            _ => engine.appended_body(bucket, content),
+        }
+    }
+
+    fn intent(&self, md5: [u8; 16], checksum: Option<Checksum>, body: Body) -> Intent {
+        let PutObjectAnnotation { address, name, condition } = &self.input;
+        Intent::Annotate(Box::new(Annotate {
+            bucket: address.bucket.id,
+            key: address.key.clone(),
+            version: address.version_id(),
+            name: name.clone(),
+            if_match: precondition(condition).if_match,
+            change: AnnotationChange::Put { md5, checksum, body },
+        }))
+    }
+
+    /// Encrypts the text as its object is. Blocks.
+    fn annotate(&self, content: Bytes, md5: [u8; 16], checksum: Option<Checksum>) -> Result<Response, Problem> {
+        let (engine, address) = (&self.lane.engine, &self.input.address);
+        address.find(&self.lane, &self.envelope, |found| {
+            let body = match found.object.version.attributes.encryption {
+                None => self.plain(content.clone()),
+                Some(_) => engine.sealed_body(&address.bucket, &content)?,
+            };
+            let outcome = engine.execute_for(self.cause(), self.intent(md5, checksum, body))?;
+            PutObjectAnnotation::answer(self, outcome)
+        })
     }
 }

@@ -37,6 +37,11 @@ pub fn presence(fs: &Arc<dyn FileSystem>, dir: &Path) -> Presence {
     }
 }
 
+/// The store and the generation of a copy, or `None` if it is damaged or of a later version. Needs no master key.
+pub fn inspect(bytes: &[u8]) -> Option<(StoreId, u64)> {
+    SealedKeyring::parse(bytes).ok().map(|parsed| (parsed.store(), parsed.generation()))
+}
+
 /// One file.
 pub(crate) enum State {
     Missing,

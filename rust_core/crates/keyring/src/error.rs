@@ -11,6 +11,12 @@ use orcas_seal::{DataKeyId, Error as SealError};
 pub enum OpenError {
     #[error("there is no keyring in {dir}: restore keyring and keyring.copy from a backup", dir = dir.display())]
     Missing { dir: PathBuf },
+    #[error(
+        "the store in {dir} has a keyring, and no master key was given: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE, \
+         or the same name with _FILE, to what it was sealed with",
+        dir = dir.display()
+    )]
+    NoMasterKey { dir: PathBuf },
     #[error("{dir} has a keyring already", dir = dir.display())]
     Exists { dir: PathBuf },
     #[error("no copy of the keyring can be read ({first}; {second}): restore keyring and keyring.copy from a backup")]

@@ -105,7 +105,14 @@ impl Keyring {
         let name = KeyName::new(SSE_S3_KEY)?;
         keys.create(name, (environment.now_ms)(), &mut random)?;
         let keyring = Self::with(environment, dir, keys, Writer { master, settled: false });
-        keyring.settle(&mut keyring.writer.lock())?;
+        let stored = keyring.settle(&mut keyring.writer.lock());
+        match stored {
+            Err(error @ (ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. })) => {
+                // It is there, so it cannot be created again.
+                tracing::warn!(%error, "The keyring was created, but not both of its files are durable");
+            }
+            stored => stored?,
+        }
         Ok(keyring)
     }
 
@@ -162,6 +169,15 @@ impl Keyring {
     /// Lookups of data keys.
     pub fn counts(&self) -> CacheCounts {
         self.cache.counts()
+    }
+
+    /// The key with this name or id. A destroyed key is found by its id only.
+    pub fn find(&self, text: &str) -> Option<KeyId> {
+        let reference = match KeyId::parse(text) {
+            Some(id) => KeyReference::Id(id),
+            None => KeyReference::Name(KeyName::new(text).ok()?),
+        };
+        self.state().keys.find(&reference).map(|key| key.id)
     }
 
     /// The keys, destroyed ones included, in the order of their creation.

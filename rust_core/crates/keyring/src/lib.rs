@@ -10,6 +10,6 @@ mod keyring;
 #[cfg(test)]
 mod tests;
 
-pub use copies::{NAMES, Presence, presence};
+pub use copies::{NAMES, Presence, inspect, presence};
 pub use error::{ChangeError, KeyError, OpenError};
 pub use keyring::{Environment, KeyInfo, Keyring, Now};

@@ -50,7 +50,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Refused(#[from] SealError),
     /// Content may be sealed under data keys that the key wraps.
-    #[error("content may need this key, and would be lost with it for good")]
+    #[error("content may need this key and would be lost with it; `--lose-content` destroys it nevertheless")]
     InUse,
     #[error("nothing was changed, because {path} cannot be written: {error}", path = path.display())]
     Unchanged { path: PathBuf, error: FileError },

@@ -279,15 +279,17 @@ impl Keyring {
         self.change(|keys| Ok(keys.enable(id)?))
     }
 
-    /// Schedules the destruction of a key in 7 to 30 days, or destroys it at once for 0. With `lose_content`, content may
-    /// need it.
+    /// Schedules the destruction of a key in 7 to 30 days, or destroys it at once for 0. `lose_content` allows it for
+    /// `orcas/s3` and for keys that wrap data keys.
     ///
     /// # Errors
     /// [`ChangeError`].
     pub fn destroy(&self, id: KeyId, days: u32, lose_content: bool) -> Result<(), ChangeError> {
         let now_ms = (self.environment.now_ms)();
         self.change(|keys| {
-            if !lose_content && keys.data_keys().iter().any(|stored| stored.wrapped.key() == id) {
+            let for_content = sse_s3_key(keys).is_some_and(|key| key.id == id);
+            let is_used = for_content || keys.data_keys().iter().any(|stored| stored.wrapped.key() == id);
+            if is_used && !lose_content {
                 return Err(ChangeError::InUse);
             }
             match days {

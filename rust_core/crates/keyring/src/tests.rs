@@ -255,7 +255,7 @@ fn an_old_keyring_does_not_pretend_to_have_newer_data_keys() {
     let keyring = bench.create();
     let old = bench.bytes(NAMES[0]);
     let id = keyring.data_key(b"a").unwrap().id();
-    NAMES.map(|name| bench.set(name, &old));
+    NAMES.iter().for_each(|name| bench.set(name, &old));
     let error = bench.open(&master(1)).unwrap().unwrap(id).unwrap_err();
     assert!(error.to_string().contains("older than the store"), "{error}");
 }

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
+from orcas.admin.upkeep import keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
@@ -69,10 +70,13 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
+async def open_store(settings: Settings, *, keyring_required: bool = True) -> AsyncIterator[OpenStore]:
     """Open the control store and the engine, and create the dispatcher. On exit, flush the engine, then release the lock.
 
+    `keyring_required`: as of `orcas.edge.open_core`.
+
     Raises:
+        ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked or damaged.
     """
     keys = settings.root_access_key, settings.root_secret_key
@@ -87,9 +91,9 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
         snapshot = await control.load_snapshot()
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
-        core = await asyncio.to_thread(open_core, settings, snapshot)
+        core = await asyncio.to_thread(open_core, settings, snapshot, keyring_required=keyring_required)
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _assembled(core, settings, control.root, opening) as store:
+        async with _assembled(core, settings, control.root, opening) as store, _upkeep(core, keyring_required):
             yield store
 
 
@@ -115,6 +119,22 @@ async def _assembled(
     finally:
         await asyncio.to_thread(close_core, core)
     await tools.join()
+
+
+@asynccontextmanager
+async def _upkeep(core: Core, wanted: bool) -> AsyncIterator[None]:
+    """While the context lasts, do what is due for the keyring."""
+    opened = core.keyring()
+    if not wanted or opened is None or isinstance(opened, str):
+        yield
+        return
+    task = asyncio.create_task(keyring_upkeep(opened))
+    try:
+        yield
+    finally:
+        task.cancel()
+        # A change under way ends before the store closes.
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:

@@ -1,6 +1,6 @@
 //! The settings of the engine and of the request lane, as the control plane hands them over, and the machine they run on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +48,10 @@ pub struct Options {
 }
 
 impl Options {
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     pub fn engine(&self) -> PyResult<EngineOptions> {
         Ok(EngineOptions {
             data: self.data.clone(),

@@ -662,6 +662,7 @@ class Options(TypedDict):
     presign_v2: bool
     domains: list[str]
     website_host: str | None
+    encrypt_by_default: bool
     body_budget: int
     explain_signatures: bool
     workers: int

@@ -158,6 +158,9 @@ class Settings:
         low=64 * KIB,
         high=4 * MIB,
     )
+    encrypt_by_default: bool = _setting(
+        False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean
+    )
     instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", boolean)
     ref_level: int = _setting(
         1,

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
+use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
 use super::form::Form;
@@ -32,6 +33,13 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
+}
+
+/// From here on content can be sealed, and what is sealed can be read.
+fn use_keys(keyring: &Opened, engine: &Engine) {
+    if let Opened::Open(keyring) = keyring {
+        engine.handle().use_keys(Arc::new(KeyringKeys(Arc::clone(keyring))));
+    }
 }
 
 /// The condition of the store.
@@ -67,6 +75,7 @@ impl Core {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
             let mut engine = Engine::open(engine_options, environment()).map_err(advised)?;
             let keyring = keyring.open(&data, engine.handle().store_id())?;
+            use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
@@ -97,6 +106,7 @@ impl Core {
         });
         let (engine, lane, report) = opened.map_err(store_error)?;
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
+        use_keys(&keyring, &engine);
         let replayed = engine.replayed();
         Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring }, report.into()))
     }

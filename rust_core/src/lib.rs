@@ -9,6 +9,7 @@ const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are nev
 
 mod answer;
 mod checks;
+mod content_keys;
 mod core;
 mod describe;
 mod diagnostics;

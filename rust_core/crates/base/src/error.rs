@@ -33,7 +33,9 @@ pub enum Error {
     #[error("a stored record cannot be read: {reason}")]
     Record { reason: &'static str },
     /// There is no keyring, or no master key was given.
-    #[error("the content is encrypted, and the keyring is not open: ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE opens it")]
+    #[error(
+        "the content is encrypted, and the keyring is not open: ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE opens it"
+    )]
     NoKeyring,
     /// A key of the keyring cannot be used.
     #[error("the key of the content cannot be used: {reason}")]

@@ -8,7 +8,8 @@ use super::outcome::Refusal;
 use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Encryption, Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence, head_of,
+    Encryption, Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence,
+    head_of,
 };
 
 /// Extents that one manifest is put together from: more than the largest object has, in parts just too short for
@@ -57,12 +58,7 @@ impl Draft {
     ///
     /// # Errors
     /// When a blob cannot be looked up, or the body is not encrypted as its object shall be.
-    pub fn store(
-        &mut self,
-        view: &dyn View,
-        body: Body,
-        encryption: Option<Encryption>,
-    ) -> Result<Vec<Extent>> {
+    pub fn store(&mut self, view: &dyn View, body: Body, encryption: Option<Encryption>) -> Result<Vec<Extent>> {
         if !body.is(encryption) {
             return Err(Error::Record { reason: "a body is not encrypted as its object is" });
         }

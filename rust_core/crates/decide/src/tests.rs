@@ -194,7 +194,8 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
 
 fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
     let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
-    put.body = Body::Content { fingerprint: Fingerprint([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]), seal: None };
+    put.body =
+        Body::Content { fingerprint: Fingerprint([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]), seal: None };
     Intent::PutObject(put)
 }
 

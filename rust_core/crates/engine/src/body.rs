@@ -347,8 +347,9 @@ impl BodyWriter {
     fn content_length(&self, written: &WrittenChunk) -> Result<u32> {
         match self.key {
             None => Ok(written.length),
-            Some(_) => Seal::content_length(written.length)
-                .ok_or(Error::Record { reason: "no sealed content is so long" }),
+            Some(_) => {
+                Seal::content_length(written.length).ok_or(Error::Record { reason: "no sealed content is so long" })
+            }
         }
     }
 

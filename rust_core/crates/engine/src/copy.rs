@@ -289,11 +289,7 @@ enum GrowingBody {
 }
 
 impl GrowingBody {
-    fn new(
-        handle: &Handle,
-        (bucket, encryption): (&Bucket, Option<Encryption>),
-        length: u64,
-    ) -> Result<Self, Failure> {
+    fn new(handle: &Handle, (bucket, encryption): (&Bucket, Option<Encryption>), length: u64) -> Result<Self, Failure> {
         if length <= SMALL_MAX {
             return Ok(Self::Small(Vec::with_capacity(length as usize), encryption));
         }

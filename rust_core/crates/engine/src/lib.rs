@@ -45,9 +45,9 @@ mod recover;
 mod requirements;
 mod retired_segments;
 mod salvage;
-mod sealing;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
+mod sealing;
 mod sharing;
 mod space;
 mod stacks;

@@ -14,8 +14,8 @@ use super::key_changes::{Change, KeyChanges};
 use super::mentions::Mentions;
 use orcas_decide::Completed;
 use orcas_record::{
-    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Seal, Sequence, Upload, UploadId, Version,
-    VersionId, Versioning,
+    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Seal, Sequence, Upload, UploadId,
+    Version, VersionId, Versioning,
 };
 
 /// Where the bytes of a blob are found, and what opens them if they are sealed.

@@ -24,10 +24,7 @@ impl Lane {
 
     pub fn encrypts_by_default(&self, bucket: BucketId) -> bool {
         self.options.encrypt_by_default
-            || self
-                .engine
-                .document(bucket, DocumentKind::Encryption)
-                .is_some_and(|document| !document.bytes.is_empty())
+            || self.engine.document(bucket, DocumentKind::Encryption).is_some_and(|document| !document.bytes.is_empty())
     }
 
     /// # Errors
@@ -36,7 +33,8 @@ impl Lane {
         if self.engine.can_seal() {
             return Ok(());
         }
-        let message = "Encryption needs a master key: start the server with ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE.";
+        let message = "x-amz-server-side-encryption and default encryption need a master key: start the server with \
+                       ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE.";
         Err(S3Error::with(ErrorCode::NotImplemented, message))
     }
 }

@@ -57,7 +57,9 @@ impl StoreBody {
 
     /// Prepares for the first bytes.
     fn open(&mut self) -> Result<BodyWriter, Problem> {
-        if let Some(algorithm) = self.destination.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten() {
+        if let Some(algorithm) =
+            self.destination.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten()
+        {
             self.verifier.store(algorithm);
         }
         self.body_writer(self.size)

@@ -221,12 +221,12 @@ fn uploads() -> Vec<Record> {
 
 pub fn samples() -> Vec<Record> {
     let (bucket, key) = (BucketId(7), text("k"));
-    let content = |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body"), seal: None };
+    let content =
+        |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body"), seal: None };
     let seal = Seal { data_key: [4; 16], id: [5; 32], algorithm: 1 };
     let sealed = Bytes::from([&b"body"[..], &seal.encode()].concat());
     let fingerprint = Fingerprint([1; 32]);
-    let chunk =
-        |shared, seal| Record::Chunk { fingerprint, shared, head: 6, at: codec::chunk(1, 2), length: 3, seal };
+    let chunk = |shared, seal| Record::Chunk { fingerprint, shared, head: 6, at: codec::chunk(1, 2), length: 3, seal };
     let mut records = vec![
         Record::DeleteBucket { bucket },
         Record::CreatePack { pack: codec::pack(3) },

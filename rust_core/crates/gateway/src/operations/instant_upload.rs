@@ -11,10 +11,10 @@ use bytes::Bytes;
 use crate::attributes::sent_to;
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
+use crate::encryption::show;
 use crate::intake::refuse_body;
 use crate::lane::{Lane, now_ms};
 use crate::metadata::stored;
-use crate::encryption::show;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
@@ -106,12 +106,12 @@ impl InstantUpload {
             }
         };
         Ok(Self {
+            attributes: sent_to(reading.lane, bucket.id, headers)?,
             own: bucket.owner == caller.as_bytes(),
             bucket,
             key,
             condition: WriteCondition::of_write(headers)?,
             headers: stored(Sent::parse(headers)?),
-            attributes: sent_to(reading.lane, bucket.id, headers)?,
             size: size(headers)?,
             sha256: sha256(headers)?,
             proof,

@@ -143,6 +143,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
     row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
     row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketNotificationConfiguration),

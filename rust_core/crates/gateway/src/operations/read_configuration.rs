@@ -11,9 +11,9 @@ use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Bucket;
-use orcas_s3::{configurations, encryption};
 use orcas_s3::query::no_continuation;
 use orcas_s3::support::Understood;
+use orcas_s3::{configurations, encryption};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 

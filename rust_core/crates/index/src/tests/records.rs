@@ -313,10 +313,13 @@ fn a_refused_record_changes_nothing() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content =
-        Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None });
+    let content = Owned::new(
+        1,
+        Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None },
+    );
     fails(&[content.clone(), content]);
-    let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None };
+    let placeless =
+        Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
 }
 

@@ -671,9 +671,7 @@ class Core:
     """The open store of this process. Thread-safe; not to be used in a forked child."""
 
     @staticmethod
-    def open(
-        options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions
-    ) -> Core:
+    def open(options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
         Args:

@@ -89,18 +89,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/keys/action")
     def act(order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
         """Rotate, disable or enable a key, schedule its destruction, or cancel that."""
-        opened = keyring()
-        match order.action:
-            case "rotate":
-                check(opened.rotate(order.key))
-            case "disable":
-                check(opened.disable(order.key))
-            case "enable":
-                check(opened.enable(order.key))
-            case "destroy":
-                check(opened.destroy(order.key, order.days, order.lose_content))
-            case "cancel":
-                check(opened.cancel_destruction(order.key))
+        check(_done(keyring(), order))
         log.info("Key %s: %s", order.key, order.action)
         return {}
 
@@ -113,6 +102,20 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         check(keyring().change_master(key, passphrase))
         log.info("The master key was changed")
         return {}
+
+
+def _done(keyring: Keyring, order: ActionBody) -> tuple[int, str, str] | None:
+    match order.action:
+        case "rotate":
+            return keyring.rotate(order.key)
+        case "disable":
+            return keyring.disable(order.key)
+        case "enable":
+            return keyring.enable(order.key)
+        case "destroy":
+            return keyring.destroy(order.key, order.days, order.lose_content)
+        case "cancel":
+            return keyring.cancel_destruction(order.key)
 
 
 def _readable(key: Any) -> dict[str, Any]:

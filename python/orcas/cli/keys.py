@@ -159,9 +159,7 @@ def set_master(
     _tell({}, "master key changed: the next start needs the new one", as_json)
 
 
-def _act(
-    action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None
-) -> None:
+def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:

@@ -270,9 +270,10 @@ fn a_power_loss_at_any_step_leaves_a_keyring_with_every_data_key_that_was_handed
     let seen = Arc::clone(&crashes);
     bench.disk.on_step(move |step, disk| {
         let mut rng = SimRng::new(step.number);
-        seen.lock().extend([CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter].map(|policy| {
-            disk.crash(&mut rng, policy)
-        }));
+        seen.lock().extend(
+            [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter]
+                .map(|policy| disk.crash(&mut rng, policy)),
+        );
     });
     let sse_s3 = keyring.list()[0].id;
     keyring.data_key(b"b").unwrap();

@@ -131,12 +131,12 @@ def test_a_key_is_destroyed_after_a_wait_that_can_be_cancelled(store: Path) -> N
     command("key", "create", "old", "--data", store, **key)
     assert "--yes is missing" in command("key", "destroy", "old", "--data", store, code=2, **key)
     assert "7 to 30" in command("key", "destroy", "old", "--after", "0", "--yes", "--data", store, code=2, **key)
-    assert command("key", "destroy", "old", "--yes", "--data", store, **key) == "key old destroyed in 7 days\n"
+    assert command("key", "destroy", "old", "--yes", "--data", store, **key) == "key old will be destroyed in 7 days\n"
     waiting = listed(store, **key)["old"]
     assert waiting["state"] == "pending destruction"
     assert waiting["destruction"] > waiting["created"]
     assert command("key", "cancel", "old", "--data", store, **key) == "key old is kept, and disabled\n"
-    assert command("key", "destroy", "old", "--now", "--yes", "--data", store, **key) == "key old destroyed\n"
+    assert command("key", "destroy", "old", "--now", "--yes", "--data", store, **key) == "key old is destroyed\n"
     assert (listed(store, **key)["old"]["state"], listed(store, **key)["old"]["versions"]) == ("destroyed", 0)
 
 
@@ -221,9 +221,12 @@ def test_the_master_key_is_nowhere_in_the_store_or_the_log(store: Path, tmp_path
         command("config", "show", "--json", ORCAS_MASTER_PASSPHRASE=PASSPHRASE),
         command("serve", "--port", "x", code=2, ORCAS_MASTER_KEY=KEY, ORCAS_LOG_LEVEL="debug"),
     ]
-    wrong = tmp_path / "key"
-    wrong.write_text(PASSPHRASE)
-    told.append(command("key", "set-master", "--key-file", wrong, "--data", store, code=1, ORCAS_MASTER_KEY=KEY))
+    # What the settings would not take does not become the master key.
+    for option, text in {"--key-file": PASSPHRASE, "--passphrase-file": f"a tab\tin {PASSPHRASE}"}.items():
+        (tmp_path / "secret").write_text(text)
+        words = ("key", "set-master", option, tmp_path / "secret", "--data", store)
+        told.append(command(*words, code=1, ORCAS_MASTER_KEY=KEY))
+        assert "must be" in told[-1]
     assert not any(secret in text for secret in (KEY, PASSPHRASE) for text in told)
     for path in store.rglob("*"):
         if path.is_file():

@@ -14,7 +14,9 @@ from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from orcas.admin.tools import Refusal, Tools
+from orcas.config import check_setting
 from orcas.edge import Keyring
+from orcas.errors import ConfigurationError
 
 log = logging.getLogger("orcas")
 
@@ -43,7 +45,7 @@ class MasterBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
     key: SecretStr | None = None
-    passphrase: SecretStr | None = Field(default=None, min_length=8, max_length=256)
+    passphrase: SecretStr | None = None
 
 
 def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -98,10 +100,23 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Seal the keyring under another master key. No content is written again."""
         if (order.key is None) == (order.passphrase is None):
             raise Refusal(400, "InvalidRequest", "Give either a key or a passphrase.")
-        key, passphrase = (None if it is None else it.get_secret_value() for it in (order.key, order.passphrase))
-        check(keyring().change_master(key, passphrase))
+        opened = keyring()
+        # What the settings do not take would lock the operator out.
+        key = _secret("master_key", order.key, "The new master key")
+        passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
+        check(opened.change_master(key, passphrase))
         log.info("The master key was changed")
         return {}
+
+
+def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
+    if given is None:
+        return None
+    try:
+        checked: str = check_setting(setting, given.get_secret_value(), called)
+    except ConfigurationError as error:
+        raise Refusal(400, "InvalidRequest", str(error)) from None
+    return checked
 
 
 def _done(keyring: Keyring, order: ActionBody) -> tuple[int, str, str] | None:

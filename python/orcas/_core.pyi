@@ -883,7 +883,7 @@ class Keyring:
     def counts(self) -> tuple[int, int, int]:
         """Lookups of data keys that hit the cache, those that did not, and how many it has."""
 
-    def keys(self) -> list[KeyDocument]:
+    def list_keys(self) -> list[KeyDocument]:
         """All keys in the order of their creation. Never waits for a change."""
 
     def create(self, name: str) -> tuple[int, str, str] | None:

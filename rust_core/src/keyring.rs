@@ -155,7 +155,7 @@ impl PyKeyring {
     }
 
     /// All keys, in the order of their creation.
-    fn keys(&self) -> Vec<KeyDocument> {
+    fn list_keys(&self) -> Vec<KeyDocument> {
         self.inner.list().into_iter().map(KeyDocument::from).collect()
     }
 

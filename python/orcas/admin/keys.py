@@ -78,7 +78,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return {
             "generation": opened.generation(),
             "cache": {"hits": hits, "misses": misses, "entries": entries},
-            "keys": [_readable(key) for key in opened.keys()],
+            "keys": [_readable(key) for key in opened.list_keys()],
         }
 
     @app.post("/keys", status_code=201)

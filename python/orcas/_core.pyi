@@ -672,9 +672,7 @@ class Core:
     """The open store of this process. Thread-safe; not to be used in a forked child."""
 
     @staticmethod
-    def open(
-        options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions
-    ) -> Core:
+    def open(options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
         Args:
@@ -886,7 +884,7 @@ class Keyring:
     def counts(self) -> tuple[int, int, int]:
         """Lookups of data keys that hit the cache, those that did not, and how many it has."""
 
-    def list(self) -> list[KeyDocument]:
+    def list_keys(self) -> list[KeyDocument]:
         """All keys in the order of their creation. Never waits for a change."""
 
     def create(self, name: str) -> tuple[int, str, str] | None:

@@ -324,6 +324,15 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
     return Resolved(settings, {name: sources.get(name, "default") for name in SETTINGS})
 
 
+def check_setting(name: str, raw: object, called: str) -> Any:
+    """The value of the setting `name` that `raw` stands for, where a caller names it `called`.
+
+    Raises:
+        ConfigurationError: the setting cannot have it.
+    """
+    return _checked(SETTINGS[name], raw, called)
+
+
 def _checked(setting: Setting, raw: object, called: str) -> Any:
     shown = "" if setting.secret else f", not {raw!r}"
     if raw == "":

@@ -34,10 +34,10 @@ from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
+    from orcas._core import KeyringOptions, Options, Report
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
-    from orcas._core import KeyringOptions, Options, Report
     from orcas._core import SalvageReport as SalvageReport
     from orcas.config import Settings
     from orcas.control import Snapshot

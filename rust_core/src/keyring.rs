@@ -77,11 +77,11 @@ impl KeyringOptions {
         let found = presence(&fs, dir);
         let environment = environment(fs);
         match (secret, found) {
-            (None, Presence::None) => Ok(Opened::Absent),
-            (None, _) => Err(OpenError::NoMasterKey { dir: dir.to_owned() }),
             (Some(secret), Presence::None) if self.required => {
                 Keyring::create(environment, dir, store, &secret).map(Opened::Open)
             }
+            (_, Presence::None) => Ok(Opened::Absent),
+            (None, _) => Err(OpenError::NoMasterKey { dir: dir.to_owned() }),
             (Some(secret), _) => Keyring::open(environment, dir, store, &secret).map(Opened::Open),
         }
     }
@@ -155,7 +155,7 @@ impl PyKeyring {
     }
 
     /// All keys, in the order of their creation.
-    fn list(&self) -> Vec<KeyDocument> {
+    fn list_keys(&self) -> Vec<KeyDocument> {
         self.inner.list().into_iter().map(KeyDocument::from).collect()
     }
 

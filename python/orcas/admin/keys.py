@@ -14,7 +14,9 @@ from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from orcas.admin.tools import Refusal, Tools
+from orcas.config import check_setting
 from orcas.edge import Keyring
+from orcas.errors import ConfigurationError
 
 log = logging.getLogger("orcas")
 
@@ -43,7 +45,7 @@ class MasterBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
     key: SecretStr | None = None
-    passphrase: SecretStr | None = Field(default=None, min_length=8, max_length=256)
+    passphrase: SecretStr | None = None
 
 
 def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -76,7 +78,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return {
             "generation": opened.generation(),
             "cache": {"hits": hits, "misses": misses, "entries": entries},
-            "keys": [_readable(key) for key in opened.list()],
+            "keys": [_readable(key) for key in opened.list_keys()],
         }
 
     @app.post("/keys", status_code=201)
@@ -89,18 +91,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/keys/action")
     def act(order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
         """Rotate, disable or enable a key, schedule its destruction, or cancel that."""
-        opened = keyring()
-        match order.action:
-            case "rotate":
-                check(opened.rotate(order.key))
-            case "disable":
-                check(opened.disable(order.key))
-            case "enable":
-                check(opened.enable(order.key))
-            case "destroy":
-                check(opened.destroy(order.key, order.days, order.lose_content))
-            case "cancel":
-                check(opened.cancel_destruction(order.key))
+        check(_done(keyring(), order))
         log.info("Key %s: %s", order.key, order.action)
         return {}
 
@@ -109,10 +100,37 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Seal the keyring under another master key. No content is written again."""
         if (order.key is None) == (order.passphrase is None):
             raise Refusal(400, "InvalidRequest", "Give either a key or a passphrase.")
-        key, passphrase = (None if it is None else it.get_secret_value() for it in (order.key, order.passphrase))
-        check(keyring().change_master(key, passphrase))
+        opened = keyring()
+        # What the settings do not take would lock the operator out.
+        key = _secret("master_key", order.key, "The new master key")
+        passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
+        check(opened.change_master(key, passphrase))
         log.info("The master key was changed")
         return {}
+
+
+def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
+    if given is None:
+        return None
+    try:
+        checked: str = check_setting(setting, given.get_secret_value(), called)
+    except ConfigurationError as error:
+        raise Refusal(400, "InvalidRequest", str(error)) from None
+    return checked
+
+
+def _done(keyring: Keyring, order: ActionBody) -> tuple[int, str, str] | None:
+    match order.action:
+        case "rotate":
+            return keyring.rotate(order.key)
+        case "disable":
+            return keyring.disable(order.key)
+        case "enable":
+            return keyring.enable(order.key)
+        case "destroy":
+            return keyring.destroy(order.key, order.days, order.lose_content)
+        case "cancel":
+            return keyring.cancel_destruction(order.key)
 
 
 def _readable(key: Any) -> dict[str, Any]:

@@ -114,7 +114,8 @@ def destroy(
         if not typer.confirm(f"Destroy the key {name} {when}? Content that needs it is lost then.", err=True):
             raise OrcasError(f"The key {name} is kept.")
     _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
-    _tell({"key": name, "days": 0 if now else after}, f"key {name} destroyed {when}".replace(" now", ""), as_json)
+    done = f"key {name} is destroyed" if now else f"key {name} will be destroyed {when}"
+    _tell({"key": name, "days": 0 if now else after}, done, as_json)
 
 
 @key_app.command()
@@ -159,9 +160,7 @@ def set_master(
     _tell({}, "master key changed: the next start needs the new one", as_json)
 
 
-def _act(
-    action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None
-) -> None:
+def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:

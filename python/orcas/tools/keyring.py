@@ -1,7 +1,7 @@
 """The keyring in a backup: two equal copies of what is whole and newest in the store.
 
-Read after the pin was taken, so it has every data key that the pinned files need: a data key is in both files before anything
-is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has.
+Read after the pin was taken, so it has every data key that the pinned files need: a data key is in both files before
+anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has.
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ def remote(settings: Settings, url: str) -> Session:
 
 
 @contextlib.contextmanager
-def reached(
-    settings: Settings, endpoint: str | None = None, *, keyring_required: bool = False
-) -> Iterator[Session]:
+def reached(settings: Settings, endpoint: str | None = None, *, keyring_required: bool = False) -> Iterator[Session]:
     """A session with the store. `keyring_required`: if this process opens it; as of `orcas.edge.open_core`.
 
     Raises:

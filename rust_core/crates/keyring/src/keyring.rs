@@ -292,10 +292,10 @@ impl Keyring {
             if is_used && !lose_content {
                 return Err(ChangeError::InUse);
             }
-            match days {
-                0 => keys.destroy(id)?,
-                _ => drop(keys.schedule_destruction(id, now_ms, days)?),
+            if days == 0 {
+                return Ok(keys.destroy(id)?);
             }
+            keys.schedule_destruction(id, now_ms, days)?;
             Ok(())
         })
     }

@@ -11,6 +11,7 @@ use super::keys::fingerprint;
 use super::overlay::{BlobPlace, StoredBytes};
 use super::sealing::{ContentKeys, OpenBlob, ReadStored, SealingWriter, Unopened};
 use super::state::EngineState;
+use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, Sharing};
@@ -125,6 +126,9 @@ impl EngineState {
         start: u32,
         buf: &mut [u8],
     ) -> Result<(), Unopened> {
+        if bytes.length() <= Seal::stored_length(BLOCK_SIZE as u32) {
+            return self.read_sealed(seal, bytes.length(), read, start, buf).map(|_| ());
+        }
         if open.is_none() {
             *open = self.open_blob(seal, bytes.length(), read)?;
         }

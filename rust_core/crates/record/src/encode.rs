@@ -300,9 +300,8 @@ fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
                 out.structure("text", "Extent", |out| put_extent(text, out));
             });
         }
-        match encryption {
-            None => {}
-            Some(Encryption::Managed) => out.code("encryption", 1),
+        if let Some(Encryption::Managed) = encryption {
+            out.code("encryption", 1);
         }
     });
 }

@@ -232,3 +232,12 @@ def test_the_master_key_is_nowhere_in_the_store_or_the_log(store: Path, tmp_path
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for secret in (KEY.encode(), bytes(range(32)))), path
+
+
+def test_salvage_needs_no_keyring_and_changes_none(serve: Serve, store: Path) -> None:
+    damage(store, "keyring")
+    before = keyring(store)
+    for settings in ({}, {"master_key": KEY}):
+        with serve(salvage=True, **settings) as target:
+            assert len(target.client().list_objects_v2(Bucket=BUCKET)["Contents"]) == 5
+        assert keyring(store) == before

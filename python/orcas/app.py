@@ -27,11 +27,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
-from orcas.admin.upkeep import keyring_upkeep
+from orcas.admin.upkeep import check_presence, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
-from orcas.edge import Core, close_core, names_bucket, open_core, salvage_core
+from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
@@ -89,12 +89,19 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
         return
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
+        if keyring_required:
+            check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot, keyring_required=keyring_required)
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _assembled(core, settings, control.root, opening) as store, _upkeep(core, keyring_required):
-            yield store
+        async with _assembled(core, settings, control.root, opening) as store:
+            keyring = core.keyring()
+            if keyring_required and isinstance(keyring, Keyring):
+                async with keyring_upkeep(keyring, settings.data):
+                    yield store
+            else:
+                yield store
 
 
 @asynccontextmanager
@@ -119,22 +126,6 @@ async def _assembled(
     finally:
         await asyncio.to_thread(close_core, core)
     await tools.join()
-
-
-@asynccontextmanager
-async def _upkeep(core: Core, wanted: bool) -> AsyncIterator[None]:
-    """While the context lasts, do what is due for the keyring."""
-    opened = core.keyring()
-    if not wanted or opened is None or isinstance(opened, str):
-        yield
-        return
-    task = asyncio.create_task(keyring_upkeep(opened))
-    try:
-        yield
-    finally:
-        task.cancel()
-        # A change under way ends before the store closes.
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:

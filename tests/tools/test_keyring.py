@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, read
 from tests.tools.conftest import BUCKET, fill
 
+import orcas
 from orcas.config import child_environment
+from orcas.edge import Keyring
 
 Serve = Callable[..., AbstractContextManager[Target]]
 
@@ -232,3 +235,73 @@ def test_the_master_key_is_nowhere_in_the_store_or_the_log(store: Path, tmp_path
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for secret in (KEY.encode(), bytes(range(32)))), path
+
+
+def test_salvage_needs_no_keyring_and_changes_none(serve: Serve, store: Path) -> None:
+    damage(store, "keyring")
+    before = keyring(store)
+    for settings in ({}, {"master_key": KEY}):
+        with serve(salvage=True, **settings) as target:
+            assert len(target.client().list_objects_v2(Bucket=BUCKET)["Contents"]) == 5
+        assert keyring(store) == before
+
+
+def test_a_lost_keyring_is_not_replaced_by_a_new_one(store: Path) -> None:
+    for name in FILES:
+        (store / name).unlink()
+    for words in (["serve", "--port", "0"], ["key", "create"]):
+        sentence = command(*words, "--data", store, code=69, ORCAS_MASTER_KEY=KEY)
+        assert "keyring and keyring.copy are missing" in sentence
+    assert document("stats", "--data", store)["buckets"][0]["objects"] == 5
+    assert not any((store / name).exists() for name in FILES)
+
+
+async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data.mkdir()
+    for warned in (False, True, True):
+        app = orcas.create_app(data=data, master_key=KEY)
+        caplog.clear()
+        async with app.lifespan():
+            assert app.store is not None
+            assert app.store.tools is not None
+            opened = app.store.tools.core.keyring()
+            assert isinstance(opened, Keyring)
+            assert ("the store has had generation 2" in caplog.text) is warned
+            if not warned:
+                old = keyring(data)
+                assert opened.rotate("orcas/s3") is None
+        for name, content in zip(FILES, old, strict=True):
+            (data / name).write_bytes(content)
+
+
+async def test_the_upkeep_destroys_what_is_due_and_repeats_what_failed(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("orcas.admin.upkeep.PERIOD_SECONDS", 0.01)
+    data.mkdir()
+    app = orcas.create_app(data=data, master_key=KEY)
+    async with app.lifespan():
+        assert app.store is not None
+        assert app.store.tools is not None
+        opened = app.store.tools.core.keyring()
+        assert isinstance(opened, Keyring)
+        # No file can take the place of a directory.
+        (data / "keyring.copy").unlink()
+        (data / "keyring.copy").mkdir()
+        refused = opened.rotate("orcas/s3")
+        assert refused is not None
+        assert (refused[0], refused[1]) == (503, "KeyringNotStored")
+        assert "in one file only" in refused[2]
+        assert opened.list_keys()[0]["versions"] == 2
+        for _ in range(500):
+            if "A change of the keyring is incomplete" in caplog.text:
+                break
+            await asyncio.sleep(0.01)
+        assert caplog.text.count("A change of the keyring is incomplete") == 1
+        (data / "keyring.copy").rmdir()
+        for _ in range(500):
+            if (data / "keyring.copy").is_file():
+                break
+            await asyncio.sleep(0.01)
+        first, second = keyring(data)
+        assert first == second

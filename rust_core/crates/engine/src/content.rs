@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::content_keys::ContentKeys;
 use super::handle::Handle;
 use super::keys::fingerprint;
 use super::overlay::{BlobPlace, StoredBytes};
-use super::sealing::{ContentKeys, OpenBlob, ReadStored, SealingWriter, Unopened};
+use super::sealing::{OpenBlob, ReadStored, SealingWriter, Unopened};
 use super::state::EngineState;
 use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};

@@ -16,6 +16,7 @@ mod check;
 mod clock;
 mod commit;
 mod content;
+mod content_keys;
 mod copy;
 mod documents;
 mod epochs;
@@ -73,6 +74,7 @@ pub use check::{
     LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use clock::{Clock, SystemClock};
+pub use content_keys::ContentKeys;
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use documents::Document;
 pub use epochs::EpochPin;
@@ -89,7 +91,6 @@ pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
-pub use sealing::ContentKeys;
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 pub use usage::{BucketUsage, FilesUsage, Usage};

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::content_keys::ContentKeys;
 use super::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
@@ -15,22 +16,6 @@ use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, DataKeyId, FreshId, Se
 
 /// Bytes that a writer of large content seals and writes at once.
 const PIECE: usize = 4 * BLOCK_SIZE;
-
-/// Where the data keys of owners come from.
-pub trait ContentKeys: Send + Sync {
-    /// The key under which new content of the owner is sealed. May write files the first time.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn current(&self, owner: &[u8]) -> Result<Arc<DataKey>>;
-    /// Whether `current` would answer without waiting.
-    fn at_hand(&self, owner: &[u8]) -> bool;
-    /// Never waits.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
-    fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>>;
-}
 
 impl EngineState {
     fn content_keys(&self) -> Result<&dyn ContentKeys> {

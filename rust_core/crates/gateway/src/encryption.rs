@@ -1,7 +1,6 @@
 //! Whether what a request stores is encrypted, and how an answer says so.
 
 use super::lane::Lane;
-use super::problem::Problem;
 use super::response::HeaderBlock;
 use orcas_http::Headers;
 use orcas_record::{BucketId, DocumentKind, Encryption};
@@ -44,10 +43,4 @@ pub fn show(encryption: Option<Encryption>, headers: &mut HeaderBlock) {
     if let Some(Encryption::Managed) = encryption {
         headers.push(ENCRYPTION, AES256.as_bytes());
     }
-}
-
-/// The problem of encrypted content for which there is no key.
-pub fn without_key(message: String) -> Problem {
-    let text = "The content is encrypted, and this server cannot use the key for it.";
-    Problem { error: S3Error::with(ErrorCode::AccessDenied, text), fault: Some(message) }
 }

@@ -3,7 +3,6 @@
 //!
 //! The messages of the engine's failures go to the log, never to the client.
 
-use super::encryption::without_key;
 use orcas_base::error::Error;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
@@ -69,7 +68,10 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
-            Error::NoKeyring | Error::KeyUnusable { .. } => return without_key(error.to_string()),
+            Error::NoKeyring | Error::KeyUnusable { .. } => {
+                let message = "The content is encrypted, and this server cannot use the key for it.";
+                S3Error::with(ErrorCode::AccessDenied, message)
+            }
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
                 "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."

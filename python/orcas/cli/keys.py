@@ -45,7 +45,7 @@ def create(
     had_keyring = any((settings.data / file).exists() for file in KEYRING_NAMES)
     with reached(settings, endpoint, keyring_required=given) as session:
         # A keyring that was created just now has it already.
-        if name != _DEFAULT or session.is_remote or had_keyring:
+        if not (name == _DEFAULT and given and not had_keyring and not session.is_remote):
             session.admin("POST", "keys", {"name": name})
     _tell({"key": name}, f"key {name} created", as_json)
 

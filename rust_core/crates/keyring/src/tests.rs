@@ -148,24 +148,24 @@ fn a_wrong_master_key_is_named_and_changes_nothing() {
 
 #[test]
 fn a_damaged_copy_is_written_again_from_the_other() {
-    for place in 0..2 {
+    for name in NAMES {
         for damage in 0..4 {
             let bench = Bench::new();
             let id = bench.create().data_key(b"a").unwrap().id();
             let good = bench.bytes(NAMES[0]);
             match damage {
-                0 => bench.remove(NAMES[place]),
-                1 => bench.set(NAMES[place], b""),
-                2 => bench.set(NAMES[place], &good[..good.len() - 1]),
+                0 => bench.remove(name),
+                1 => bench.set(name, b""),
+                2 => bench.set(name, &good[..good.len() - 1]),
                 _ => {
                     let mut bytes = good.clone();
                     bytes[60] ^= 1;
-                    bench.set(NAMES[place], &bytes);
+                    bench.set(name, &bytes);
                 }
             }
             let keyring = bench.open(&master(1)).unwrap();
             keyring.unwrap(id).unwrap();
-            assert_eq!(bench.copies(), [good.clone(), good], "copy {place}, damage {damage}");
+            assert_eq!(bench.copies(), [good.clone(), good], "copy {name}, damage {damage}");
         }
     }
 }
@@ -234,12 +234,12 @@ fn a_copy_of_a_later_version_or_of_another_store_is_not_overwritten() {
 
 #[test]
 fn the_newer_copy_counts() {
-    for place in 0..2 {
+    for name in NAMES {
         let bench = Bench::new();
         let keyring = bench.create();
         let old = bench.bytes(NAMES[0]);
         let id = keyring.data_key(b"a").unwrap().id();
-        bench.set(NAMES[place], &old);
+        bench.set(name, &old);
         let again = bench.open(&master(1)).unwrap();
         again.unwrap(id).unwrap();
         assert_eq!(again.generation(), keyring.generation());

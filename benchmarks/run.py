@@ -25,6 +25,7 @@ import index
 import large
 import lifecycle
 import pooling
+import sealing
 import sharing
 import small
 import space
@@ -43,6 +44,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "batch-server": batch.server,
     "pooling": pooling.allocations,
     "pooling-server": pooling.server,
+    "sealing": sealing.server,
     "p99": small.beside_uploads,
     "stalled": contention.stalled_uploads,
     "unread": contention.unread_downloads,

@@ -15,7 +15,7 @@ from orcas.cli.commands import app
 from orcas.process import failures
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ["SECURITY.md", "docs/operations.md", "docs/releases.md", "examples/README.md"]
+GUIDES = ["SECURITY.md", "docs/encryption.md", "docs/operations.md", "docs/releases.md", "examples/README.md"]
 BLOCK = re.compile(r"^ *```(?:console|sh)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 

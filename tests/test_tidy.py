@@ -80,7 +80,8 @@ def test_content_passes_one_module() -> None:
         for path in engine.rglob("*.rs")
         if "tests" not in path.parts and re.search(calls, path.read_text(encoding="utf-8"))
     }
-    assert found == {"content.rs"}
+    # Sealed content is written and read by a module of its own, which only `content.rs` calls.
+    assert found == {"content.rs", "sealing.rs"}
 
 
 def test_only_those_who_place_bytes_read_locations() -> None:
@@ -352,7 +353,7 @@ def test_every_setting_is_documented_as_it_is() -> None:
 
 def test_no_other_setting_is_documented() -> None:
     known = {variable_name(name) for name, setting in SETTINGS.items() if setting.variable}
-    known |= {f"{name}_FILE" for name in known if "ROOT" in name}
+    known |= {f"{variable_name(name)}_FILE" for name, setting in SETTINGS.items() if setting.secret}
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]*[A-Z0-9]\b", path.read_text(encoding="utf-8")))
         if path.name == "reliability.md":

@@ -16,7 +16,9 @@ __all__ = [
     "ErrorNote",
     "Form",
     "Health",
+    "Keyring",
     "Load",
+    "MasterKeyError",
     "Request",
     "Response",
     "StoreError",
@@ -27,6 +29,7 @@ __all__ = [
     "format_content_range",
     "format_etag",
     "format_last_modified",
+    "inspect_keyring",
     "md5",
     "names_bucket",
     "repair_store",
@@ -69,6 +72,12 @@ def end_events() -> None:
 
 class StoreError(Exception):
     """The store cannot be opened, read or closed in order. The message is one sentence."""
+
+class MasterKeyError(StoreError):
+    """The master key is missing, or does not open the keyring. The message is one sentence."""
+
+def inspect_keyring(content: bytes) -> tuple[str, int] | None:
+    """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
 def md5(content: bytes) -> bytes:
     """The MD5 (RFC 1321) of one message, as a body that comes alone gets it, 16 bytes; for benchmarks and tests."""
@@ -599,6 +608,27 @@ class SalvageReport(TypedDict):
     seconds: float
 
 @type_check_only
+class KeyringOptions(TypedDict):
+    """How `Core.open` opens the keyring. At most one of the secrets is set. Taken like `Options`."""
+
+    required: bool
+    read_only: bool
+    master_key: str | None
+    master_passphrase: str | None
+
+@type_check_only
+class KeyDocument(TypedDict):
+    """A key of the keyring. `due_ms`: when it will be destroyed."""
+
+    id: str
+    name: str
+    state: str
+    created_ms: int
+    versions: int
+    data_keys: int
+    due_ms: int | None
+
+@type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
 
@@ -632,6 +662,7 @@ class Options(TypedDict):
     presign_v2: bool
     domains: list[str]
     website_host: str | None
+    encrypt_by_default: bool
     body_budget: int
     explain_signatures: bool
     workers: int
@@ -641,27 +672,32 @@ class Core:
     """The open store of this process. Thread-safe; not to be used in a forked child."""
 
     @staticmethod
-    def open(options: Options, credentials: list[tuple[str, str, str]], root: str) -> Core:
+    def open(options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
         Args:
             options: settings of engine and request lane.
             credentials: (access key, secret key, owner id) of each key that may sign.
             root: the owner id of the identity that may do everything, 64 hexadecimal digits.
+            keyring: the master key, and whether the store opens without a keyring.
 
         Raises:
+            MasterKeyError: the keyring is required and does not open.
             StoreError: the store is locked, damaged or of another format.
             ValueError: an option has no such value.
         """
 
     @staticmethod
-    def salvage(options: Options, credentials: list[tuple[str, str, str]], root: str) -> tuple[Core, SalvageReport]:
+    def salvage(
+        options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions
+    ) -> tuple[Core, SalvageReport]:
         """Open what is left of a store for reading, and change nothing in it. Blocks while everything is read.
 
         Args:
             options: as of `open`.
             credentials: as of `open`.
             root: as of `open`; every bucket is shown as this identity's.
+            keyring: as of `open`; to be opened read-only, and not required.
 
         Returns:
             The store, which refuses every write, and what of it is not whole.
@@ -678,6 +714,9 @@ class Core:
             credentials: as of `open`; what they do not list is valid no longer.
             root: as of `open`.
         """
+
+    def keyring(self) -> Keyring | str | None:
+        """The keyring, or why it is not open. None if the store has none and there is no master key."""
 
     def close(self) -> None:
         """Finish what was submitted, flush, and give the lock back. Blocks. Calling it again has no effect.
@@ -830,6 +869,59 @@ class Core:
 
         Raises:
             StoreError: the store is read-only or closed, or a file cannot be read.
+        """
+
+@final
+class Keyring:
+    """The keys of an open store. Thread-safe. Changes return None, or status, code and message of the refusal.
+
+    A refusal says what holds then: a change can be in effect although it is not in both files.
+    """
+
+    def generation(self) -> int:
+        """Rises with each change."""
+
+    def counts(self) -> tuple[int, int, int]:
+        """Lookups of data keys that hit the cache, those that did not, and how many it has."""
+
+    def list_keys(self) -> list[KeyDocument]:
+        """All keys in the order of their creation. Never waits for a change."""
+
+    def create(self, name: str) -> tuple[int, str, str] | None:
+        """Add a key. Blocks, like all changes."""
+
+    def rotate(self, name: str) -> tuple[int, str, str] | None:
+        """Add a version to the key with this name or id, and wrap its data keys again."""
+
+    def disable(self, name: str) -> tuple[int, str, str] | None:
+        """Refuse to use a key until it is enabled."""
+
+    def enable(self, name: str) -> tuple[int, str, str] | None:
+        """Use a disabled key again."""
+
+    def destroy(self, name: str, days: int, lose_content: bool) -> tuple[int, str, str] | None:
+        """Schedule the destruction of a key in 7 to 30 days, or destroy it at once for 0.
+
+        Args:
+            name: name or id of the key.
+            days: the time in which it can be cancelled.
+            lose_content: do so although content may need it.
+        """
+
+    def cancel_destruction(self, name: str) -> tuple[int, str, str] | None:
+        """Call a destruction off. The key is then disabled."""
+
+    def change_master(self, key: str | None, passphrase: str | None) -> tuple[int, str, str] | None:
+        """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt."""
+
+    def upkeep(self) -> list[str]:
+        """Destroy the keys that are due, repeat an unfinished write, and trim the cache. To be called every minute.
+
+        Returns:
+            The ids of the keys that were destroyed.
+
+        Raises:
+            StoreError: a change is not in both files.
         """
 
 @final

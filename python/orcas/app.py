@@ -27,10 +27,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
+from orcas.admin.upkeep import check_presence, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
-from orcas.edge import Core, close_core, names_bucket, open_core, salvage_core
+from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
@@ -69,10 +70,13 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
+async def open_store(settings: Settings, *, keyring_required: bool = True) -> AsyncIterator[OpenStore]:
     """Open the control store and the engine, and create the dispatcher. On exit, flush the engine, then release the lock.
 
+    `keyring_required`: as of `orcas.edge.open_core`.
+
     Raises:
+        ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked or damaged.
     """
     keys = settings.root_access_key, settings.root_secret_key
@@ -85,12 +89,19 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
         return
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
+        if keyring_required:
+            check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
-        core = await asyncio.to_thread(open_core, settings, snapshot)
+        core = await asyncio.to_thread(open_core, settings, snapshot, keyring_required=keyring_required)
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with _assembled(core, settings, control.root, opening) as store:
-            yield store
+            keyring = core.keyring()
+            if keyring_required and isinstance(keyring, Keyring):
+                async with keyring_upkeep(keyring, settings.data):
+                    yield store
+            else:
+                yield store
 
 
 @asynccontextmanager

@@ -41,6 +41,9 @@ DEV_SECRET_KEY: Final = "orcas-dev-secret-key"  # noqa: S105 - published on purp
 DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
 _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
+# 32 bytes in base64. The last character has four bits that count.
+_MASTER_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
+_PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 # Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
@@ -109,6 +112,14 @@ class Settings:
         None, "secret key of the root identity; generated at the first start if not set", text,
         secret=True, pattern=_SECRET_KEY, requirement="8 to 128 visible ASCII characters",
     )  # fmt: skip
+    master_key: str | None = _setting(
+        None, "master key that opens the keyring of the store", text,
+        secret=True, pattern=_MASTER_KEY, requirement="32 bytes in base64, as `openssl rand -base64 32` prints them",
+    )  # fmt: skip
+    master_passphrase: str | None = _setting(
+        None, "passphrase that opens the keyring of the store, instead of a master key", text,
+        secret=True, pattern=_PASSPHRASE, requirement="8 to 256 characters in one line",
+    )  # fmt: skip
 
     durability: str = _setting(
         "sync", "failures that an acknowledged write survives; see the modes below", text, choices=DURABILITIES
@@ -146,6 +157,9 @@ class Settings:
         unit="bytes",
         low=64 * KIB,
         high=4 * MIB,
+    )
+    encrypt_by_default: bool = _setting(
+        False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean
     )
     instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", boolean)
     ref_level: int = _setting(
@@ -310,6 +324,15 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
     return Resolved(settings, {name: sources.get(name, "default") for name in SETTINGS})
 
 
+def check_setting(name: str, raw: object, called: str) -> Any:
+    """The value of the setting `name` that `raw` stands for, where a caller names it `called`.
+
+    Raises:
+        ConfigurationError: the setting cannot have it.
+    """
+    return _checked(SETTINGS[name], raw, called)
+
+
 def _checked(setting: Setting, raw: object, called: str) -> Any:
     shown = "" if setting.secret else f", not {raw!r}"
     if raw == "":
@@ -404,6 +427,8 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("Set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY together: both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose your own secret.")
+    if settings.master_key is not None and settings.master_passphrase is not None:
+        raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
     _check_website_host(settings)
     if settings.memory and settings.salvage:
         raise ConfigurationError("--salvage cannot be used with --memory: it needs an existing store.")

@@ -17,24 +17,27 @@ from orcas._core import (
     Download,
     ErrorNote,
     Form,
+    Keyring,
     Load,
+    MasterKeyError,
     Request,
     Response,
     StoreError,
     check_store,
+    inspect_keyring,
     names_bucket,
     repair_store,
     sign,
 )
 from orcas.diagnostics import forwarded
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
+    from orcas._core import KeyringOptions, Options, Report
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
-    from orcas._core import Options, Report
     from orcas._core import SalvageReport as SalvageReport
     from orcas.config import Settings
     from orcas.control import Snapshot
@@ -48,12 +51,14 @@ __all__ = [
     "Download",
     "ErrorNote",
     "Form",
+    "Keyring",
     "Load",
     "Request",
     "Response",
     "StoreError",
     "check_closed",
     "close_core",
+    "inspect_keyring",
     "names_bucket",
     "open_core",
     "repair_closed",
@@ -89,17 +94,20 @@ _WORKERS_MAX: Final = 64
 
 
 @forwarded()
-def open_core(settings: Settings, snapshot: Snapshot) -> Core:
+def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool = True) -> Core:
     """Open the store and start its threads. Blocks while the log is replayed.
 
+    `keyring_required`: create a keyring if there is none and a master key is given, and fail if it does not open.
+    Otherwise nothing is created, and a store whose keyring does not open is open without it.
+
     Raises:
+        ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked, damaged or of another format.
     """
     try:
-        return Core.open(
-            _options(settings),
-            *_identities(snapshot),
-        )
+        return Core.open(_options(settings), *_identities(snapshot), _keyring(settings, required=keyring_required))
+    except MasterKeyError as error:
+        raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
 
@@ -112,7 +120,8 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
         UnavailableError: the store is locked, or nothing of it is left.
     """
     try:
-        return Core.salvage(_options(settings), *_identities(snapshot))
+        keyring = _keyring(settings, required=False, read_only=True)
+        return Core.salvage(_options(settings), *_identities(snapshot), keyring)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
@@ -124,6 +133,15 @@ def replace_identities(core: Core, snapshot: Snapshot) -> None:
 
 def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:
     return [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials], snapshot.root_owner
+
+
+def _keyring(settings: Settings, *, required: bool, read_only: bool = False) -> KeyringOptions:
+    return {
+        "required": required,
+        "read_only": read_only,
+        "master_key": settings.master_key,
+        "master_passphrase": settings.master_passphrase,
+    }
 
 
 def _options(settings: Settings) -> Options:
@@ -155,6 +173,7 @@ def _options(settings: Settings) -> Options:
         "presign_v2": settings.presign_v2,
         "domains": list(settings.domains),
         "website_host": settings.website_host,
+        "encrypt_by_default": settings.encrypt_by_default,
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),

@@ -150,7 +150,7 @@ impl<'i> Load<'i> {
                 let blob = self.sequence + records.len() as u64 + 1;
                 records.push((
                     CONTENT_KIND,
-                    Record::Content { fingerprint: fingerprint(blob), shared: true, bytes: Bytes::new() },
+                    Record::Content { fingerprint: fingerprint(blob), shared: true, bytes: Bytes::new(), seal: None },
                 ));
                 records.push((VERSION_KIND, Record::PutVersion(version(bucket, key(number, self.random), blob))));
             }

@@ -122,6 +122,7 @@ fn formatting() {
             version: None,
             tag_count: 0,
             lock: LockHeaders::default(),
+            encrypted: false,
             parts_count: None,
         };
         black_box(answer.headers());
@@ -214,7 +215,7 @@ fn records() {
             batch.clear();
         }
         let sequence = 2 * (call % REQUESTS) as u64 + 1;
-        batch.push(sequence, content_kind(true), &[&fingerprint.0, black_box(&content)]);
+        batch.push(sequence, content_kind(true, None), &[&fingerprint.0, black_box(&content)]);
         let mut payload = Vec::with_capacity(256);
         let kind = encode(black_box(&version), &mut payload);
         batch.push(sequence + 1, kind, &[&payload]);

@@ -8,9 +8,11 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
+use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
 use super::form::Form;
+use super::keyring::{KeyringOptions, Opened, PyKeyring};
 use super::options::{Options, environment};
 use super::request::Request;
 use super::snapshots::{self, Refused, Snapshot};
@@ -30,6 +32,14 @@ pub struct Core {
     /// None once closed.
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
+    keyring: Opened,
+}
+
+/// From here on content can be sealed, and what is sealed can be read.
+fn use_keys(keyring: &Opened, engine: &Engine) {
+    if let Opened::Open(keyring) = keyring {
+        engine.handle().use_keys(Arc::new(KeyringKeys(Arc::clone(keyring))));
+    }
 }
 
 /// The condition of the store.
@@ -54,21 +64,24 @@ impl Core {
         options: &Bound<'_, PyAny>,
         credentials: Vec<(String, String, String)>,
         root: String,
+        keyring: KeyringOptions,
     ) -> PyResult<Self> {
         let options: Options = options.extract()?;
+        let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lifecycle_options = options.lifecycle();
         let lane_options = options.lane(engine_options.ref_level, false);
-        let opened = py.detach(|| {
-            let mut engine = Engine::open(engine_options, environment())?;
-            engine.start_lifecycle(lifecycle_options)?;
-            let lane = Lane::new(engine.handle(), lane_options, Identities::new(credentials, root))?;
-            Ok((engine, lane))
-        });
-        let (engine, lane) =
-            opened.map_err(|error: Error| StoreError::new_err(format!("{error}{}", error.advice())))?;
-        let replayed = engine.replayed();
-        Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
+        py.detach(|| {
+            let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
+            let mut engine = Engine::open(engine_options, environment()).map_err(advised)?;
+            let keyring = keyring.open(&data, engine.handle().store_id())?;
+            use_keys(&keyring, &engine);
+            engine.start_lifecycle(lifecycle_options).map_err(advised)?;
+            let identities = Identities::new(credentials, root);
+            let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
+            let replayed = engine.replayed();
+            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring })
+        })
     }
 
     /// Opens what is left of a store for reading, without changing anything in it, and reports what is damaged. Blocks
@@ -79,8 +92,10 @@ impl Core {
         options: &Bound<'_, PyAny>,
         credentials: Vec<(String, String, String)>,
         root: String,
+        keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
         let options: Options = options.extract()?;
+        let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level, true);
         let opened = py.detach(|| {
@@ -90,13 +105,24 @@ impl Core {
             Ok((engine, lane, report))
         });
         let (engine, lane, report) = opened.map_err(store_error)?;
+        let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
+        use_keys(&keyring, &engine);
         let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring }, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
     fn replace_identities(&self, credentials: Vec<(String, String, String)>, root: String) {
         self.lane.replace_identities(Identities::new(credentials, root));
+    }
+
+    /// The keyring, or why there is none; None if the store has none and no master key was given.
+    fn keyring<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.keyring {
+            Opened::Open(keyring) => Ok(Bound::new(py, PyKeyring { inner: Arc::clone(keyring) })?.into_any()),
+            Opened::Absent => Ok(py.None().into_bound(py)),
+            Opened::Closed(reason) => Ok(reason.into_pyobject(py)?.into_any()),
+        }
     }
 
     /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.

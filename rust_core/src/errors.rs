@@ -13,3 +13,10 @@ pyo3::create_exception!(
 pub fn store_error(error: Error) -> PyErr {
     StoreError::new_err(error.to_string())
 }
+
+pyo3::create_exception!(
+    _core,
+    MasterKeyError,
+    StoreError,
+    "The master key is missing, or does not open the keyring. The message is one sentence."
+);

@@ -9,6 +9,7 @@ const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are nev
 
 mod answer;
 mod checks;
+mod content_keys;
 mod core;
 mod describe;
 mod diagnostics;
@@ -16,6 +17,7 @@ mod digests;
 mod errors;
 mod form;
 mod format;
+mod keyring;
 mod load;
 mod options;
 mod piece;
@@ -32,6 +34,7 @@ use orcas_s3::Operation;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Core>()?;
     module.add_class::<core::Health>()?;
+    module.add_class::<keyring::PyKeyring>()?;
     module.add_class::<request::Request>()?;
     module.add_class::<form::Form>()?;
     module.add_class::<request::BodySink>()?;
@@ -42,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;
@@ -57,6 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
     module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
+    module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;

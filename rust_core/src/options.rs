@@ -1,6 +1,6 @@
 //! The settings of the engine and of the request lane, as the control plane hands them over, and the machine they run on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +42,17 @@ pub struct Options {
     presign_v2: bool,
     domains: Vec<String>,
     website_host: Option<String>,
+    encrypt_by_default: bool,
     body_budget: u64,
     workers: usize,
     explain_signatures: bool,
 }
 
 impl Options {
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     pub fn engine(&self) -> PyResult<EngineOptions> {
         Ok(EngineOptions {
             data: self.data.clone(),
@@ -89,6 +94,7 @@ impl Options {
             presign_v2: self.presign_v2,
             domains: self.domains,
             website_host: self.website_host,
+            encrypt_by_default: self.encrypt_by_default,
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
             workers: self.workers,

@@ -7,6 +7,7 @@ stores of a released version never change: a later format gets another name.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import hashlib
@@ -34,6 +35,8 @@ import orcas
 HERE: Final = Path(__file__).parent
 PACKED_MAX: Final = 60 << 10
 PART: Final = 5 << 20
+# Of the keyring of each store.
+MASTER_KEY: Final = base64.b64encode(bytes(range(32))).decode()
 ENDS_MAX: Final = 20
 BURST: Final = 40
 HEADERS: Final[dict[str, Any]] = {
@@ -277,10 +280,18 @@ def waste(store: Store, count: int) -> list[str]:
     return [*keys, "forgotten"]
 
 
+def seal(data: Path, store: Store) -> None:
+    """Adds encrypted objects: two contents, of which one is shared, and a chunk, small because it does not compress."""
+    with serving(data, store, max_batch_write_file_size=1024) as sealing:
+        sealing.make_bucket("sealed")
+        for size in (100, 1_000, 2_000):
+            sealing.put("sealed", f"size/{size}", content(size, "sealed"), ServerSideEncryption="AES256")
+
+
 @contextlib.contextmanager
-def serving(data: Path, store: Store | None = None) -> Iterator[Store]:
+def serving(data: Path, store: Store | None = None, **settings: object) -> Iterator[Store]:
     """A server on `data`, with the expectations of the previous server's store."""
-    with running(data) as target:
+    with running(data, master_key=MASTER_KEY, **settings) as target:
         yield Store(target, store.manifest) if store else Store(target)
 
 
@@ -293,6 +304,7 @@ def make_closed(data: Path) -> dict[str, Any]:
         fill_versions(store)
         store.delete("waste", *wasted)
         store.delete("cut", "size/200000")
+    seal(data, store)
     with serving(data, store) as store:
         command("compact", "--data", data)
     with serving(data, store) as store:
@@ -312,7 +324,8 @@ def make_killed(data: Path) -> dict[str, Any]:
         store.delete("waste", *wasted)
         command("gc", "--data", data)
         verify(store.target, store.manifest)
-    server = orcas.Server(data)
+    seal(data, store)
+    server = orcas.Server(data, master_key=MASTER_KEY)
     target = Target(server)
     answered: dict[str, bytes] = {}
     asked = [(f"burst/{number:03}", content(100 + 5 * number, "burst")) for number in range(BURST)]

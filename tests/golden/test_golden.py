@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.commands import command
 from tests.fixtures.targets import running
 from tests.golden.expectation import change, verify
-from tests.golden.make import lags
+from tests.golden.make import MASTER_KEY, lags
 
 HERE = Path(__file__).parent
 STORES = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.gz"))
@@ -35,10 +35,10 @@ def test_there_are_stores_of_each_end() -> None:
 def test_a_store_is_served_whole_and_can_be_written_to(name: str, tmp_path: Path) -> None:
     manifest = unpack(name, tmp_path)
     assert lags(tmp_path) == (manifest["end"] == "killed")
-    with running(tmp_path) as target:
+    with running(tmp_path, master_key=MASTER_KEY) as target:
         verify(target, manifest)
         change(target, manifest)
-    with running(tmp_path) as target:
+    with running(tmp_path, master_key=MASTER_KEY) as target:
         verify(target, manifest)
     command("fsck", "--data", tmp_path)
 
@@ -48,5 +48,5 @@ def test_the_log_alone_says_everything(name: str, tmp_path: Path) -> None:
     manifest = unpack(name, tmp_path)
     for path in tmp_path.glob("index.db*"):
         path.unlink()
-    with running(tmp_path) as target:
+    with running(tmp_path, master_key=MASTER_KEY) as target:
         verify(target, manifest)

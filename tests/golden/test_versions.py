@@ -10,6 +10,7 @@ from tests.fixtures.checksums import DIGESTS
 from tests.fixtures.targets import running
 from tests.golden.document import SECOND_AT, crc
 from tests.golden.expectation import verify
+from tests.golden.make import MASTER_KEY
 from tests.golden.test_golden import STORES, unpack
 
 import orcas
@@ -52,7 +53,7 @@ def test_a_file_of_another_version_is_named_and_left(magic: bytes, version: int,
     set_version(changed, version)
     before = changed.read_bytes()
     with pytest.raises(UnavailableError, match=message) as refused:
-        orcas.Server(tmp_path)
+        orcas.Server(tmp_path, master_key=MASTER_KEY)
     assert changed.name in str(refused.value)
     assert changed.read_bytes() == before
 
@@ -60,12 +61,12 @@ def test_a_file_of_another_version_is_named_and_left(magic: bytes, version: int,
 def test_an_index_of_another_schema_is_built_anew(tmp_path: Path) -> None:
     manifest = unpack(CLOSED, tmp_path)
     index = tmp_path / "index.db"
-    assert schema_of(index) == 4
+    assert schema_of(index) == 5
     data = bytearray(index.read_bytes())
-    struct.pack_into(">I", data, SCHEMA_AT, 5)
+    struct.pack_into(">I", data, SCHEMA_AT, 6)
     # The first page is at offset 0, so its checksum is that of its content.
     data[PAGE_CONTENT : PAGE_CONTENT + 8] = DIGESTS["CRC64NVME"](bytes(data[:PAGE_CONTENT]))
     index.write_bytes(data)
-    with running(tmp_path) as target:
+    with running(tmp_path, master_key=MASTER_KEY) as target:
         verify(target, manifest)
-    assert schema_of(index) == 4
+    assert schema_of(index) == 5

@@ -187,9 +187,9 @@ def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], says: st
 async def test_a_store_in_memory_is_made_and_removed_with_the_lifespan(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Path] = []
 
-    def open_core(settings: Settings, snapshot: Any) -> Any:
+    def open_core(settings: Settings, snapshot: Any, **options: bool) -> Any:
         opened.append(settings.data)
-        return edge.open_core(settings, snapshot)
+        return edge.open_core(settings, snapshot, **options)
 
     monkeypatch.setattr("orcas.app.open_core", open_core)
     app = orcas.create_app(memory=True)

@@ -214,3 +214,21 @@ def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert config.os.environ["ORCAS_TEST_B"] == "2"
     assert config.os.environ["ORCAS_TEST_A"] == "1"
     assert "ORCAS_TEST_B" not in config.os.environ
+
+
+def test_a_store_has_one_master_key_and_no_message_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, passphrase = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "correct horse"
+    monkeypatch.setenv("ORCAS_MASTER_KEY", key)
+    settings = resolve().settings
+    assert settings.master_key == key
+    assert key not in repr(settings)
+    monkeypatch.setenv("ORCAS_MASTER_PASSPHRASE", passphrase)
+    with pytest.raises(ConfigurationError, match="set only one"):
+        resolve()
+    monkeypatch.delenv("ORCAS_MASTER_PASSPHRASE")
+    # Too short, too long, and bits that no 32 bytes have.
+    for wrong in (key[4:], key + "AAAA", key.replace("QE=", "QF="), "x"):
+        monkeypatch.setenv("ORCAS_MASTER_KEY", wrong)
+        with pytest.raises(ConfigurationError, match="32 bytes in base64") as caught:
+            resolve()
+        assert wrong == "x" or wrong not in str(caught.value)

@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
+from orcas.admin.keys import add_keys
 from orcas.admin.pins import TooManyPinsError
 from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.tools import Refusal, Tools
@@ -72,6 +73,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     _add_work(app, tools)
     _add_pins(app, tools)
     add_snapshots(app, tools)
+    add_keys(app, tools)
     return app
 
 

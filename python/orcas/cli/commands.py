@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli import bench, copies, env, moves, snapshots, upkeep
+from orcas.cli import bench, copies, env, keys, moves, snapshots, upkeep
 from orcas.cli.app import new_app, print_version
 from orcas.cli.options import AsJson
 from orcas.cli.output import print_json, print_table
@@ -23,6 +23,7 @@ upkeep.add_to(app)
 copies.add_to(app)
 moves.add_to(app)
 snapshots.add_to(app)
+keys.add_to(app)
 bench.add_to(app)
 
 

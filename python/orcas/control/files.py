@@ -20,8 +20,11 @@ LOCK_NAME: Final = "control.lock"
 DATABASE_NAME: Final = "control.db"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
+KEYRING_NAMES: Final = ("keyring", "keyring.copy")
 # A directory with any of these is a store, if only a begun one. `log` and `chunks` are too common to count.
-_STORE_FILES: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
+_STORE_FILES: Final = frozenset(
+    {LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy", *KEYRING_NAMES}
+)
 # Files that a directory may have and still count as empty: of file systems, of version control, and Orcas's settings.
 _IGNORED_FILES: Final = frozenset(
     {"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"}

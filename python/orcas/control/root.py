@@ -1,7 +1,8 @@
 """The root identity: its id, and its key pair.
 
 `root.json` in the data directory keeps the id for ever and, if the operator sets no pair, the generated key pair. A pair
-that the operator sets is never written there; see `control.keys`.
+that the operator sets is never written there; see `control.keys`. Its note of the keyring tells a store that has lost its
+keyring from one that never had any.
 """
 
 from __future__ import annotations
@@ -68,6 +69,29 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
     return Root(document["owner"], document["access_key"], document["secret_key"], path, fresh)
 
 
+def noted_keyring(directory: Path) -> int:
+    """The newest generation of the keyring that a server of `directory` has met; 0 if the store never had one.
+
+    Raises:
+        UnavailableError: the file is damaged.
+    """
+    content = read_secret_file(directory / FILE_NAME)
+    return 0 if content is None else int(_parse(directory / FILE_NAME, content).get("keyring", "0"))
+
+
+def note_keyring(directory: Path, generation: int) -> None:
+    """Note that the keyring has this generation, unless it has had a newer one. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: the file is damaged, or cannot be written.
+    """
+    path = directory / FILE_NAME
+    content = read_secret_file(path)
+    if content is not None and noted_keyring(directory) < generation:
+        document = _parse(path, content) | {"keyring": str(generation)}
+        write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
+
+
 def fresh_pair() -> tuple[str, str]:
     """A new random access key and secret key."""
     alphabet = string.ascii_uppercase + string.digits
@@ -94,6 +118,7 @@ def _parse(path: Path, content: bytes) -> dict[str, str]:
         or not all(isinstance(value, str) and value for value in document.values())
         or not _OWNER.fullmatch(document.get("owner", ""))
         or ("access_key" in document) != ("secret_key" in document)
+        or not re.fullmatch(r"[0-9]{1,20}", document.get("keyring", "0"), re.ASCII)
     ):
         raise UnavailableError(f"{path} is damaged: restore it, because it has the identity that owns the buckets.")
     return document

@@ -21,6 +21,7 @@ from orcas.control.copies import copy_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME
 from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
+from orcas.tools.keyring import keyring_copy
 from orcas.tools.manifest import Entry, Manifest, Stat, decode, stored_name
 from orcas.tools.session import Session
 from orcas.tools.targets import DirectoryTarget, S3Target
@@ -177,7 +178,9 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory, database)
-        sources = _sources(directory, database, pinned)
+        known = {} if before is None else {entry.name: entry for entry in before.files}
+        keyring = keyring_copy(directory, Path(scratch), known, target)
+        sources = _sources(directory, [database, *keyring.files], pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.
@@ -186,8 +189,8 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         outcome = Outcome(
             target.name, pinned.store, number, pinned.sequence, len(sources), sum(length for _, _, length in sources)
         )
-        known = {} if before is None else {entry.name: entry for entry in before.files}
         run = _Run(directory, target, pinned, advance, number, known, present, outcome)
+        run.entries.extend(keyring.kept)
         for name, path, length in sources:
             run.copy(name, path, length, stable=path.parent != database.parent)
         target.make_durable()
@@ -203,10 +206,10 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     return outcome
 
 
-def _sources(directory: Path, database: Path, pinned: _PinnedFiles) -> list[tuple[str, Path, int]]:
-    """Name, path and length of every file of a backup."""
+def _sources(directory: Path, copies: list[Path], pinned: _PinnedFiles) -> list[tuple[str, Path, int]]:
+    """Name, path and length of every file of a backup. `copies`: files that were copied for it."""
     listed = [(name, directory / name, length) for name, length in pinned.files]
-    control_files = (database, directory / ROOT_NAME, directory / KEY_NAME)
+    control_files = (*copies, directory / ROOT_NAME, directory / KEY_NAME)
     listed += [(path.name, path, path.stat().st_size) for path in control_files]
     for _, path, length in listed:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Coroutine, Iterator
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
-from orcas.app import Orcas
+from orcas.app import Orcas, open_store
 from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.control.store import stored_root_pair
@@ -113,8 +114,10 @@ def wait(work: Coroutine[Any, Any, _T], loop: asyncio.AbstractEventLoop) -> _T:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Session]:
+def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Session]:
     """Open the store of `settings.data`, which must be one.
+
+    `keyring_required`: as of `orcas.edge.open_core`.
 
     Raises:
         InUseError: another process has it.
@@ -129,7 +132,8 @@ def opened(settings: Settings) -> Iterator[Session]:
     if stored is not None:
         settings = replace(settings, root_access_key=stored[0], root_secret_key=stored[1])
     # A command that only looks must not remove what has expired.
-    app = Orcas(replace(settings, lifecycle_interval_sec=0))
+    opener = functools.partial(open_store, keyring_required=keyring_required)
+    app = Orcas(replace(settings, lifecycle_interval_sec=0), opener)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 

@@ -19,7 +19,8 @@ FORMAT: Final = 1
 SIZE_MAX: Final = 256 << 20
 # Everything that a data directory is made of. Nothing else is ever written by a restore.
 _FILE: Final = re.compile(
-    r"store\.keys(\.copy)?|root\.json|control\.(db|key)|log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack", re.ASCII
+    r"store\.keys(\.copy)?|keyring(\.copy)?|root\.json|control\.(db|key)|log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack",
+    re.ASCII,
 )
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _STORE: Final = re.compile(r"[0-9a-f]{32}")

@@ -42,8 +42,8 @@ def remote(settings: Settings, url: str) -> Session:
 
 
 @contextlib.contextmanager
-def reached(settings: Settings, endpoint: str | None = None) -> Iterator[Session]:
-    """A session with the store.
+def reached(settings: Settings, endpoint: str | None = None, *, keyring_required: bool = False) -> Iterator[Session]:
+    """A session with the store. `keyring_required`: if this process opens it; as of `orcas.edge.open_core`.
 
     Raises:
         UnavailableError: there is no store, or it cannot be opened or reached.
@@ -58,7 +58,7 @@ def reached(settings: Settings, endpoint: str | None = None) -> Iterator[Session
             from orcas.tools.local import opened
 
             try:
-                session = stack.enter_context(opened(settings))
+                session = stack.enter_context(opened(settings, keyring_required=keyring_required))
             except InUseError:
                 session = through_server(settings)
         yield stack.enter_context(contextlib.closing(session))

@@ -52,6 +52,7 @@ impl Server {
         let options = crate::support::options(data, Durability::Sync);
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
         let options = LaneOptions {
+            encrypt_by_default: false,
             region: "us-east-1".into(),
             strict_region: false,
             presign_v2: true,

@@ -186,6 +186,17 @@ fn files(seeds: &mut Seeds) {
     let copies: [(&str, &[u8]); 3] =
         [("flipped", &[0b0011, 20, 1]), ("cut", &[0b1000, 100]), ("both", &[0b1111, 9, 1, 30, 2])];
     seeds.extend(copies.map(|(name, bytes)| ("keys", name.to_owned(), bytes.to_vec())));
+    let copies: [(&str, &[u8]); 4] = [
+        ("flipped", &[0b0011, 20, 1]),
+        ("cut", &[0b1000, 100]),
+        ("newer", &[0b0011, 104, 2]),
+        ("later", &[0b1100, 8, 3]),
+    ];
+    seeds.extend(copies.map(|(name, bytes)| ("keyring", name.to_owned(), bytes.to_vec())));
+    // The inside: one key with one version, and one data key.
+    let key = [&[1, 0, 0, 0][..], &[4; 16], &[1, 0, b'a', 1], &[0; 8], &[5; 8], &[1, 0], &[6; 8], &[7; 32]].concat();
+    let data_key = [&[1, 0, 0, 0, 2, b'm', b'e', 1, 1, 0, 0, 1, 0, 0, 0][..], &[4; 16], &[8; 16], &[9; 80]].concat();
+    seeds.push(("keyring", "inside".to_owned(), [&[0x80][..], &key, &data_key].concat()));
     let logs: [(&str, &[u8]); 3] = [
         ("damaged", &[0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 3, 1, 10, 2, 20, 3, 30, 4, 40, 15, 40, 16, 0, 0, 1]),
         ("header", &[1, 0, 0, 0x37, 0x7f, 0x06, 0x82, 0, 0x2d, 0xe2, 0x18, 0, 0, 16, 0]),

@@ -438,7 +438,7 @@ fn has_body(op: &Op) -> bool {
 fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
     match outcome {
         Outcome::Put(put) | Outcome::Part(put) => assert_eq!(Some(put.etag), verdict.etag),
-        Outcome::Completed(completed) => assert_eq!(Some(completed.etag), verdict.etag),
+        Outcome::Completed(completed, _) => assert_eq!(Some(completed.etag), verdict.etag),
         Outcome::Deleted(entries) => {
             let entries: Vec<_> = entries.iter().map(|entry| entry.as_ref().map(drop).map_err(Clone::clone)).collect();
             assert_eq!(entries, verdict.entries);

@@ -32,6 +32,14 @@ pub enum Error {
     Busy { connections: u32 },
     #[error("a stored record cannot be read: {reason}")]
     Record { reason: &'static str },
+    /// There is no keyring, or no master key was given.
+    #[error(
+        "the content is encrypted, and the keyring is not open: ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE opens it"
+    )]
+    NoKeyring,
+    /// A key of the keyring cannot be used.
+    #[error("the key of the content cannot be used: {reason}")]
+    KeyUnusable { reason: Arc<str> },
     #[error("the disk is full")]
     StorageFull,
     /// There is free space, but not more than the reserve.
@@ -95,6 +103,8 @@ impl Error {
             | Self::Version { .. }
             | Self::Locked { .. }
             | Self::Busy { .. }
+            | Self::NoKeyring
+            | Self::KeyUnusable { .. }
             | Self::StorageFull
             | Self::UnderReserve { .. }
             | Self::ReadOnly { .. }

@@ -233,6 +233,12 @@ impl Packs {
         state.written.get(&pack).is_none_or(|written| written.strong_count() == 0)
     }
 
+    /// The error for a chunk that is not what was stored, although its checksums match.
+    pub fn corrupt(&self, at: ChunkLocation, reason: &'static str) -> Error {
+        let (pack, offset) = codec::chunk_parts(at);
+        Error::corrupt(&self.path(codec::pack(pack)), offset, reason)
+    }
+
     /// Fills `buf` with bytes of the chunk, from byte `start` of its content.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ const WRITEBACK_STEP: u64 = 1024 * 1024;
 #[derive(Clone)]
 pub struct WrittenChunk {
     pub at: ChunkLocation,
-    /// Bytes of content.
+    /// Bytes that are stored.
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
     pub fingerprint: [u8; 32],
@@ -50,7 +50,9 @@ impl std::fmt::Debug for WrittenChunk {
 pub struct ChunkWriter {
     frame: FrameWriter,
     hasher: blake3::Hasher,
-    /// Set once `HEAD_LENGTH` bytes were written.
+    /// Bytes that went into the fingerprint.
+    hashed: u64,
+    /// Set once `HEAD_LENGTH` bytes were hashed.
     head: Option<u64>,
     crcs: BlockCrcs,
 }
@@ -58,22 +60,34 @@ pub struct ChunkWriter {
 impl ChunkWriter {
     pub(super) fn new(frame: FrameWriter, scope_key: &[u8; 32]) -> Self {
         let crcs = BlockCrcs::with_capacity(block_count(frame.length as usize));
-        Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), head: None, crcs }
+        Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), hashed: 0, head: None, crcs }
     }
 
     /// Writes the next bytes of the content, in pieces of any size; in total not more than was reserved.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let before = self.frame.written;
+        self.store(bytes)?;
+        self.hash(bytes);
+        Ok(())
+    }
+
+    /// The next bytes of what is stored, if that is not what the fingerprint is of.
+    pub fn store(&mut self, bytes: &[u8]) -> Result<()> {
         self.frame.write(bytes)?;
         self.crcs.update(bytes);
+        Ok(())
+    }
+
+    /// The next bytes of what the fingerprint is of, if that is not what is stored.
+    pub fn hash(&mut self, bytes: &[u8]) {
+        let before = self.hashed;
+        self.hashed += bytes.len() as u64;
         let mut rest = bytes;
-        if self.head.is_none() && self.frame.written >= HEAD_LENGTH as u64 {
+        if self.head.is_none() && self.hashed >= HEAD_LENGTH as u64 {
             let (first, later) = bytes.split_at(HEAD_LENGTH - before as usize);
             self.head = Some(head_of(self.hasher.update(first).finalize().as_bytes()));
             rest = later;
         }
         self.hasher.update(rest);
-        Ok(())
     }
 
     /// Writes the header. Exactly the reserved length must have been written.

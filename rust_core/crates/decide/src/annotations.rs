@@ -28,7 +28,7 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
     let mut draft = Draft::new(context.next_sequence);
     let (outcome, annotations) = match change {
         AnnotationChange::Put { md5, checksum, body } => {
-            let [text] = <[_; 1]>::try_from(draft.store(view, body)?)
+            let [text] = <[_; 1]>::try_from(draft.store(view, body, before.encryption)?)
                 .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
             let modified_ms = context.now_ms;
             let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });

@@ -29,7 +29,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     };
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let before = &current.version;
-    check_metadata(put)?;
+    check_metadata(put, before)?;
     let size = before.size.saturating_add(put.size);
     if size > OBJECT_SIZE_MAX {
         return Err(Refusal::EntityTooLarge { size }.into());
@@ -44,7 +44,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     let manifest = match short(&before.manifest, &body) {
         Some(manifest) => manifest,
         None => {
-            let next = draft.store(view, body)?;
+            let next = draft.store(view, body, attributes.encryption)?;
             draft.appended(view, &before.manifest, next)?
         }
     };
@@ -71,9 +71,11 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     Ok(objects::put_version(context, &bucket, draft, version))
 }
 
-/// The metadata and the tags of an object stay what they are.
-fn check_metadata(put: &PutObject) -> Result<(), Refusal> {
-    let reason = if !put.headers.user.is_empty() {
+/// The metadata, the tags and the encryption of an object stay what they are.
+fn check_metadata(put: &PutObject, before: &Version) -> Result<(), Refusal> {
+    let reason = if put.attributes.encryption != before.attributes.encryption {
+        "The encryption of what is appended must be that of the object."
+    } else if !put.headers.user.is_empty() {
         "Cannot specify both a write offset value and user-defined object metadata for existing objects."
     } else if !put.attributes.tags.is_empty() {
         "Cannot specify both a write offset value and tags for existing objects."
@@ -85,14 +87,14 @@ fn check_metadata(put: &PutObject) -> Result<(), Refusal> {
 
 fn inline_if_small(body: Body) -> Body {
     match body {
-        Body::Content { bytes, .. } if bytes.len() <= INLINE_MAX => Body::Inline(bytes),
+        Body::Content { bytes, seal: None, .. } if bytes.len() <= INLINE_MAX => Body::Inline(bytes),
         body => body,
     }
 }
 
 /// The manifest of content that is short enough to be copied into it.
 fn short(before: &[Extent], body: &Body) -> Option<Vec<Extent>> {
-    let (Body::Content { bytes, .. } | Body::Inline(bytes)) = body else { return None };
+    let (Body::Content { bytes, seal: None, .. } | Body::Inline(bytes)) = body else { return None };
     let start = match before {
         [] => &[][..],
         [Extent::Inline(start)] => start,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use orcas_record::{Annotations, Attributes, BucketId, Retention, VersionId};
+use orcas_record::{Annotations, Attributes, BucketId, Encryption, Retention, VersionId};
 
 /// A change of the attributes of one version: of the current one if `version` is `None`.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct CopyAttributes {
     pub tags: Option<Vec<(Bytes, Bytes)>>,
     pub retention: Option<Retention>,
     pub legal_hold: Option<bool>,
+    /// What the copy asks for. One of an encrypted object is encrypted in any case.
+    pub encryption: Option<Encryption>,
 }
 
 impl CopyAttributes {
@@ -45,6 +47,7 @@ impl CopyAttributes {
             tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
             retention: self.retention,
             legal_hold: self.legal_hold,
+            encryption: self.encryption.or(source.encryption),
         }
     }
 }

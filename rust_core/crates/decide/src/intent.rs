@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::attributes::{CopyAttributes, UpdateVersion};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
-    PackId, Sequence, UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object, ObjectHeaders,
+    ObjectLock, PackId, Seal, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -126,10 +126,22 @@ pub enum BucketChange {
 pub enum Body {
     /// At most `record::INLINE_MAX` bytes, kept in the version record.
     Inline(Bytes),
-    /// At most `record::CONTENT_MAX` bytes, kept as a record of its own.
-    Content { fingerprint: Fingerprint, sharing: Sharing, bytes: Bytes },
+    /// At most `record::CONTENT_MAX` bytes, kept as a record of its own. As they are stored: sealed if there is a seal.
+    Content { fingerprint: Fingerprint, sharing: Sharing, bytes: Bytes, seal: Option<Seal> },
     /// Durable in packs, in the order of the content.
     Chunks(Vec<PlacedChunk>),
+}
+
+impl Body {
+    /// Whether all of it is sealed, or none. An empty body is both.
+    pub fn is(&self, encryption: Option<Encryption>) -> bool {
+        let wanted = encryption.is_some();
+        match self {
+            Self::Inline(bytes) => bytes.is_empty() || !wanted,
+            Self::Content { seal, .. } => seal.is_some() == wanted,
+            Self::Chunks(chunks) => chunks.iter().all(|chunk| chunk.sealed == wanted),
+        }
+    }
 }
 
 /// Whether a blob may be named by bodies that come later, and whether this body asks for an earlier one.
@@ -152,6 +164,7 @@ pub struct PlacedChunk {
     pub sharing: Sharing,
     /// Content bytes.
     pub length: u32,
+    pub sealed: bool,
     pub place: ChunkPlace,
     pub pin: Option<Pin>,
 }
@@ -168,8 +181,9 @@ impl PlacedChunk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
-    /// Written for this body and durable there. `head` is [`orcas_record::head_of`] its bytes.
-    New { head: u64, at: ChunkLocation },
+    /// Written for this body and durable there. `head` is [`orcas_record::head_of`] its bytes. `seal` is there if it is
+    /// sealed.
+    New { head: u64, at: ChunkLocation, seal: Option<Seal> },
     /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
     /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },

@@ -8,7 +8,8 @@ use super::outcome::Refusal;
 use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
+    Encryption, Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence,
+    head_of,
 };
 
 /// Extents that one manifest is put together from: more than the largest object has, in parts just too short for
@@ -56,21 +57,30 @@ impl Draft {
     /// Drafts the records that hold `body` and returns the manifest that names them.
     ///
     /// # Errors
-    /// When a blob cannot be looked up.
-    pub fn store(&mut self, view: &dyn View, body: Body) -> Result<Vec<Extent>> {
+    /// When a blob cannot be looked up, or the body is not encrypted as its object shall be.
+    pub fn store(&mut self, view: &dyn View, body: Body, encryption: Option<Encryption>) -> Result<Vec<Extent>> {
+        if !body.is(encryption) {
+            return Err(Error::Record { reason: "a body is not encrypted as its object is" });
+        }
         match body {
             Body::Inline(bytes) if bytes.is_empty() => Ok(Vec::new()),
             Body::Inline(bytes) => Ok(vec![Extent::Inline(bytes)]),
-            Body::Content { fingerprint, sharing, bytes } => {
-                let length = bytes.len() as u32;
-                let head = (bytes.len() <= HEAD_LENGTH).then(|| head_of(&fingerprint.0));
+            Body::Content { fingerprint, sharing, bytes, seal } => {
+                let stored = bytes.len() as u32;
+                let length = match seal {
+                    None => stored,
+                    Some(_) => {
+                        Seal::content_length(stored).ok_or(Error::Record { reason: "no sealed content is so long" })?
+                    }
+                };
+                let head = (length as usize <= HEAD_LENGTH).then(|| head_of(&fingerprint.0));
                 let known = match sharing {
-                    Sharing::Sought => view.shared_blob(&fingerprint, length, head)?,
+                    Sharing::Sought => view.shared_blob(&fingerprint, stored, head)?,
                     Sharing::Off | Sharing::Offered => None,
                 };
                 let blob = match known {
                     Some(blob) => blob,
-                    None => self.push(Record::Content { fingerprint, shared: sharing != Sharing::Off, bytes }),
+                    None => self.push(Record::Content { fingerprint, shared: sharing != Sharing::Off, bytes, seal }),
                 };
                 Ok(vec![Extent::Blob { blob, start: 0, length }])
             }
@@ -84,21 +94,22 @@ impl Draft {
     fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
         let PlacedChunk { fingerprint, sharing, length, .. } = *chunk;
         let extent = |blob| Ok(Extent::Blob { blob, start: 0, length });
-        let (head, at) = match chunk.place {
+        let (head, at, seal) = match chunk.place {
             ChunkPlace::Known { blob } => return extent(blob),
-            ChunkPlace::New { head, at } => (head, at),
+            ChunkPlace::New { head, at, seal } => (head, at, seal),
         };
+        let stored = if seal.is_some() { Seal::stored_length(length) } else { length };
         if sharing == Sharing::Sought {
             let known = match self.chunks.get(&fingerprint) {
                 Some(drafted) => Some(*drafted),
-                None => view.shared_blob(&fingerprint, length, Some(head))?,
+                None => view.shared_blob(&fingerprint, stored, Some(head))?,
             };
             if let Some(blob) = known {
                 return extent(blob);
             }
         }
         let shared = sharing != Sharing::Off;
-        let blob = self.push(Record::Chunk { fingerprint, shared, head, at, length });
+        let blob = self.push(Record::Chunk { fingerprint, shared, head, at, length: stored, seal });
         if shared {
             self.chunks.insert(fingerprint, blob);
         }

@@ -21,7 +21,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
     check_precondition(view, &bucket, &put.key, &put.precondition)?;
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(view, put.body)?;
+    let manifest = draft.store(view, put.body, put.attributes.encryption)?;
     let version = Version {
         bucket: bucket.top(),
         key: put.key,
@@ -59,6 +59,7 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
         size: version.size,
         checksum: version.checksum,
         version_id: None,
+        encryption: version.attributes.encryption,
     }
 }
 
@@ -72,7 +73,8 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
     // Where there are versions, a copy of one becomes the newest.
     let restores = named.is_some() && bucket.versioning != Versioning::Unversioned;
-    if onto_itself && !restores && copy.headers.keeps_all() && copy.checksum.is_none() {
+    let encrypts = copy.attributes.encryption.is_some();
+    if onto_itself && !restores && copy.headers.keeps_all() && copy.checksum.is_none() && !encrypts {
         return Err(Refusal::InvalidRequest {
             reason: "This copy request is illegal because it is trying to copy an object to itself without changing \
                      the object's metadata, storage class, website redirect location or encryption attributes.",
@@ -82,6 +84,10 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes, context.now_ms);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
+    if attributes.encryption != source.version.attributes.encryption {
+        // Its bytes have to be stored again, which whoever asks did not know.
+        return Err(Refusal::SourceChanged.into());
+    }
     let source_etag = source.version.etag;
     let parts = if source.version.parts.is_empty() { source_etag.parts.min(1) } else { source_etag.parts };
     let mut version = Version {

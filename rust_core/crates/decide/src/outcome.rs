@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, Sequence, UploadId, VersionId};
+use orcas_record::{Bucket, BucketId, Encryption, Sequence, UploadId, VersionId};
 
 /// The answer to an intent that happened.
 #[derive(Clone, Debug)]
@@ -27,7 +27,8 @@ pub enum Outcome {
     },
     Upload(UploadId),
     Part(Put),
-    Completed(Completed),
+    /// The encryption of the object is told only the first time.
+    Completed(Completed, Option<Encryption>),
     /// How many objects were moved, and the bytes that they have together.
     Moved {
         objects: u64,
@@ -83,6 +84,7 @@ pub struct Put {
     pub checksum: Option<ObjectChecksum>,
     /// Of a version other than the null version.
     pub version_id: Option<VersionId>,
+    pub encryption: Option<Encryption>,
 }
 
 /// Why S3 says no.
@@ -146,6 +148,8 @@ pub enum Refusal {
     },
     /// The version has `ANNOTATIONS_MAX` annotations.
     TooManyAnnotations,
+    /// The content of a copy has to be stored again, which annotations are not.
+    AnnotationsNotCopied,
     /// The object has `OBJECT_PARTS_MAX` parts.
     TooManyParts,
     /// More objects than `limit` are to be moved, or their metadata is too much for one batch.

@@ -46,7 +46,8 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         fingerprint,
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
-        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8) },
+        sealed: false,
+        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8), seal: None },
         pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
@@ -193,12 +194,13 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
 
 fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
     let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
-    put.body = Body::Content { fingerprint: Fingerprint([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };
+    put.body =
+        Body::Content { fingerprint: Fingerprint([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]), seal: None };
     Intent::PutObject(put)
 }
 
 fn chunk(of: u8, sharing: Sharing, place: ChunkPlace) -> PlacedChunk {
-    PlacedChunk { fingerprint: Fingerprint([of; 32]), sharing, length: 300, place, pin: None }
+    PlacedChunk { fingerprint: Fingerprint([of; 32]), sharing, length: 300, sealed: false, place, pin: None }
 }
 
 fn chunks(key: &'static str, chunks: Vec<PlacedChunk>) -> Intent {

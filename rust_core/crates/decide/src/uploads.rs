@@ -27,7 +27,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
     let checksum = part_checksum(&upload, put.checksum, put.computed)?;
     let shown = put.checksum.or(checksum);
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(view, put.body)?;
+    let manifest = draft.store(view, put.body, upload.attributes.encryption)?;
     let part = Part {
         upload: put.upload,
         number: put.number,
@@ -37,7 +37,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
         checksum,
         manifest,
     };
-    Ok(put_part_record(draft, part, shown))
+    Ok(put_part_record(draft, part, shown, &upload))
 }
 
 /// Refers to the bytes of the source that its digests were computed from, or asks to compute them again.
@@ -50,6 +50,9 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
         return Err(Refusal::SourceChanged.into());
     }
     let version = &source.version;
+    if version.attributes.encryption != upload.attributes.encryption {
+        return Err(Refusal::SourceChanged.into());
+    }
     let (size, manifest) = match copy.range {
         None => (version.size, version.manifest.clone()),
         Some((first, last)) if first <= last && last < version.size => {
@@ -71,11 +74,11 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
         checksum,
         manifest,
     };
-    Ok(put_part_record(draft, part, checksum))
+    Ok(put_part_record(draft, part, checksum, &upload))
 }
 
 /// `shown` is the checksum in the answer.
-fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>) -> Decision {
+fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>, upload: &Upload) -> Decision {
     let mut answer = Put {
         sequence: 0,
         etag: Etag::simple(part.md5),
@@ -83,6 +86,7 @@ fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>) -> Dec
         size: part.size,
         checksum: shown.map(ObjectChecksum::full),
         version_id: None,
+        encryption: upload.attributes.encryption,
     };
     answer.sequence = draft.push(Record::PutPart(part));
     Decision { outcome: Outcome::Part(answer), records: draft.into_records() }
@@ -173,8 +177,9 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         etag,
         checksum: version.checksum,
     };
+    let encryption = version.attributes.encryption;
     draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
-    Ok(Decision { outcome: Outcome::Completed(completed), records: draft.into_records() })
+    Ok(Decision { outcome: Outcome::Completed(completed, encryption), records: draft.into_records() })
 }
 
 /// A client that lost the answer sends the same request again and gets the same answer.
@@ -185,7 +190,7 @@ fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8
                 && bucket.stack().contains(&completed.bucket)
                 && completed.key == complete.key =>
         {
-            Ok(Decision::without_records(Outcome::Completed(completed)))
+            Ok(Decision::without_records(Outcome::Completed(completed, None)))
         }
         _ => Err(Refusal::NoSuchUpload.into()),
     }

@@ -17,7 +17,8 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::WrittenChunk;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_dedup::chunker::Chunker;
-use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, head_of};
+use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, SEALED_MAX, Seal, head_of};
+use orcas_seal::DataKey;
 
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;
@@ -25,7 +26,16 @@ const LONGEST_OF_AVERAGE: u32 = 4;
 impl Handle {
     /// Where a body of `length` bytes is written while it arrives.
     pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
-        BodyWriter::new(Arc::clone(&self.shared), bucket, length)
+        BodyWriter::new(Arc::clone(&self.shared), bucket, length, None)
+    }
+
+    /// The same for a body that is sealed. May wait for the data key of its owner.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], or why the data key cannot be used.
+    pub fn sealed_body_writer(&self, bucket: &Bucket, length: u64) -> Result<BodyWriter> {
+        let key = self.shared.data_key(bucket)?;
+        Ok(BodyWriter::new(Arc::clone(&self.shared), bucket, length, Some(key)))
     }
 }
 
@@ -61,7 +71,10 @@ impl BodyObserver for () {
 /// Cuts a body of known length into chunks.
 pub struct BodyWriter {
     shared: Arc<EngineState>,
+    /// What fingerprints are keyed with.
     scope: [u8; 32],
+    /// What its chunks are sealed under.
+    key: Option<Arc<DataKey>>,
     level: RefLevel,
     cuts: Cuts,
     length: u64,
@@ -115,14 +128,21 @@ impl HeldChunk {
 }
 
 impl BodyWriter {
-    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64) -> Self {
-        let chunk_size = bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size);
+    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64, key: Option<Arc<DataKey>>) -> Self {
+        let mut chunk_size = bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size);
+        if key.is_some() {
+            chunk_size = chunk_size.min(SEALED_MAX);
+        }
         let cuts = match bucket.settings.chunking {
             Some(Chunking::ContentDefined) => Cuts::Content(Box::new(Chunker::new(chunk_size / LONGEST_OF_AVERAGE))),
             Some(Chunking::Fixed) | None => Cuts::Fixed(u64::from(chunk_size)),
         };
         Self {
-            scope: shared.scope(&bucket.owner),
+            scope: match &key {
+                None => shared.scope(&bucket.owner),
+                Some(key) => *key.fingerprint_key().expose(),
+            },
+            key,
             level: shared.ref_level(bucket),
             shared,
             cuts,
@@ -194,7 +214,7 @@ impl BodyWriter {
     }
 
     fn through(&self, length: u64) -> Result<OpenChunk> {
-        let writer = Box::new(self.shared.content_writer(length as u32, &self.scope)?);
+        let writer = Box::new(self.shared.content_writer(length as u32, &self.scope, self.key.as_deref())?);
         Ok(OpenChunk::Through { writer, left: length })
     }
 
@@ -213,13 +233,14 @@ impl BodyWriter {
         if left > 0 {
             self.open = Some(OpenChunk::Through { writer, left });
         } else {
-            let written = writer.finish()?;
-            let (fingerprint, head, length) = (Fingerprint(written.fingerprint), written.head, written.length);
+            let (written, seal) = writer.finish()?;
+            let (fingerprint, head) = (Fingerprint(written.fingerprint), written.head);
+            let length = self.content_length(&written)?;
             observer.chunk_ended(&fingerprint);
             let sharing = self.sharing(head);
             match self.known(fingerprint, head, length, sharing)? {
                 Some(known) => self.chunks.push(known),
-                None => self.place(written, sharing),
+                None => self.place(written, length, seal, sharing),
             }
         }
         Ok(now.len())
@@ -289,10 +310,10 @@ impl BodyWriter {
         }
         // The writer hashes the bytes again, so that what a frame says of its content was computed from what went into
         // it. Only chunks that looked known and are not pay for that, and those with content-defined cuts.
-        let mut writer = self.shared.content_writer(length, &self.scope)?;
+        let mut writer = self.shared.content_writer(length, &self.scope, self.key.as_deref())?;
         writer.write(&held.bytes)?;
-        let written = writer.finish()?;
-        self.place(written, sharing);
+        let (written, seal) = writer.finish()?;
+        self.place(written, length, seal, sharing);
         Ok(())
     }
 
@@ -313,15 +334,27 @@ impl BodyWriter {
             // Sought, so that the decision makes one blob of both places.
             return Ok(Some(PlacedChunk { sharing: Sharing::Sought, ..earlier.clone() }));
         }
-        let found = self.shared.pin_known(fingerprint, length, head)?;
+        let sealed = self.key.is_some();
+        let stored = if sealed { Seal::stored_length(length) } else { length };
+        let found = self.shared.pin_known(fingerprint, stored, head)?;
         Ok(found.map(|(blob, pin)| {
             let place = ChunkPlace::Known { blob };
-            PlacedChunk { fingerprint, sharing, length, place, pin: Some(pin) }
+            PlacedChunk { fingerprint, sharing, length, sealed, place, pin: Some(pin) }
         }))
     }
 
-    fn place(&mut self, written: WrittenChunk, sharing: Sharing) {
-        let WrittenChunk { head, at, length, .. } = written;
+    /// Bytes of content of a chunk that was written.
+    fn content_length(&self, written: &WrittenChunk) -> Result<u32> {
+        match self.key {
+            None => Ok(written.length),
+            Some(_) => {
+                Seal::content_length(written.length).ok_or(Error::Record { reason: "no sealed content is so long" })
+            }
+        }
+    }
+
+    fn place(&mut self, written: WrittenChunk, length: u32, seal: Option<Seal>, sharing: Sharing) {
+        let WrittenChunk { head, at, .. } = written;
         if sharing != Sharing::Off {
             self.own.entry(head).or_default().push(self.chunks.len());
         }
@@ -329,7 +362,8 @@ impl BodyWriter {
             fingerprint: Fingerprint(written.fingerprint),
             sharing,
             length,
-            place: ChunkPlace::New { head, at },
+            sealed: seal.is_some(),
+            place: ChunkPlace::New { head, at, seal },
             pin: Some(written.pin()),
         });
         self.written.push(written);

@@ -2,22 +2,52 @@
 //! clients send passes through here before it is stored, what is stored passes through here before anything is made of
 //! it. Only what moves stored bytes as they are, or verifies their checksums, bypasses this.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use super::content_keys::ContentKeys;
 use super::handle::Handle;
 use super::keys::fingerprint;
-use super::overlay::BlobPlace;
+use super::overlay::{BlobPlace, StoredBytes};
+use super::sealing::{OpenBlob, ReadStored, SealingWriter, Unopened};
 use super::state::EngineState;
+use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
-use orcas_decide::Body;
+use orcas_decide::{Body, Sharing};
 use orcas_log::LogReader;
-use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Sequence, head_of};
+use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Seal, Sequence, head_of};
+use orcas_seal::DataKey;
 
 impl Handle {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
     pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         self.shared.small_body(bucket, bytes)
+    }
+
+    /// The same for a body that is sealed, however small it is. May wait for the data key of its owner.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], or why the data key cannot be used.
+    pub fn sealed_body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
+        self.shared.sealed_body(bucket, bytes)
+    }
+
+    /// Sets where data keys come from: once, before the first request.
+    pub fn use_keys(&self, keys: Arc<dyn ContentKeys>) {
+        // A second time changes nothing: the store has one keyring.
+        let _ = self.shared.content_keys.set(keys);
+    }
+
+    /// Whether content can be sealed.
+    pub fn can_seal(&self) -> bool {
+        self.shared.content_keys.get().is_some()
+    }
+
+    /// Whether new content of the bucket can be sealed without waiting.
+    pub fn can_seal_at_once(&self, bucket: &Bucket) -> bool {
+        self.shared.has_data_key_at_hand(bucket)
     }
 
     /// The same for a body that is appended to an object: a content, however small it is.
@@ -36,15 +66,37 @@ impl EngineState {
 
     fn content_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
-        // To look up what is this short costs more than to store it again.
-        let level = if bytes.len() <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
-        let sharing = self.sharing(level, head_of(&fingerprint.0));
-        Body::Content { fingerprint, sharing, bytes }
+        let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
+        Body::Content { fingerprint, sharing, bytes, seal: None }
     }
 
-    /// Reserves space for a chunk of `length` bytes.
-    pub fn content_writer(&self, length: u32, scope: &[u8; 32]) -> Result<ContentWriter> {
-        Ok(ContentWriter { chunk: self.packs.reserve(length, scope)? })
+    fn sealed_body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
+        if bytes.is_empty() {
+            return Ok(Body::Inline(Bytes::new()));
+        }
+        let key = self.data_key(bucket)?;
+        let fingerprint = fingerprint(key.fingerprint_key().expose(), bytes);
+        let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
+        let (stored, seal) = self.seal_whole(&key, bytes)?;
+        Ok(Body::Content { fingerprint, sharing, bytes: stored.into(), seal: Some(seal) })
+    }
+
+    fn content_sharing(&self, bucket: &Bucket, fingerprint: &Fingerprint, length: usize) -> Sharing {
+        // To look up what is this short costs more than to store it again.
+        let level = if length <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
+        self.sharing(level, head_of(&fingerprint.0))
+    }
+
+    /// Reserves space for a chunk of `length` bytes, which are sealed if there is a data key. `scope` is what its
+    /// fingerprint is keyed with.
+    pub fn content_writer(&self, length: u32, scope: &[u8; 32], key: Option<&DataKey>) -> Result<ContentWriter> {
+        match key {
+            None => Ok(ContentWriter::Plain(self.packs.reserve(length, scope)?)),
+            Some(key) => {
+                let chunk = self.packs.reserve(Seal::stored_length(length), scope)?;
+                Ok(ContentWriter::Sealing(Box::new(self.sealing_writer(chunk, key, length)?)))
+            }
+        }
     }
 
     /// Returns when all `chunks` are durable. After an error, at least one of them never will be.
@@ -53,27 +105,84 @@ impl EngineState {
     }
 
     /// Bytes of a blob from `start`, verified. Remembers the blob if it is damaged.
-    pub fn read_blob(&self, blob: Sequence, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<()> {
-        let read = match place {
-            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf),
-            BlobPlace::At(BlobLocation::Log { at, length }) => {
-                read_content(&self.log_reader, (*at, *length), start, buf)
+    pub fn read_blob(&self, held: &mut HeldBlob, start: u32, buf: &mut [u8]) -> Result<()> {
+        let HeldBlob { blob, place, open } = held;
+        let read = match &place.seal {
+            None => self.read_stored(&place.bytes, start, buf),
+            Some(seal) => {
+                let read = |start, buf: &mut [u8]| self.read_stored(&place.bytes, start, buf).map(|()| true);
+                self.read_held(open, seal, &place.bytes, &read, start, buf)
+                    .map_err(|unopened| self.unopened(unopened, &place.bytes))
             }
-            BlobPlace::At(BlobLocation::Pack { at, .. }) => self.packs.read(*at, start, buf),
         };
-        self.noted(blob, read)
+        self.noted(*blob, read)
+    }
+
+    fn read_held(
+        &self,
+        open: &mut Option<OpenBlob>,
+        seal: &Seal,
+        bytes: &StoredBytes,
+        read: ReadStored<'_>,
+        start: u32,
+        buf: &mut [u8],
+    ) -> Result<(), Unopened> {
+        if bytes.length() <= Seal::stored_length(BLOCK_SIZE as u32) {
+            return self.read_sealed(seal, bytes.length(), read, start, buf).map(|_| ());
+        }
+        if open.is_none() {
+            *open = self.open_blob(seal, bytes.length(), read)?;
+        }
+        if let Some(blob) = open {
+            self.read_opened(blob, read, start, buf)?;
+        }
+        Ok(())
     }
 
     /// Like `read_blob`, but `false` when that would wait for the disk.
     pub fn try_read_blob(&self, blob: Sequence, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
-        let read = match place {
-            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf).map(|()| true),
-            BlobPlace::At(BlobLocation::Log { at, length }) => {
-                self.log_reader.try_read_content(*at, *length, start, buf)
+        let read = match &place.seal {
+            None => self.try_read_stored(&place.bytes, start, buf),
+            Some(seal) => {
+                let read = |start, buf: &mut [u8]| self.try_read_stored(&place.bytes, start, buf);
+                self.read_sealed(seal, place.bytes.length(), &read, start, buf)
+                    .map_err(|unopened| self.unopened(unopened, &place.bytes))
             }
-            BlobPlace::At(BlobLocation::Pack { at, .. }) => self.packs.try_read(*at, start, buf),
         };
         self.noted(blob, read)
+    }
+
+    fn read_stored(&self, bytes: &StoredBytes, start: u32, buf: &mut [u8]) -> Result<()> {
+        match bytes {
+            StoredBytes::Memory(bytes) => copy_from(bytes, start, buf),
+            StoredBytes::At(BlobLocation::Log { at, length }) => {
+                read_content(&self.log_reader, (*at, *length), start, buf)
+            }
+            StoredBytes::At(BlobLocation::Pack { at, .. }) => self.packs.read(*at, start, buf),
+        }
+    }
+
+    fn try_read_stored(&self, bytes: &StoredBytes, start: u32, buf: &mut [u8]) -> Result<bool> {
+        match bytes {
+            StoredBytes::Memory(bytes) => copy_from(bytes, start, buf).map(|()| true),
+            StoredBytes::At(BlobLocation::Log { at, length }) => {
+                self.log_reader.try_read_content(*at, *length, start, buf)
+            }
+            StoredBytes::At(BlobLocation::Pack { at, .. }) => self.packs.try_read(*at, start, buf),
+        }
+    }
+
+    /// The error for sealed content, which names the file and the byte.
+    fn unopened(&self, unopened: Unopened, bytes: &StoredBytes) -> Error {
+        const REASON: &str = "sealed content does not match its tag";
+        match (unopened, bytes) {
+            (Unopened::Read(error), _) => error,
+            (Unopened::NotAuthentic, StoredBytes::Memory(_)) => Error::Record { reason: REASON },
+            (Unopened::NotAuthentic, StoredBytes::At(BlobLocation::Log { at, .. })) => {
+                self.log_reader.corrupt(*at, REASON)
+            }
+            (Unopened::NotAuthentic, StoredBytes::At(BlobLocation::Pack { at, .. })) => self.packs.corrupt(*at, REASON),
+        }
     }
 
     fn noted<T>(&self, blob: Sequence, read: Result<T>) -> Result<T> {
@@ -84,20 +193,45 @@ impl EngineState {
     }
 }
 
+/// A blob that is being read, perhaps in several pieces.
+pub(super) struct HeldBlob {
+    blob: Sequence,
+    place: BlobPlace,
+    /// Prepared with the first piece of a sealed blob.
+    open: Option<OpenBlob>,
+}
+
+impl HeldBlob {
+    pub fn new(blob: Sequence, place: BlobPlace) -> Self {
+        Self { blob, place, open: None }
+    }
+
+    pub fn is(&self, blob: Sequence) -> bool {
+        self.blob == blob
+    }
+}
+
 /// Writes one chunk into its reserved space. Dropped without `finish`, it was never stored.
-pub(super) struct ContentWriter {
-    chunk: ChunkWriter,
+pub(super) enum ContentWriter {
+    Plain(ChunkWriter),
+    Sealing(Box<SealingWriter>),
 }
 
 impl ContentWriter {
     /// The next bytes, in pieces of any size; in total not more than were reserved.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.chunk.write(bytes)
+        match self {
+            Self::Plain(chunk) => chunk.write(bytes),
+            Self::Sealing(writer) => writer.write(bytes),
+        }
     }
 
     /// Exactly the reserved length must have been written. Durable after `sync_content`.
-    pub fn finish(self) -> Result<WrittenChunk> {
-        self.chunk.finish()
+    pub fn finish(self) -> Result<(WrittenChunk, Option<Seal>)> {
+        match self {
+            Self::Plain(chunk) => Ok((chunk.finish()?, None)),
+            Self::Sealing(writer) => writer.finish().map(|(chunk, seal)| (chunk, Some(seal))),
+        }
     }
 }
 

@@ -10,13 +10,12 @@ use bytes::Bytes;
 use super::body::BodyWriter;
 use super::handle::Handle;
 use super::reads::PinnedObject;
-use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
     Refusal, Source, SourceConditions,
 };
-use orcas_record::{Bucket, BucketId, Cause, UploadId, Version};
+use orcas_record::{Bucket, BucketId, Cause, Encryption, UploadId, Version};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -59,8 +58,11 @@ impl Handle {
             if request.range.is_some() && (first > last || last >= size) {
                 return Err(Refusal::InvalidRange { size }.into());
             }
-            if let Some(bucket) = self.across_owners(request.source.0, request.bucket) {
-                return self.copy_part_across(request, &bucket, &source, (first, last), algorithm);
+            let encryption = upload.attributes.encryption;
+            let across = self.across_owners(request.source.0, request.bucket);
+            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, encryption, request.bucket)) {
+                let range = (first, last);
+                return self.copy_part_across(request, (&bucket, encryption), &source, range, algorithm);
             }
             let (md5, checksum) = self.digests(&source, first, last, algorithm)?;
             self.execute(Intent::CopyPart(Box::new(CopyPart {
@@ -84,6 +86,15 @@ impl Handle {
         retry(|| {
             if let Some(bucket) = self.across_owners(request.copy.source.0, request.copy.bucket) {
                 return self.copy_object_across(request, &bucket);
+            }
+            if request.copy.attributes.encryption.is_some() {
+                let source = self.source(&request.copy.source)?;
+                let encryption = request.copy.attributes.encryption;
+                if source.object.version.attributes.encryption.is_none()
+                    && let Some(bucket) = self.sealed_anew(&source, encryption, request.copy.bucket)
+                {
+                    return self.copy_object_across(request, &bucket);
+                }
             }
             let mut copy = request.copy.clone();
             if let Some(algorithm) = request.algorithm {
@@ -115,6 +126,17 @@ impl Handle {
         (from.owner != to.owner).then(|| Arc::clone(to))
     }
 
+    /// The destination, if it exists and the bytes of the source cannot be shared with what is encrypted like this.
+    fn sealed_anew(
+        &self,
+        source: &PinnedObject,
+        encryption: Option<Encryption>,
+        destination: BucketId,
+    ) -> Option<Arc<Bucket>> {
+        let differs = source.object.version.attributes.encryption != encryption;
+        self.shared.buckets.read().by_id(destination).filter(|_| differs).map(Arc::clone)
+    }
+
     /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.
     fn copy_object_across(&self, request: &CopyRequest, bucket: &Bucket) -> Result<Outcome, Failure> {
         let copy = &request.copy;
@@ -122,13 +144,14 @@ impl Handle {
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
         if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
-            // No client can ask for this as long as one identity owns all buckets. It must not lose them silently.
-            return Err(Error::Record { reason: "annotations cannot be copied to a bucket of another owner" }.into());
+            return Err(Refusal::AnnotationsNotCopied.into());
         }
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
-        let again = self.store_again(bucket, &source, (0, last), algorithm)?;
+        let attributes = CopyAttributes { annotations: false, ..copy.attributes.clone() }
+            .apply_to(&version.attributes, self.shared.clock.now_ms());
+        let again = self.store_again((bucket, attributes.encryption), &source, (0, last), algorithm)?;
         self.still_stands(&copy.source, &source)?;
         self.execute_for(
             request.cause,
@@ -141,8 +164,7 @@ impl Handle {
                 sha256: version.sha256,
                 checksum: Some(again.checksum),
                 headers: copy.headers.apply_to(&version.headers),
-                attributes: CopyAttributes { annotations: false, ..copy.attributes.clone() }
-                    .apply_to(&version.attributes, self.shared.clock.now_ms()),
+                attributes,
                 body: again.body,
             })),
         )
@@ -151,7 +173,7 @@ impl Handle {
     fn copy_part_across(
         &self,
         request: &CopyPartRequest,
-        bucket: &Bucket,
+        into: (&Bucket, Option<Encryption>),
         source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
@@ -161,7 +183,7 @@ impl Handle {
         if size > PUT_SIZE_MAX {
             return Err(Refusal::EntityTooLarge { size }.into());
         }
-        let again = self.store_again(bucket, source, (first, last), algorithm)?;
+        let again = self.store_again(into, source, (first, last), algorithm)?;
         self.still_stands(&request.source, source)?;
         self.execute(Intent::PutPart(Box::new(PutPart {
             bucket: request.bucket,
@@ -187,13 +209,13 @@ impl Handle {
     /// Reads a range of the source into a body for `bucket`.
     fn store_again(
         &self,
-        bucket: &Bucket,
+        (bucket, encryption): (&Bucket, Option<Encryption>),
         source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<StoredAgain, Failure> {
         let mut reader = self.reader(source, first, last);
-        let mut body = GrowingBody::new(self, bucket, reader.remaining());
+        let mut body = GrowingBody::new(self, (bucket, encryption), reader.remaining())?;
         let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
@@ -262,21 +284,24 @@ struct StoredAgain {
 }
 
 enum GrowingBody {
-    Small(Vec<u8>),
+    Small(Vec<u8>, Option<Encryption>),
     Large(Box<BodyWriter>),
 }
 
 impl GrowingBody {
-    fn new(handle: &Handle, bucket: &Bucket, length: u64) -> Self {
+    fn new(handle: &Handle, (bucket, encryption): (&Bucket, Option<Encryption>), length: u64) -> Result<Self, Failure> {
         if length <= SMALL_MAX {
-            return Self::Small(Vec::with_capacity(length as usize));
+            return Ok(Self::Small(Vec::with_capacity(length as usize), encryption));
         }
-        Self::Large(Box::new(handle.body_writer(bucket, length)))
+        Ok(Self::Large(Box::new(match encryption {
+            None => handle.body_writer(bucket, length),
+            Some(_) => handle.sealed_body_writer(bucket, length)?,
+        })))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Self::Small(held) => held.extend_from_slice(bytes),
+            Self::Small(held, _) => held.extend_from_slice(bytes),
             Self::Large(writer) => writer.write(bytes, &mut ())?,
         }
         Ok(())
@@ -284,7 +309,8 @@ impl GrowingBody {
 
     fn finish(self, handle: &Handle, bucket: &Bucket) -> Result<Body, Failure> {
         match self {
-            Self::Small(held) => Ok(handle.small_body(bucket, held.into())),
+            Self::Small(held, None) => Ok(handle.small_body(bucket, held.into())),
+            Self::Small(held, Some(_)) => Ok(handle.sealed_body(bucket, &held)?),
             Self::Large(writer) => Ok(writer.finish()?),
         }
     }

@@ -20,6 +20,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// Random, made with the store.
+    pub fn store_id(&self) -> [u8; 16] {
+        self.shared.keys.store_id
+    }
+
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
     pub fn submit(&self, intent: Intent, cause: Cause, waiter: Waiter) {
         if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(Submitted::S3(intent, cause, waiter)) {

@@ -16,6 +16,7 @@ mod check;
 mod clock;
 mod commit;
 mod content;
+mod content_keys;
 mod copy;
 mod documents;
 mod epochs;
@@ -47,6 +48,7 @@ mod retired_segments;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
+mod sealing;
 mod sharing;
 mod space;
 mod stacks;
@@ -72,6 +74,7 @@ pub use check::{
     LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use clock::{Clock, SystemClock};
+pub use content_keys::ContentKeys;
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use documents::Document;
 pub use epochs::EpochPin;

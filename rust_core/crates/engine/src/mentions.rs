@@ -150,7 +150,7 @@ fn each_pack(record: &Record, visit: &mut dyn FnMut(PackId)) {
 
 fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, SharedBlob)> {
     match record {
-        Record::Content { fingerprint, shared: true, bytes } => Some((
+        Record::Content { fingerprint, shared: true, bytes, .. } => Some((
             *fingerprint,
             SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&fingerprint.0) },
         )),
@@ -197,9 +197,10 @@ mod tests {
         let fingerprint = Fingerprint([rng.below(5) as u8; 32]);
         let shared = rng.below(3) > 0;
         match rng.below(6) {
-            0 => Record::Content { fingerprint, shared, bytes: Bytes::from_static(b"bytes") },
+            0 => Record::Content { fingerprint, shared, bytes: Bytes::from_static(b"bytes"), seal: None },
             1 => {
-                Record::Chunk { fingerprint, shared, head: rng.below(9), at: codec::chunk(rng.below(4), 0), length: 7 }
+                let at = codec::chunk(rng.below(4), 0);
+                Record::Chunk { fingerprint, shared, head: rng.below(9), at, length: 7, seal: None }
             }
             2 => Record::Segment { extents },
             3 => part(extents),
@@ -247,7 +248,7 @@ mod tests {
             assert_eq!(mentions.pack_in_use(pack), any(&places));
             let wanted = Fingerprint([rng.below(5) as u8; 32]);
             let newest = waiting.iter().rev().find_map(|(at, record)| match record {
-                Record::Content { fingerprint, shared: true, bytes } if *fingerprint == wanted => {
+                Record::Content { fingerprint, shared: true, bytes, .. } if *fingerprint == wanted => {
                     Some((*at, bytes.len() as u32))
                 }
                 Record::Chunk { fingerprint, shared: true, length, .. } if *fingerprint == wanted => {

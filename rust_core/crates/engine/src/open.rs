@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use super::apply::Applier;
@@ -375,6 +375,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         random: parts.random,
         keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
+        content_keys: OnceLock::new(),
         intents: IntentQueue::default(),
         applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),

@@ -14,15 +14,40 @@ use super::key_changes::{Change, KeyChanges};
 use super::mentions::Mentions;
 use orcas_decide::Completed;
 use orcas_record::{
-    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Sequence, Upload, UploadId, Version,
-    VersionId, Versioning,
+    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Seal, Sequence, Upload, UploadId,
+    Version, VersionId, Versioning,
 };
 
-/// Where the bytes of a blob are found.
+/// Where the bytes of a blob are found, and what opens them if they are sealed.
 #[derive(Clone, Debug)]
-pub(super) enum BlobPlace {
+pub(super) struct BlobPlace {
+    pub bytes: StoredBytes,
+    pub seal: Option<Box<Seal>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum StoredBytes {
     Memory(Bytes),
     At(BlobLocation),
+}
+
+impl StoredBytes {
+    pub fn length(&self) -> u32 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u32,
+            Self::At(location) => location.length(),
+        }
+    }
+}
+
+impl BlobPlace {
+    pub fn new(bytes: StoredBytes, seal: Option<Seal>) -> Self {
+        Self { bytes, seal: seal.map(Box::new) }
+    }
+
+    pub fn at((location, seal): (BlobLocation, Option<Seal>)) -> Self {
+        Self::new(StoredBytes::At(location), seal)
+    }
 }
 
 type Keys = BTreeMap<Bytes, KeyChanges>;
@@ -59,12 +84,12 @@ impl Overlay {
             | Record::RetirePack { .. }
             | Record::MoveContents { .. }
             | Record::ReplaceLog { .. } => {}
-            Record::Content { bytes, .. } => {
-                self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
+            Record::Content { bytes, seal, .. } => {
+                self.blobs.insert(sequence, BlobPlace::new(StoredBytes::Memory(bytes.clone()), *seal));
             }
-            Record::Chunk { at, length, .. } => {
+            Record::Chunk { at, length, seal, .. } => {
                 let location = BlobLocation::Pack { at: *at, length: *length };
-                self.blobs.insert(sequence, BlobPlace::At(location));
+                self.blobs.insert(sequence, BlobPlace::at((location, *seal)));
             }
             Record::Segment { extents } => {
                 self.segments.insert(sequence, extents.as_slice().into());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cache::LocatedObject;
-use super::content::read_inline;
+use super::content::{HeldBlob, read_inline};
 use super::epochs::EpochPin;
 use super::handle::Handle;
 use super::key_changes::{Current, KeyChanges, NewerChanges};
@@ -124,7 +124,7 @@ impl EngineState {
         let Some(stored) = reader.object(bucket, key)? else { return Ok(None) };
         let version = version_of(&stored)?;
         let place = match single_blob(&version) {
-            Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
+            Some(blob) => reader.sealed_blob(blob)?.map(BlobPlace::at),
             None => None,
         };
         let located = LocatedObject { object: Arc::new(Object { sequence: stored.sequence, version }), place };
@@ -170,8 +170,8 @@ impl EngineState {
         if let Some(place) = self.overlay.read().blob(blob) {
             return Ok(place.clone());
         }
-        let location = self.index.read()?.blob(blob)?;
-        location.map(BlobPlace::At).ok_or(Error::Record { reason: "a manifest names a blob that is not there" })
+        let found = self.index.read()?.sealed_blob(blob)?;
+        found.map(BlobPlace::at).ok_or(Error::Record { reason: "a manifest names a blob that is not there" })
     }
 
     /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
@@ -225,7 +225,7 @@ pub struct ObjectReader {
     levels: Vec<Level>,
     remaining: u64,
     /// The blob in hand, so that its place is looked up once.
-    blob: Option<(Sequence, BlobPlace)>,
+    blob: Option<HeldBlob>,
     /// Held until the last byte.
     _pin: EpochPin,
 }
@@ -301,12 +301,10 @@ impl ObjectReader {
     }
 
     fn read_from(&mut self, blob: Sequence, start: u32, buf: &mut [u8]) -> Result<()> {
-        if self.blob.as_ref().is_none_or(|(held, _)| *held != blob) {
-            self.blob = Some((blob, self.shared.place(blob)?));
-        }
-        match &self.blob {
-            Some((_, place)) => self.shared.read_blob(blob, place, start, buf),
-            None => Err(Error::Record { reason: "a blob has no place" }),
-        }
+        let held = match self.blob.take() {
+            Some(held) if held.is(blob) => held,
+            _ => HeldBlob::new(blob, self.shared.place(blob)?),
+        };
+        self.shared.read_blob(self.blob.insert(held), start, buf)
     }
 }

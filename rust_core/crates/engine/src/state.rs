@@ -1,7 +1,7 @@
 //! The state of an open store that its threads and callers share. Other files add what is done with it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -10,6 +10,7 @@ use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check::ScrubStatus;
 use super::clock::Clock;
+use super::content_keys::ContentKeys;
 use super::epochs::Epochs;
 use super::faults::Faults;
 use super::index_rebuild::RebuildRequests;
@@ -55,6 +56,8 @@ pub(super) struct EngineState {
     pub random: Arc<dyn Random>,
     pub keys: StoreKeys,
     pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
+    /// Set once, before the first request. Without it nothing is sealed, and what is sealed cannot be read.
+    pub content_keys: OnceLock<Arc<dyn ContentKeys>>,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
     pub candidates: Candidates,

@@ -108,7 +108,7 @@ fn located(reader: &Reader<'_>, stored: Option<Stored>, changes: &NewerChanges) 
     let Some(stored) = stored else { return Ok(None) };
     let version = version_of(&stored)?;
     let place = match single_blob(&version) {
-        Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
+        Some(blob) => reader.sealed_blob(blob)?.map(BlobPlace::at),
         None => None,
     };
     let object = Arc::new(Object { sequence: stored.sequence, version });

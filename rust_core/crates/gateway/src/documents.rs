@@ -11,6 +11,9 @@ pub fn kind_of(operation: Operation) -> Option<DocumentKind> {
             DocumentKind::Accelerate
         }
         Operation::GetBucketCors | Operation::PutBucketCors | Operation::DeleteBucketCors => DocumentKind::Cors,
+        Operation::GetBucketEncryption | Operation::PutBucketEncryption | Operation::DeleteBucketEncryption => {
+            DocumentKind::Encryption
+        }
         Operation::GetBucketLifecycleConfiguration
         | Operation::PutBucketLifecycleConfiguration
         | Operation::DeleteBucketLifecycle => DocumentKind::Lifecycle,

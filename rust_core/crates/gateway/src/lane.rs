@@ -45,6 +45,8 @@ pub struct LaneOptions {
     pub workers: usize,
     /// Content that its owner has stored before need not be sent again.
     pub instant_upload: bool,
+    /// New objects are encrypted whether or not requests ask for it.
+    pub encrypt_by_default: bool,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
     /// The store is open for salvage: whatever would change something is refused.

@@ -20,6 +20,7 @@ mod cors;
 mod describe;
 mod documents;
 pub mod download;
+mod encryption;
 mod expiration;
 mod form;
 mod form_file;

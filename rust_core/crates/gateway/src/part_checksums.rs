@@ -1,4 +1,4 @@
-//! The checksum that is stored with a body that becomes a part of something, which decides on the algorithm.
+//! The checksum and the encryption of a body that becomes a part of something, which decides on both.
 
 use std::sync::Arc;
 
@@ -7,8 +7,23 @@ use bytes::Bytes;
 use super::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_engine::Handle;
-use orcas_record::{Bucket, BucketId, UploadId};
+use orcas_record::{Bucket, BucketId, Encryption, UploadId};
 use orcas_s3::ErrorCode;
+
+/// How a body is encrypted: as the upload that it becomes a part of, else as it says itself. May block.
+pub fn encryption_of(
+    engine: &Handle,
+    part: Option<&PartOf>,
+    own: Option<Encryption>,
+) -> Result<Option<Encryption>, Problem> {
+    match part {
+        Some(PartOf::Upload { bucket, key, upload }) => {
+            let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+            Ok(upload.attributes.encryption)
+        }
+        Some(PartOf::Object { .. }) | None => Ok(own),
+    }
+}
 
 /// What a body becomes a part of.
 #[derive(Clone, Debug)]

@@ -68,6 +68,10 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
+            Error::NoKeyring | Error::KeyUnusable { .. } => {
+                let message = "The content is encrypted, and this server cannot use the key for it.";
+                S3Error::with(ErrorCode::AccessDenied, message)
+            }
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
                 "The server's disk is full. Reads and, if there is room, deletions still work; no content is stored."
@@ -191,6 +195,11 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         }
         Refusal::InvalidBucketState { reason } => S3Error::with(ErrorCode::InvalidBucketState, *reason),
         Refusal::TooManyAnnotations => ErrorCode::AnnotationLimitExceeded.into(),
+        Refusal::AnnotationsNotCopied => S3Error::with(
+            ErrorCode::NotImplemented,
+            "Annotations cannot be copied into a copy that is encrypted although the object is not. Exclude them with \
+             x-amz-object-annotation-directive.",
+        ),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
         Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),

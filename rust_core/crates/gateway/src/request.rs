@@ -15,16 +15,16 @@ use super::form_file::FileFrame;
 use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
-use super::part_checksums::PartOf;
+use super::part_checksums::{PartOf, encryption_of};
 use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
 use super::response::{Envelope, Response};
-use super::store_body::{StoreBody, UploadStream};
+use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{CompletionSink, Handle, Waiter};
-use orcas_record::{Bucket, Cause, RequestCause};
+use orcas_record::{Bucket, Cause, Encryption, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
 
@@ -58,7 +58,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
         match call.input.upload() {
             Some(upload) => {
                 let size = content.len() as u64;
-                let body = upload.small_body(&call.lane.engine, content);
+                let body = upload.small_body(&call.lane.engine, content)?;
                 Ok(call.submit(upload.intent(size, digests, body), slot))
             }
             None => Err(Problem::internal("an operation without a body got one")),
@@ -99,8 +99,22 @@ pub trait Upload {
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
 
     /// The body, if it was collected in memory.
-    fn small_body(&self, engine: &Handle, content: Bytes) -> Body {
-        engine.small_body(self.bucket(), content)
+    fn small_body(&self, engine: &Handle, content: Bytes) -> Result<Body, Problem> {
+        let part = self.part_of();
+        Ok(match encryption_of(engine, part.as_ref(), self.encryption())? {
+            None => engine.small_body(self.bucket(), content),
+            Some(_) => engine.sealed_body(self.bucket(), &content)?,
+        })
+    }
+
+    /// How the body is encrypted, unless that is up to what it becomes a part of.
+    fn encryption(&self) -> Option<Encryption> {
+        None
+    }
+
+    /// Whether taking a small body in may have to wait.
+    fn may_wait(&self, engine: &Handle) -> bool {
+        self.part_of().is_some() || (self.encryption().is_some() && !engine.can_seal_at_once(self.bucket()))
     }
 
     /// What the body becomes a part of.
@@ -290,7 +304,8 @@ impl<O: Operation> Request for Call<O> {
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
-        let consumer = StoreBody::new(engine.clone(), bucket, declared, part, prefixes, frame);
+        let into = Destination { bucket, part, encryption: upload.encryption() };
+        let consumer = StoreBody::new(engine.clone(), into, declared, prefixes, frame);
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }
@@ -299,7 +314,8 @@ impl<O: Operation> Request for Call<O> {
         let step = match &self.body {
             BodyPlan::Whole(declared) => {
                 let body = self.lane.buffers.copy(body);
-                if body.len() <= INLINE_HASH_MAX && self.part_of().is_none() {
+                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.lane.engine));
+                if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take(declared, body, slot)
                 } else {
                     Ok(self.on_worker(slot, move |call| match &call.body {

@@ -8,24 +8,31 @@ use super::body_md5::BodyMd5;
 use super::form_file::{FileBody, FileFrame};
 use super::hashes::Md5Hashing;
 use super::intake::{DeclaredBody, Verifier};
-use super::part_checksums::PartOf;
+use super::part_checksums::{PartOf, encryption_of};
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::stream::{BodyStream, Consumer};
 use orcas_decide::{Body, Intent};
 use orcas_engine::{BodyObserver, BodyWriter, Handle};
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Encryption};
+
+/// Where a body goes.
+pub struct Destination {
+    pub bucket: Arc<Bucket>,
+    /// What the body becomes a part of.
+    pub part: Option<PartOf>,
+    /// Unless that is up to what it becomes a part of.
+    pub encryption: Option<Encryption>,
+}
 
 /// Verifies and writes one body. Dropped before `finish`, it leaves nothing stored.
 pub struct StoreBody {
     engine: Handle,
-    bucket: Arc<Bucket>,
+    destination: Destination,
     verifier: Verifier,
     /// Bytes that `writer` gets.
     size: u64,
-    /// What the body becomes a part of.
-    part: Option<PartOf>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
     /// If the body is a form. Its file goes to `writer` as far as its length is known.
@@ -38,23 +45,37 @@ impl StoreBody {
     /// Stores the body that the request declared, or the file in it.
     pub fn new(
         engine: Handle,
-        bucket: Arc<Bucket>,
+        destination: Destination,
         declared: &DeclaredBody,
-        part: Option<PartOf>,
         prefixes: Arc<Prefixes>,
         frame: Option<&FileFrame>,
     ) -> Self {
         let size = frame.map_or(declared.length, FileFrame::sure);
         let file = frame.map(|frame| Box::new(frame.open()));
-        Self { engine, bucket, verifier: declared.verifier(prefixes), size, part, writer: None, file }
+        Self { engine, destination, verifier: declared.verifier(prefixes), size, writer: None, file }
     }
 
     /// Prepares for the first bytes.
     fn open(&mut self) -> Result<BodyWriter, Problem> {
-        if let Some(algorithm) = self.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten() {
+        if let Some(algorithm) =
+            self.destination.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten()
+        {
             self.verifier.store(algorithm);
         }
-        Ok(self.engine.body_writer(&self.bucket, self.size))
+        self.body_writer(self.size)
+    }
+
+    fn encryption(&self) -> Result<Option<Encryption>, Problem> {
+        let Destination { part, encryption, .. } = &self.destination;
+        encryption_of(&self.engine, part.as_ref(), *encryption)
+    }
+
+    fn body_writer(&self, length: u64) -> Result<BodyWriter, Problem> {
+        let bucket = &self.destination.bucket;
+        Ok(match self.encryption()? {
+            None => self.engine.body_writer(bucket, length),
+            Some(_) => self.engine.sealed_body_writer(bucket, length)?,
+        })
     }
 
     fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {
@@ -80,7 +101,7 @@ impl StoreBody {
         let (size, rest) = file.finish()?;
         self.verifier.set_length(size);
         let continues = self.writer.is_some() && !rest.is_empty();
-        let mut last = continues.then(|| self.engine.body_writer(&self.bucket, rest.len() as u64));
+        let mut last = continues.then(|| self.body_writer(rest.len() as u64)).transpose()?;
         self.verifier.push(&rest, Md5Hashing::Immediate, &mut |content, hashes| match &mut last {
             Some(writer) => writer.write(content, hashes).map_err(Problem::from),
             None => {
@@ -88,9 +109,13 @@ impl StoreBody {
                 Ok(())
             }
         })?;
+        let encryption = self.encryption()?;
         let digests = self.verifier.finish()?;
         let body = match (self.writer, last) {
-            (None, _) => self.engine.small_body(&self.bucket, rest),
+            (None, _) => match encryption {
+                None => self.engine.small_body(&self.destination.bucket, rest),
+                Some(_) => self.engine.sealed_body(&self.destination.bucket, &rest)?,
+            },
             (Some(writer), None) => writer.finish()?,
             (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,
         };

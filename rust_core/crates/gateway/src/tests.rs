@@ -82,6 +82,7 @@ impl Fixture {
         let options = EngineOptions { pooling_enabled, ..engine_options(dir.path()) };
         let engine = Engine::open(options, environment).unwrap();
         let options = LaneOptions {
+            encrypt_by_default: false,
             region: "us-east-1".into(),
             strict_region: false,
             presign_v2: true,

@@ -362,18 +362,19 @@ impl Apply<'_> {
     }
 
     fn blob(&mut self, applied: &Applied<'_>) -> error::Result<()> {
-        let (location, fingerprint, shared, head) = match applied.record {
-            Record::Content { fingerprint, shared, .. } => {
+        let (location, fingerprint, shared, head, seal) = match applied.record {
+            Record::Content { fingerprint, shared, seal, .. } => {
                 let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
-                (location, fingerprint, *shared, head_of(&fingerprint.0))
+                (location, fingerprint, *shared, head_of(&fingerprint.0), *seal)
             }
-            Record::Chunk { fingerprint, shared, head, at, length } => {
-                (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *head)
+            Record::Chunk { fingerprint, shared, head, at, length, seal } => {
+                (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *head, *seal)
             }
             _ => return Err(failure("a record brings no blob")),
         };
         let dedup = shared.then_some(blobs::DedupKey { fingerprint: *fingerprint, head });
-        self.changes.add_blob(stored_int(applied.sequence)?, StoredLocation::new(location)?, dedup)
+        let keys = blobs::BlobKeys { dedup, seal };
+        self.changes.add_blob(stored_int(applied.sequence)?, StoredLocation::new(location)?, keys)
     }
 
     fn put(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>, version: &Version) -> error::Result<()> {

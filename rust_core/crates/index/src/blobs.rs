@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::columns::{loaded_int, stored_int, tag_of};
 use super::error::{Result, failure};
 use orcas_record::placement::codec;
-use orcas_record::{BlobLocation, Fingerprint, Sequence};
+use orcas_record::{BlobLocation, Fingerprint, Seal, Sequence};
 
 const PLACE_LOG: u8 = 0;
 const PLACE_PACK: u8 = 1;
@@ -67,6 +67,26 @@ impl StoredLocation {
 pub(super) struct DedupKey {
     pub(super) fingerprint: Fingerprint,
     pub(super) head: u64,
+}
+
+/// What a new blob is found by, and opened with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlobKeys {
+    pub(super) dedup: Option<DedupKey>,
+    pub(super) seal: Option<Seal>,
+}
+
+/// The place of a blob, and how it is sealed, if it is.
+pub(super) fn sealed_blob(conn: &Connection, blob: Sequence) -> Result<Option<(BlobLocation, Option<Seal>)>> {
+    let sql = "SELECT place, file, offset, length, seal FROM blobs WHERE sequence = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([stored_int(blob)?])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let seal = match row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
+        None => None,
+        Some(bytes) => Some(Seal::decode(bytes).ok_or_else(|| failure("a seal has the wrong length"))?),
+    };
+    Ok(Some((StoredLocation::load(row, 0)?.location()?, seal)))
 }
 
 pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
@@ -145,7 +165,7 @@ pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
 }
 
 pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
-     identity, head) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+     identity, head, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// Runs `INSERT`; `refs` and `home` are the values at the end of the transaction.
 pub(super) fn insert(
@@ -153,12 +173,14 @@ pub(super) fn insert(
     sequence: i64,
     at: StoredLocation,
     (refs, home): (i64, Option<i64>),
-    dedup: Option<&DedupKey>,
+    keys: &BlobKeys,
 ) -> Result<()> {
+    let dedup = keys.dedup.as_ref();
+    let seal = keys.seal.as_ref().map(Seal::encode);
     let fingerprint = dedup.map(|dedup| &dedup.fingerprint.0[..]);
     let tag = dedup.map(|dedup| tag_of(&dedup.fingerprint.0));
     let head = dedup.map(|dedup| dedup.head.cast_signed());
-    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head))?;
+    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head, seal))?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use super::{blobs, buckets, counters, digests, documents, heads, history, packs,
 use orcas_base::error::{Error, Result};
 use orcas_record::placement::codec;
 use orcas_record::{
-    BlobLocation, BucketId, ChunkLocation, DocumentKind, Fingerprint, PackId, Sequence, UploadId, VersionId,
+    BlobLocation, BucketId, ChunkLocation, DocumentKind, Fingerprint, PackId, Seal, Sequence, UploadId, VersionId,
 };
 
 enum ReaderConnection<'i> {
@@ -181,6 +181,11 @@ impl<'i> Reader<'i> {
     /// Where the bytes of a content or chunk are.
     pub fn blob(&self, blob: Sequence) -> Result<Option<BlobLocation>> {
         self.with(|conn| blobs::blob(conn, blob))
+    }
+
+    /// The same, with how the blob is sealed, if it is.
+    pub fn sealed_blob(&self, blob: Sequence) -> Result<Option<(BlobLocation, Option<Seal>)>> {
+        self.with(|conn| blobs::sealed_blob(conn, blob))
     }
 
     /// The newest shared blob with this fingerprint, and its length in bytes. It may have no references. The newest,

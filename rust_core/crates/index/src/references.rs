@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::blobs::{self, BlobRow, DedupKey, StoredLocation};
+use super::blobs::{self, BlobKeys, BlobRow, StoredLocation};
 use super::columns::{loaded_int, stored_int};
 use super::counters::Counters;
 use super::deltas::{BucketDeltas, add_delta};
@@ -25,7 +25,7 @@ const CHANGES_MAX: usize = 65_536;
 struct NewBlob {
     sequence: i64,
     at: StoredLocation,
-    dedup: Option<DedupKey>,
+    keys: BlobKeys,
     holders: BucketDeltas,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Adds a new blob, which has no references yet.
-    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, dedup: Option<DedupKey>) -> Result<()> {
+    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
         let new_blobs = &mut self.references.new_blobs;
         if new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
             return Err(failure("the sequences of new blobs do not ascend"));
         }
-        new_blobs.push(NewBlob { sequence, at, dedup, holders: BucketDeltas::default() });
+        new_blobs.push(NewBlob { sequence, at, keys, holders: BucketDeltas::default() });
         Ok(())
     }
 
@@ -194,14 +194,14 @@ impl ReferenceChanges {
         let mut statement = conn.prepare_cached(blobs::INSERT)?;
         for blob in self.new_blobs.drain(..) {
             if let Some((bucket, refs @ 1..)) = blob.holders.only() {
-                blobs::insert(&mut statement, blob.sequence, blob.at, (refs, Some(bucket)), blob.dedup.as_ref())?;
+                blobs::insert(&mut statement, blob.sequence, blob.at, (refs, Some(bucket)), &blob.keys)?;
                 counters.holding_changed(conn, bucket, blob.at, 1)?;
                 counters.blob_added(blob.at, true)?;
                 continue;
             }
             let holders = Holders::of(blob.holders.iter().collect())?;
             let home = holders.home();
-            blobs::insert(&mut statement, blob.sequence, blob.at, (holders.refs()?, home), blob.dedup.as_ref())?;
+            blobs::insert(&mut statement, blob.sequence, blob.at, (holders.refs()?, home), &blob.keys)?;
             counters.blob_added(blob.at, home.is_some())?;
             for (bucket, refs) in &holders.0 {
                 counters.holding_changed(conn, *bucket, blob.at, 1)?;

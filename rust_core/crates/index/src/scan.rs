@@ -25,6 +25,8 @@ pub struct BlobEntry {
     pub home: Option<BucketId>,
     /// `None` for a blob that is not shared.
     pub fingerprint: Option<Fingerprint>,
+    /// Then the fingerprint is of what only the data key opens.
+    pub sealed: bool,
 }
 
 /// A part of an open upload.
@@ -44,7 +46,7 @@ pub struct RowCounts {
     pub history: u64,
 }
 
-const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, identity FROM blobs";
+const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, identity, seal IS NOT NULL FROM blobs";
 
 fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
     let home: Option<i64> = row.get(6)?;
@@ -57,6 +59,7 @@ fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
         refs: loaded_int(row.get(5)?)?,
         home: home.map(loaded_int).transpose()?.map(BucketId),
         fingerprint: fingerprint.map(Fingerprint),
+        sealed: row.get(8)?,
     })
 }
 

@@ -17,7 +17,7 @@ use orcas_base::error::Error;
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
-const SCHEMA: i32 = 4;
+const SCHEMA: i32 = 5;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ CREATE TABLE versions (
 CREATE INDEX versions_updated ON versions (updated) WHERE updated IS NOT NULL;
 CREATE TABLE blobs (
     sequence INTEGER PRIMARY KEY, place INTEGER NOT NULL, file INTEGER NOT NULL, offset INTEGER NOT NULL,
-    length INTEGER NOT NULL, refs INTEGER NOT NULL, bucket INTEGER, tag INTEGER, identity BLOB, head INTEGER
+    length INTEGER NOT NULL, refs INTEGER NOT NULL, bucket INTEGER, tag INTEGER, identity BLOB, head INTEGER, seal BLOB
 ) STRICT;
 CREATE INDEX blobs_by_tag ON blobs (tag) WHERE tag IS NOT NULL;
 CREATE INDEX blobs_in_packs ON blobs (file, offset) WHERE place = 1;

@@ -89,6 +89,12 @@ impl LogReader {
         Self { buffers, ..self }
     }
 
+    /// The error for a content that is not what was stored, although its checksums match.
+    pub fn corrupt(&self, at: LogLocation, reason: &'static str) -> Error {
+        let (file, offset) = codec::in_log_parts(at);
+        Error::corrupt(&self.inner.options.path(codec::log_file(file)), offset, reason)
+    }
+
     /// Fills `buf` with the bytes from `start` on of the content at `at`, which has `length`. `Error::Corrupt` when a
     /// checksum does not match.
     pub fn read_content(&self, at: LogLocation, length: u32, start: u32, buf: &mut [u8]) -> Result<()> {

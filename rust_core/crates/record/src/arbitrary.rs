@@ -59,8 +59,15 @@ fn mode() -> impl Strategy<Value = RetentionMode> {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
-    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()), annotations())
-        .prop_map(|(tags, retention, legal_hold, annotations)| Attributes { tags, retention, legal_hold, annotations })
+    let encryption = option::of(Just(Encryption::Managed));
+    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()), annotations(), encryption)
+        .prop_map(|(tags, retention, legal_hold, annotations, encryption)| Attributes {
+            tags,
+            retention,
+            legal_hold,
+            annotations,
+            encryption,
+        })
 }
 
 fn annotations() -> impl Strategy<Value = Annotations> {
@@ -173,6 +180,10 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
+fn seal() -> impl Strategy<Value = Seal> {
+    any::<([u8; 16], [u8; 32], u8)>().prop_map(|(data_key, id, algorithm)| Seal { data_key, id, algorithm })
+}
+
 fn remembered() -> impl Strategy<Value = Record> {
     let place = (any::<([u8; 16], [u8; 32], u64)>(), bytes(), version_id());
     (place, etag(), object_checksum()).prop_map(|((numbers, key, version_id), etag, checksum)| {
@@ -198,6 +209,25 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
                 fingerprint: Fingerprint(fingerprint),
                 shared: kind == CONTENT,
                 bytes,
+                seal: None,
+            })
+            .boxed(),
+        SEALED_CONTENT | UNSHARED_SEALED_CONTENT => (any::<[u8; 32]>(), bytes(), seal())
+            .prop_map(move |(fingerprint, bytes, seal)| Record::Content {
+                fingerprint: Fingerprint(fingerprint),
+                shared: kind == SEALED_CONTENT,
+                bytes: [&bytes[..], &seal.encode()].concat().into(),
+                seal: Some(seal),
+            })
+            .boxed(),
+        SEALED_CHUNK => (any::<([u8; 32], bool, u64, u64, u64, u32)>(), seal())
+            .prop_map(|((fingerprint, shared, head, pack, offset, length), seal)| Record::Chunk {
+                fingerprint: Fingerprint(fingerprint),
+                shared,
+                head,
+                at: codec::chunk(pack, offset),
+                length,
+                seal: Some(seal),
             })
             .boxed(),
         CHUNK => any::<([u8; 32], bool, u64, u64, u64, u32)>()
@@ -207,6 +237,7 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
                 head,
                 at: codec::chunk(pack, offset),
                 length,
+                seal: None,
             })
             .boxed(),
         SEGMENT => extents().prop_map(|extents| Record::Segment { extents }).boxed(),

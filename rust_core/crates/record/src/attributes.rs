@@ -1,5 +1,5 @@
-//! What of a version may change after it was stored: tags, annotations, retention and legal hold. And the Object Lock of
-//! a bucket.
+//! What of a version may change after it was stored: tags, annotations, retention, legal hold and encryption. And the
+//! Object Lock of a bucket.
 
 use bytes::Bytes;
 
@@ -14,6 +14,15 @@ pub struct Attributes {
     /// On or off; `None` if there never was one.
     pub legal_hold: Option<bool>,
     pub annotations: Annotations,
+    /// How its content is encrypted at rest, if it is. Then all its blobs are sealed.
+    pub encryption: Option<Encryption>,
+}
+
+/// Whose keys encrypt content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Keys of the server (SSE-S3).
+    Managed,
 }
 
 /// Until when a version must be kept.

@@ -36,13 +36,29 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
             fingerprint: Fingerprint(input.array()?),
             shared: kind == CONTENT,
             bytes: input.take(input.rest.len())?,
+            seal: None,
         },
+        SEALED_CONTENT | UNSHARED_SEALED_CONTENT => {
+            let fingerprint = Fingerprint(input.array()?);
+            let bytes = input.take(input.rest.len())?;
+            let seal = Seal::at_end_of(&bytes).ok_or(Error::Record { reason: "a sealed content has no seal" })?;
+            Record::Content { fingerprint, shared: kind == SEALED_CONTENT, bytes, seal: Some(seal) }
+        }
         CHUNK => Record::Chunk {
             fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
             head: input.u64()?,
             at: input.chunk_location()?,
             length: input.u32()?,
+            seal: None,
+        },
+        SEALED_CHUNK => Record::Chunk {
+            fingerprint: Fingerprint(input.array()?),
+            shared: input.flag()?,
+            head: input.u64()?,
+            at: input.chunk_location()?,
+            length: input.u32()?,
+            seal: Some(Seal { data_key: input.array()?, id: input.array()?, algorithm: input.u8()? }),
         },
         SEGMENT => Record::Segment { extents: input.extents()? },
         PUT_VERSION => Record::PutVersion(input.version()?),
@@ -269,7 +285,7 @@ impl Input {
 
     fn attributes(&mut self) -> Result<Attributes> {
         let present = self.u8()?;
-        let legal_hold = match (present >> 5, present >> 2 & 3) {
+        let legal_hold = match (present >> 6, present >> 2 & 3) {
             (0, 0) => None,
             (0, 1) => Some(false),
             (0, 3) => Some(true),
@@ -278,7 +294,15 @@ impl Input {
         let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
         let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
         let annotations = if present & 16 == 0 { Annotations::default() } else { self.annotations()? };
-        Ok(Attributes { tags, retention, legal_hold, annotations })
+        let encryption = if present & 32 == 0 { None } else { Some(self.encryption()?) };
+        Ok(Attributes { tags, retention, legal_hold, annotations, encryption })
+    }
+
+    fn encryption(&mut self) -> Result<Encryption> {
+        match self.u8()? {
+            1 => Ok(Encryption::Managed),
+            _ => Err(Error::Record { reason: "unknown kind of encryption" }),
+        }
     }
 
     fn annotations(&mut self) -> Result<Annotations> {

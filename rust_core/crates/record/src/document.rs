@@ -12,10 +12,11 @@ pub enum DocumentKind {
     PublicAccessBlock = 6,
     Lifecycle = 7,
     Website = 8,
+    Encryption = 9,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -24,6 +25,7 @@ impl DocumentKind {
         Self::PublicAccessBlock,
         Self::Lifecycle,
         Self::Website,
+        Self::Encryption,
     ];
 
     pub fn code(self) -> u8 {

@@ -68,12 +68,23 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
             out.u64("pack", pack_number(*pack));
             CREATE_PACK
         }
-        Record::Content { fingerprint, shared, bytes } => {
+        Record::Content { fingerprint, shared, bytes, seal } => {
             out.array("fingerprint", &fingerprint.0);
             out.rest("content", bytes);
-            content_kind(*shared)
+            content_kind(*shared, seal.as_ref())
         }
-        Record::Chunk { fingerprint, shared, head, at, length } => {
+        Record::Chunk { fingerprint, shared, head, at, length, seal: Some(seal) } => {
+            out.array("fingerprint", &fingerprint.0);
+            out.flag("shared", *shared);
+            out.u64("head", *head);
+            put_chunk_location(*at, out);
+            out.u32("length", *length);
+            out.array("data_key", &seal.data_key);
+            out.array("seal_id", &seal.id);
+            out.u8("algorithm", seal.algorithm);
+            SEALED_CHUNK
+        }
+        Record::Chunk { fingerprint, shared, head, at, length, seal: None } => {
             out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
             out.u64("head", *head);
@@ -264,9 +275,10 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
 
 fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
-        let Attributes { tags, retention, legal_hold, annotations } = attributes;
+        let Attributes { tags, retention, legal_hold, annotations, encryption } = attributes;
         let hold = [legal_hold.is_some(), *legal_hold == Some(true)];
-        let bits = [!tags.is_empty(), retention.is_some(), hold[0], hold[1], !annotations.is_empty()];
+        let lists = [!tags.is_empty(), !annotations.is_empty()];
+        let bits = [lists[0], retention.is_some(), hold[0], hold[1], lists[1], encryption.is_some()];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {
@@ -287,6 +299,9 @@ fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
                 put_checksum(checksum.as_ref(), out);
                 out.structure("text", "Extent", |out| put_extent(text, out));
             });
+        }
+        if let Some(Encryption::Managed) = encryption {
+            out.code("encryption", 1);
         }
     });
 }

@@ -1,5 +1,7 @@
 //! The frame types of the records.
 
+use super::seal::Seal;
+
 macro_rules! kinds {
     ($($name:ident = $number:literal),* $(,)?) => {
         $(pub(super) const $name: u8 = $number;)*
@@ -34,14 +36,32 @@ kinds! {
     MOVE_CONTENTS = 20,
     REPLACE_LOG = 21,
     PUT_DOCUMENT = 23,
+    SEALED_CONTENT = 24,
+    UNSHARED_SEALED_CONTENT = 25,
+    SEALED_CHUNK = 26,
 }
 
 /// The frame type of [`Record::UpdateVersion`], which the index keeps beside the record of its version.
 pub const UPDATE_VERSION: u8 = 22;
 
 /// The frame type of [`Record::Content`], whose payload is passed to the log in two pieces.
-pub const fn content_kind(shared: bool) -> u8 {
-    if shared { CONTENT } else { UNSHARED_CONTENT }
+pub const fn content_kind(shared: bool, seal: Option<&Seal>) -> u8 {
+    match (shared, seal) {
+        (true, Some(_)) => SEALED_CONTENT,
+        (false, Some(_)) => UNSHARED_SEALED_CONTENT,
+        (true, None) => CONTENT,
+        (false, None) => UNSHARED_CONTENT,
+    }
+}
+
+/// Whether this is the frame type of a [`Record::Content`].
+pub const fn is_content(kind: u8) -> bool {
+    matches!(kind, CONTENT | UNSHARED_CONTENT | SEALED_CONTENT | UNSHARED_SEALED_CONTENT)
+}
+
+/// Whether this is the frame type of a blob that is sealed.
+pub const fn is_sealed(kind: u8) -> bool {
+    matches!(kind, SEALED_CONTENT | UNSHARED_SEALED_CONTENT | SEALED_CHUNK)
 }
 
 /// Whether a record of this type may end a version or a bucket of an earlier record. True also for unknown types.
@@ -66,6 +86,9 @@ pub const fn may_end(kind: u8) -> bool {
             | REPLACE_LOG
             | PUT_DOCUMENT
             | UPDATE_VERSION
+            | SEALED_CONTENT
+            | UNSHARED_SEALED_CONTENT
+            | SEALED_CHUNK
     )
 }
 

@@ -16,6 +16,7 @@ mod kinds;
 mod output;
 pub mod placement;
 mod role;
+mod seal;
 mod storage_class;
 
 #[cfg(test)]
@@ -32,16 +33,17 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
 pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
-pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
+pub use attributes::{Attributes, DefaultRetention, Encryption, ObjectLock, Period, Retention, RetentionMode};
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents};
 pub use extent::{Extent, Sequence};
-pub use kinds::{UPDATE_VERSION, content_kind, may_end};
+pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::BucketRole;
+pub use seal::{SEALED_MAX, Seal};
 pub use storage_class::StorageClass;
 
 /// Never reused, so a bucket that was deleted and created again is a different one.
@@ -303,9 +305,12 @@ pub enum Record {
         fingerprint: Fingerprint,
         /// Later bodies with the same fingerprint may name this blob.
         shared: bool,
+        /// As stored. If the content is sealed, its tags and this seal follow it.
         bytes: Bytes,
+        /// `Some` if the content is sealed.
+        seal: Option<Seal>,
     },
-    /// A chunk that is durable in a pack, `length` content bytes.
+    /// A chunk that is durable in a pack, `length` stored bytes.
     Chunk {
         fingerprint: Fingerprint,
         /// As for contents.
@@ -314,6 +319,8 @@ pub enum Record {
         head: u64,
         at: ChunkLocation,
         length: u32,
+        /// As for contents.
+        seal: Option<Seal>,
     },
     /// Extents of blobs only.
     Segment {

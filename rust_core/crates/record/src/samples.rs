@@ -73,6 +73,7 @@ fn attributes(mode: RetentionMode) -> Attributes {
         retention,
         legal_hold: Some(true),
         annotations: Annotations::default(),
+        encryption: Some(Encryption::Managed),
     }
 }
 
@@ -168,7 +169,7 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website)
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website, Encryption)
         .into_iter()
         .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
         .collect()
@@ -220,13 +221,21 @@ fn uploads() -> Vec<Record> {
 
 pub fn samples() -> Vec<Record> {
     let (bucket, key) = (BucketId(7), text("k"));
-    let content = |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body") };
+    let content =
+        |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body"), seal: None };
+    let seal = Seal { data_key: [4; 16], id: [5; 32], algorithm: 1 };
+    let sealed = Bytes::from([&b"body"[..], &seal.encode()].concat());
+    let fingerprint = Fingerprint([1; 32]);
+    let chunk = |shared, seal| Record::Chunk { fingerprint, shared, head: 6, at: codec::chunk(1, 2), length: 3, seal };
     let mut records = vec![
         Record::DeleteBucket { bucket },
         Record::CreatePack { pack: codec::pack(3) },
         content(true),
         content(false),
-        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, at: codec::chunk(1, 2), length: 3 },
+        Record::Content { fingerprint, shared: true, bytes: sealed.clone(), seal: Some(seal) },
+        Record::Content { fingerprint, shared: false, bytes: sealed, seal: Some(seal) },
+        chunk(true, None),
+        chunk(false, Some(seal)),
         Record::Segment { extents: extents() },
         Record::PutVersion(version()),
         Record::PutVersion(small_version()),

@@ -83,8 +83,7 @@ pub fn check_unchanged(
         | Operation::DeleteBucketIntelligentTieringConfiguration
         | Operation::DeleteBucketInventoryConfiguration
         | Operation::DeleteBucketMetricsConfiguration => return Err(ErrorCode::NoSuchConfiguration.into()),
-        Operation::DeleteBucketEncryption
-        | Operation::DeleteBucketMetadataConfiguration
+        Operation::DeleteBucketMetadataConfiguration
         | Operation::DeleteBucketMetadataTableConfiguration
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication => true,

@@ -6,6 +6,7 @@
 
 use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
+use super::encryption;
 use super::errors::{ErrorCode, S3Error};
 use super::lifecycle::{Configuration, DefaultSize};
 use super::operations::Operation;
@@ -52,6 +53,10 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             document("PublicAccessBlockConfiguration", |xml| {
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
+        }
+        Operation::PutBucketEncryption => {
+            encryption::check(body)?;
+            encryption::by_default()
         }
         Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),

@@ -12,6 +12,7 @@ pub mod configurations;
 pub mod cors;
 pub mod documents;
 pub mod encoded_words;
+pub mod encryption;
 pub mod errors;
 pub mod extensions;
 pub mod form;

@@ -4,6 +4,7 @@
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::annotations::OBJECT_IF_MATCH;
+use super::encryption::ENCRYPTION;
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
 use orcas_http::{Headers, Query};
@@ -64,6 +65,7 @@ const ACLS: [&str; 7] = [
 
 /// The headers that an upload stores with its object.
 pub const OF_AN_OBJECT: &[&str] = &[
+    ENCRYPTION,
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
     "x-amz-tagging",
@@ -74,6 +76,7 @@ pub const OF_AN_OBJECT: &[&str] = &[
 
 /// The headers that a copy stores with its object, or that say what it takes from its source.
 pub const OF_A_COPY: &[&str] = &[
+    ENCRYPTION,
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
     "x-amz-tagging",

@@ -6,15 +6,15 @@
 mod format;
 mod key;
 
-pub use format::SealedKeyring;
-pub use key::{KEYS_MAX, Key, KeyState, VERSIONS_MAX, Version};
+pub use format::{KEYRING_LENGTH_MAX, SealedKeyring};
+pub use key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
 
 use crate::cipher::Algorithm;
 use crate::data_key::DataKey;
 use crate::error::{Error, Result};
 use crate::fresh::{FreshId, Random};
 use crate::id::{KeyId, StoreId};
-use crate::kms::{KeyName, KeyReference};
+use crate::kms::{EncryptionContext, KeyName, KeyReference};
 use crate::master::MasterKey;
 use crate::secret::Secret;
 use crate::wrapped::{Domain, WrappedKey};
@@ -29,18 +29,20 @@ pub const WAIT_DAYS_MAX: u32 = 30;
 const DAY_MS: u64 = 86_400_000;
 
 /// Keys in the order of their creation. Times are milliseconds since 1970.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Keyring {
     store: StoreId,
     /// Rises with each change: of two copies, the newer one counts.
     generation: u64,
     keys: Vec<Key>,
+    /// In the order of their creation.
+    data_keys: Vec<StoredKey>,
 }
 
 impl Keyring {
     /// Without keys.
     pub fn new(store: StoreId) -> Self {
-        Self { store, generation: 0, keys: Vec::new() }
+        Self { store, generation: 0, keys: Vec::new(), data_keys: Vec::new() }
     }
 
     pub fn store(&self) -> StoreId {
@@ -90,18 +92,58 @@ impl Keyring {
         Ok(id)
     }
 
-    /// Adds a version to an enabled key and returns its number. Older versions still unwrap what they wrapped.
+    /// The data keys that the keyring keeps.
+    pub fn data_keys(&self) -> &[StoredKey] {
+        &self.data_keys
+    }
+
+    /// Makes a data key for an owner and keeps it, wrapped by an enabled key.
+    ///
+    /// # Errors
+    /// Those of [`Self::wrap`] and of `random`, and [`Error::Invalid`] when there are [`DATA_KEYS_MAX`] data keys or the
+    /// owner has more than 255 bytes.
+    pub fn add_data_key(&mut self, id: KeyId, owner: &[u8], random: Random<'_>) -> Result<DataKey> {
+        if self.data_keys.len() >= DATA_KEYS_MAX || owner.len() > 255 {
+            return Err(Error::Invalid { reason: "the keyring takes 16,384 data keys, of owners of up to 255 bytes" });
+        }
+        let data_key = DataKey::generate(self.store, random)?;
+        let none = EncryptionContext::default();
+        let domain = Domain { store: self.store, owner, context: &none };
+        let wrapped = self.wrap(id, &data_key, &domain, FreshId::draw(random)?)?;
+        self.data_keys.push(StoredKey { owner: owner.to_vec(), wrapped });
+        self.generation += 1;
+        Ok(data_key)
+    }
+
+    /// A data key that the keyring keeps.
+    ///
+    /// # Errors
+    /// Those of [`Self::unwrap`].
+    pub fn open_data_key(&self, stored: &StoredKey) -> Result<DataKey> {
+        let none = EncryptionContext::default();
+        self.unwrap(&stored.wrapped, &Domain { store: self.store, owner: &stored.owner, context: &none })
+    }
+
+    /// Adds a version to an enabled key, wraps the kept data keys of the key again under it, and returns its number.
+    /// Older versions still unwrap what they wrapped.
     ///
     /// # Errors
     /// Those of [`Self::wrap`], [`Error::Invalid`] when there are [`VERSIONS_MAX`] versions, and those of `random`.
     pub fn rotate(&mut self, id: KeyId, now_ms: u64, random: Random<'_>) -> Result<u32> {
-        let key = self.key_mut(id)?;
+        let key = self.key(id)?;
         let number = key.usable()?.number + 1;
         if key.versions.len() >= VERSIONS_MAX {
             return Err(Error::Invalid { reason: "the key has too many versions" });
         }
-        key.versions.push(Version::new(number, now_ms, random)?);
-        self.generation += 1;
+        let mut next = self.clone();
+        next.key_mut(id)?.versions.push(Version::new(number, now_ms, random)?);
+        let none = EncryptionContext::default();
+        for (place, stored) in self.data_keys.iter().enumerate().filter(|(_, stored)| stored.wrapped.key() == id) {
+            let domain = Domain { store: self.store, owner: &stored.owner, context: &none };
+            next.data_keys[place].wrapped = next.rewrap(&stored.wrapped, &domain, id, FreshId::draw(random)?)?;
+        }
+        next.generation += 1;
+        *self = next;
         Ok(number)
     }
 
@@ -141,6 +183,21 @@ impl Keyring {
     pub fn cancel_destruction(&mut self, id: KeyId) -> Result<()> {
         let pending = |state| matches!(state, KeyState::PendingDestruction { .. });
         self.change(id, |state| pending(state).then_some(KeyState::Disabled))
+    }
+
+    /// Destroys a key at once, without a wait.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKey`], or [`Error::KeyDestroyed`].
+    pub fn destroy(&mut self, id: KeyId) -> Result<()> {
+        let key = self.key_mut(id)?;
+        if key.state == KeyState::Destroyed {
+            return Err(Error::KeyDestroyed { id });
+        }
+        key.state = KeyState::Destroyed;
+        key.versions.clear();
+        self.generation += 1;
+        Ok(())
     }
 
     /// Destroys the keys that are due: what they wrapped is lost for good once no copy of the keyring has them. Returns
@@ -193,10 +250,21 @@ impl Keyring {
         self.wrap(id, &self.unwrap(wrapped, domain)?, domain, fresh)
     }
 
-    /// The bytes of the keyring under a master key. Sealing under another master key than before replaces it.
+    /// Counts as a change although nothing else does: the keyring is to be sealed under another master key.
+    pub fn renew(&mut self) {
+        self.generation += 1;
+    }
+
+    /// The bytes of the keyring under a master key. Sealing under another one than before is a change: see
+    /// [`Self::renew`].
     pub fn seal(&self, master: &MasterKey, fresh: FreshId) -> Vec<u8> {
         format::seal(
-            &format::Contents { store: self.store, generation: self.generation, keys: &self.keys },
+            &format::Contents {
+                store: self.store,
+                generation: self.generation,
+                keys: &self.keys,
+                data_keys: &self.data_keys,
+            },
             master,
             fresh,
         )
@@ -210,8 +278,8 @@ impl Keyring {
         if sealed.store() != store {
             return Err(Error::Foreign { found: sealed.store() });
         }
-        let (generation, keys) = sealed.open(master.ok_or(Error::MasterKey)?)?;
-        Ok(Self { store, generation, keys })
+        let (keys, data_keys) = sealed.open(master.ok_or(Error::MasterKey)?)?;
+        Ok(Self { store, generation: sealed.generation(), keys, data_keys })
     }
 
     fn check_store(&self, domain: &Domain<'_>) -> Result<()> {
@@ -240,8 +308,8 @@ impl Version {
 }
 
 /// Decodes the plain body of a keyring and encodes it again; also the number of keys.
-#[cfg(test)]
-pub(crate) fn decode_body(body: &[u8]) -> Result<(Vec<u8>, usize)> {
-    let (generation, keys) = format::decode(body)?;
-    Ok((format::encode(generation, &keys).to_vec(), keys.len()))
+#[cfg(any(test, feature = "testing"))]
+pub fn decode_body(body: &[u8]) -> Result<(Vec<u8>, usize)> {
+    let (keys, data_keys) = format::decode(body)?;
+    Ok((format::encode(&keys, &data_keys).to_vec(), keys.len()))
 }

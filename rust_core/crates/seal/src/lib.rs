@@ -29,9 +29,11 @@ pub use data_key::{DataKey, DataKeyId};
 pub use error::{Error, Result};
 pub use fresh::{FreshId, Random};
 pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};
+#[cfg(any(test, feature = "testing"))]
+pub use keyring::decode_body;
 pub use keyring::{
-    KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring, VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT,
-    WAIT_DAYS_MAX, WAIT_DAYS_MIN,
+    DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring, StoredKey,
+    VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN,
 };
 pub use kms::{EncryptionContext, KeyName, KeyReference};
 pub use master::{Kdf, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams};

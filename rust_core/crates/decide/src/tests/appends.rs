@@ -11,6 +11,7 @@ fn appended(offset: u64, bytes: &[u8]) -> Append {
         fingerprint: Fingerprint([bytes.len() as u8; 32]),
         sharing: Sharing::Off,
         bytes: Bytes::copy_from_slice(bytes),
+        seal: None,
     };
     let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, bytes));
     let md5 = orcas_checksum::Md5Hasher::digest(bytes);

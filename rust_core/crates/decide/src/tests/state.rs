@@ -163,7 +163,7 @@ impl State {
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
                 drop(self.buckets.insert(bucket.id, Arc::new(bucket)));
             }
-            Record::Content { fingerprint, shared: true, bytes } => {
+            Record::Content { fingerprint, shared: true, bytes, .. } => {
                 self.shared.insert(fingerprint, (sequence, bytes.len() as u32));
             }
             Record::Chunk { fingerprint, shared: true, length, .. } => {

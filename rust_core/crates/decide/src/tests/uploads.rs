@@ -107,14 +107,14 @@ fn completion_names_existing_parts_in_order_and_of_size() {
     let other = CompletePart { md5: [0; 16], ..one.clone() };
     assert_eq!(refusal(&[&other]), Refusal::InvalidPart { number: 1 });
     assert!(matches!(refusal(&[]), Refusal::InvalidRequest { .. }));
-    let Ok(Outcome::Completed(done)) = multipart.complete(vec![one.clone(), nine.clone()], None) else {
+    let Ok(Outcome::Completed(done, _)) = multipart.complete(vec![one.clone(), nine.clone()], None) else {
         panic!("not completed");
     };
     assert_eq!(done.etag, Etag::multipart([&[1; 16], &[9; 16]]).unwrap());
     assert_eq!(multipart.state.version("k").size, PART_SIZE_MIN + 5);
     // The same request again has the same answer; another one finds no upload.
     assert!(
-        matches!(multipart.complete(vec![one.clone(), nine], None), Ok(Outcome::Completed(again)) if again == done)
+        matches!(multipart.complete(vec![one.clone(), nine], None), Ok(Outcome::Completed(again, _)) if again == done)
     );
     assert_eq!(refused(multipart.complete(vec![one], None)), Refusal::NoSuchUpload);
 }

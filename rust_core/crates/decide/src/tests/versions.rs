@@ -262,10 +262,10 @@ fn a_completed_upload_is_a_version() {
     multipart.state.set(Versioning::Enabled).unwrap();
     multipart.part(1, 5, None).unwrap();
     let parts = multipart.named.clone();
-    let Ok(Outcome::Completed(done)) = multipart.complete(parts.clone(), None) else { panic!("not completed") };
+    let Ok(Outcome::Completed(done, _)) = multipart.complete(parts.clone(), None) else { panic!("not completed") };
     assert_eq!(done.version_id, multipart.state.version("k").version_id);
     assert_ne!(done.version_id, VersionId::Null);
-    let Ok(Outcome::Completed(again)) = multipart.complete(parts, None) else { panic!("not repeated") };
+    let Ok(Outcome::Completed(again, _)) = multipart.complete(parts, None) else { panic!("not repeated") };
     assert_eq!(done, again);
 }
 

@@ -129,7 +129,7 @@ impl LogCheck<'_> {
             for (at, (recovered, entry)) in batch.records.iter().zip(&decoded).enumerate() {
                 match entry {
                     Ok(entry) => {
-                        if let Record::Content { fingerprint, .. } = &entry.record
+                        if let Record::Content { fingerprint, seal: None, .. } = &entry.record
                             && self.read_content
                         {
                             let home = decoded.get(at + 1).and_then(|next| next.as_ref().ok()).and_then(bucket_of);
@@ -195,7 +195,7 @@ fn receive(receiver: &Receiver<Message>, take: &mut dyn FnMut(Parcel) -> Result<
 /// The payload of all records but contents is copied, so that nothing holds on to the block it was read with.
 fn decode(recovered: &RecoveredRecord) -> Result<Entry> {
     let RecoveredRecord { sequence, kind, ref payload, at } = *recovered;
-    let is_content = kind == record::content_kind(true) || kind == record::content_kind(false);
+    let is_content = record::is_content(kind);
     let payload = if is_content { payload.clone() } else { Bytes::copy_from_slice(payload) };
     let record = record::decode(kind, &payload)?;
     let location = match &record {

@@ -268,8 +268,8 @@ impl Committer {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (kind, payload, frame) = match &record {
-            Record::Content { fingerprint, shared, bytes } => {
-                let kind = record::content_kind(*shared);
+            Record::Content { fingerprint, shared, bytes, seal } => {
+                let kind = record::content_kind(*shared, seal.as_ref());
                 (kind, Bytes::new(), self.batch.push(sequence, kind, &[&fingerprint.0, bytes]))
             }
             _ => {

@@ -189,7 +189,7 @@ impl Replay<'_> {
     fn record(&mut self, recovered: &RecoveredRecord) -> Result<()> {
         let RecoveredRecord { sequence, kind, ref payload, at } = *recovered;
         self.outcome.last = self.outcome.last.max(sequence);
-        let is_content = kind == record::content_kind(true) || kind == record::content_kind(false);
+        let is_content = record::is_content(kind);
         // Nothing shall hold on to the block it was read with.
         let payload = if is_content { payload.clone() } else { Bytes::copy_from_slice(payload) };
         let Ok(record) = record::decode(kind, &payload) else {
@@ -197,13 +197,13 @@ impl Replay<'_> {
             self.unreadable(sequence, kind, &Bytes::new());
             return Ok(());
         };
-        if let Record::Content { fingerprint, shared, bytes } = record {
+        if let Record::Content { fingerprint, shared, bytes, seal } = record {
             let length = bytes.len() as u32;
             let location = BlobLocation::Log { at, length };
             if sequence <= self.applied {
                 return self.relocate(sequence, at, length);
             }
-            let record = Record::Content { fingerprint, shared, bytes: Bytes::new() };
+            let record = Record::Content { fingerprint, shared, bytes: Bytes::new(), seal };
             let entry = Entry { sequence, kind, payload: Bytes::new(), record, location: Some(location) };
             return self.push(entry);
         }

@@ -17,6 +17,7 @@ mod moves;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;
+mod sealing;
 mod sharing;
 mod steps;
 mod support;

@@ -324,7 +324,7 @@ impl Store {
             precondition: Precondition::default(),
         };
         match self.handle().execute(Intent::CompleteUpload(Box::new(complete)))? {
-            Outcome::Completed(completed) => Ok(completed),
+            Outcome::Completed(completed, _) => Ok(completed),
             other => panic!("{other:?}"),
         }
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
+use crate::encryption::show;
 use crate::expiration::Expiring;
 use crate::intake::{DeclaredBody, Digests};
 use crate::pages::name_of;
@@ -80,7 +81,7 @@ impl Operation for CompleteMultipartUpload {
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Completed(completed) = outcome else { return Err(wrong_outcome()) };
+        let Outcome::Completed(completed, encryption) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, location, .. } = &call.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
@@ -88,6 +89,7 @@ impl Operation for CompleteMultipartUpload {
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
+        show(encryption, &mut headers);
         if call.lane.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
             && let Some(Some(found)) = call.lane.engine.try_object_in(bucket, key)

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::attributes::{stored_retention, stored_tags};
 use crate::conditions::{precondition, source_conditions};
+use crate::encryption::show;
 use crate::expiration::Expiring;
 use crate::metadata::stored;
 use crate::problem::Problem;
@@ -58,13 +59,14 @@ impl Operation for CopyObject {
         let algorithm = copy_algorithm(sent)?;
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
         let restores = source.name.version.is_some() && shows_versions(&bucket);
-        if itself && !restores && headers.keeps_all() && algorithm.is_none() {
+        let encryption = reading.lane.encryption(bucket.id, sent)?;
+        if itself && !restores && headers.keeps_all() && algorithm.is_none() && encryption.is_none() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
                            changing the object's metadata, storage class, website redirect location or encryption \
                            attributes.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        let attributes = copy_attributes(sent)?;
+        let attributes = CopyAttributes { encryption, ..copy_attributes(sent)? };
         Ok(Self { source, bucket, key, condition: WriteCondition::of_write(sent)?, headers, attributes, algorithm })
     }
 
@@ -88,6 +90,7 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
         tags,
         retention: lock.retention.map(stored_retention),
         legal_hold: lock.legal_hold,
+        encryption: None,
     })
 }
 
@@ -118,6 +121,7 @@ impl Call<CopyObject> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
+        show(put.encryption, &mut headers);
         self.lane.show_expiration(&mut headers, || {
             let tags = attributes.tags.as_ref().unwrap_or(&found.object.version.attributes.tags);
             Expiring { bucket: bucket.id, key, size: put.size, modified_ms: put.modified_ms, tags }

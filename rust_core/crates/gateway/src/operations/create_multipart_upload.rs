@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::sent;
+use crate::attributes::sent_to;
+use crate::encryption::show;
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ impl Operation for CreateMultipartUpload {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::parse(reading.headers())?);
-        let attributes = sent(reading.headers())?;
+        let attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
         Ok(Self { bucket, key, headers, attributes, checksum: UploadChecksum::parse(reading.headers())? })
     }
 
@@ -57,6 +58,7 @@ impl Operation for CreateMultipartUpload {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
+        show(call.input.attributes.encryption, &mut headers);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
         Ok(call.envelope.document(200, headers, document))
     }

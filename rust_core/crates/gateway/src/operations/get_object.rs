@@ -192,6 +192,7 @@ impl Reader<'_> {
             version: read.address.shown(version),
             tag_count: if read.public { 0 } else { version.attributes.tags.len() },
             lock: if read.public { LockHeaders::default() } else { shown_lock(&version.attributes) },
+            encrypted: version.attributes.encryption.is_some(),
             parts_count: None,
         };
         match read.conditions.judge(&version.etag, modified_ms) {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::sent;
+use crate::attributes::sent_to;
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
+use crate::encryption::show;
 use crate::intake::refuse_body;
 use crate::lane::{Lane, now_ms};
 use crate::metadata::stored;
@@ -65,7 +66,7 @@ impl Operation for InstantUpload {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let upload = Self::read(reading.headers(), &reading.principal.owner, bucket, key)?;
+        let upload = Self::read(reading, bucket, key)?;
         reading.check_early(&upload.condition, &upload.bucket, &upload.key)?;
         Ok(upload)
     }
@@ -86,13 +87,14 @@ impl Operation for InstantUpload {
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
+        show(put.encryption, &mut headers);
         Ok(call.envelope.empty(200, headers))
     }
 }
 
 impl InstantUpload {
-    /// `caller` is the id of who asks.
-    fn read(headers: &Headers<'_>, caller: &str, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
+    fn read(reading: &Reading<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
+        let (headers, caller) = (reading.headers(), &reading.principal.owner);
         refuse_body(headers, "An instant upload has no body")?;
         refuse_digests(headers)?;
         let proof = match (single(headers, INSTANT_CHALLENGE)?, single(headers, INSTANT_ANSWER)?) {
@@ -104,12 +106,12 @@ impl InstantUpload {
             }
         };
         Ok(Self {
+            attributes: sent_to(reading.lane, bucket.id, headers)?,
             own: bucket.owner == caller.as_bytes(),
             bucket,
             key,
             condition: WriteCondition::of_write(headers)?,
             headers: stored(Sent::parse(headers)?),
-            attributes: sent(headers)?,
             size: size(headers)?,
             sha256: sha256(headers)?,
             proof,
@@ -125,7 +127,9 @@ impl InstantUpload {
         let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
         let is_it = |found: &PinnedObject| {
             let version = &found.object.version;
-            version.size == self.size && version.sha256 == Some(self.sha256)
+            // What is to be encrypted is not made of what is not.
+            let encrypted = self.attributes.encryption.is_none() || version.attributes.encryption.is_some();
+            encrypted && version.size == self.size && version.sha256 == Some(self.sha256)
         };
         Ok(source.filter(is_it))
     }
@@ -141,8 +145,8 @@ impl InstantUpload {
     }
 
     fn copy_attributes(&self) -> CopyAttributes {
-        let Attributes { tags, retention, legal_hold, .. } = self.attributes.clone();
-        CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold }
+        let Attributes { tags, retention, legal_hold, encryption, .. } = self.attributes.clone();
+        CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold, encryption }
     }
 
     fn copy(&self, source: &Object) -> Intent {

@@ -1,7 +1,7 @@
 //! PostObject: a browser uploads a file with a form. Its fields stand for the headers of PutObject.
 
 use super::put_object::{PutObject, stored_headers};
-use crate::attributes::{check_vouched, sent, stored_tags};
+use crate::attributes::{check_vouched, sent_to, stored_tags};
 use crate::body_plan::BodyPlan;
 use crate::form_file::FileFrame;
 use crate::intake::DeclaredBody;
@@ -48,7 +48,7 @@ impl PostObject {
     pub fn read(reading: &Reading<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::of_form(reading.headers())?);
-        let mut attributes = sent(reading.headers())?;
+        let mut attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
         if let Some(tags) = form.tags()? {
             attributes.tags = stored_tags(tags);
         }

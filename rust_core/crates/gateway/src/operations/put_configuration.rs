@@ -36,6 +36,9 @@ impl Call<PutConfiguration> {
     /// Blocks until the document is durable.
     fn store(&self, body: &[u8]) -> Result<Response, Problem> {
         let bucket = &self.input.0;
+        if self.operation() == orcas_s3::Operation::PutBucketEncryption {
+            self.lane.check_can_encrypt()?;
+        }
         let document = documents::stored(self.operation(), body, name_of(bucket))?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;

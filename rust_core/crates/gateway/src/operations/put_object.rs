@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::{check_vouched, sent};
+use crate::attributes::{check_vouched, sent_to};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
+use crate::encryption::show;
 use crate::expiration::Expiring;
 use crate::intake::Digests;
 use crate::metadata::stored;
@@ -18,7 +19,7 @@ use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
 use orcas_engine::Handle;
-use orcas_record::{Attributes, Bucket, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, Encryption, ObjectHeaders};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
@@ -42,6 +43,7 @@ pub(super) fn stored_headers(put: &decide::Put) -> HeaderBlock {
     if let Some(version) = put.version_id {
         headers.set_version_id(&version_name(version));
     }
+    show(put.encryption, &mut headers);
     headers
 }
 
@@ -68,7 +70,7 @@ impl Operation for PutObject {
         let condition = WriteCondition::of_write(reading.headers())?;
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
-        let attributes = sent(reading.headers())?;
+        let attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
         let offset = write_offset(reading.headers())?;
         if let Some(offset) = offset {
             check_offset(reading, &bucket, &key, offset)?;
@@ -135,11 +137,16 @@ impl Upload for PutObject {
         }
     }
 
-    fn small_body(&self, engine: &Handle, content: Bytes) -> Body {
-        match self.offset {
-            None => engine.small_body(&self.bucket, content),
-            Some(_) => engine.appended_body(&self.bucket, content),
-        }
+    fn small_body(&self, engine: &Handle, content: Bytes) -> Result<Body, Problem> {
+        Ok(match (self.attributes.encryption, self.offset) {
+            (Some(_), _) => engine.sealed_body(&self.bucket, &content)?,
+            (None, None) => engine.small_body(&self.bucket, content),
+            (None, Some(_)) => engine.appended_body(&self.bucket, content),
+        })
+    }
+
+    fn encryption(&self) -> Option<Encryption> {
+        self.attributes.encryption
     }
 
     fn part_of(&self) -> Option<PartOf> {

@@ -12,8 +12,8 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
 use crate::versions::version_name;
-use orcas_checksum::ObjectChecksum;
-use orcas_decide::{AnnotationChange, Outcome};
+use orcas_checksum::{Checksum, ObjectChecksum};
+use orcas_decide::{AnnotationChange, Body, Outcome};
 use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
@@ -50,15 +50,14 @@ impl Operation for PutObjectAnnotation {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let annotation = &call.input.annotation;
-        let (engine, bucket) = (&call.lane.engine, &annotation.version.bucket);
-        let body = match content.len() {
-            ..=INLINE_MAX => engine.small_body(bucket, content),
-            // As for an append: a content, however small.
-            _ => engine.appended_body(bucket, content),
-        };
-        let change = AnnotationChange::Put { md5: digests.md5, checksum: digests.stored, body };
-        Ok(call.submit(annotation.intent(change), slot))
+        let engine = &call.lane.engine;
+        let (md5, checksum) = (digests.md5, digests.stored);
+        if engine.can_seal() {
+            // Whether the object is encrypted has to be looked up.
+            return Ok(call.later(slot, move |call| call.annotate(content, md5, checksum)));
+        }
+        let change = AnnotationChange::Put { md5, checksum, body: call.plain(content) };
+        Ok(call.submit(call.input.annotation.intent(change), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -77,5 +76,30 @@ impl Operation for PutObjectAnnotation {
         }
         let annotation = &call.input.annotation;
         Ok(call.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
+    }
+}
+
+impl Call<PutObjectAnnotation> {
+    fn plain(&self, content: Bytes) -> Body {
+        let (engine, bucket) = (&self.lane.engine, &self.input.annotation.version.bucket);
+        match content.len() {
+            ..=INLINE_MAX => engine.small_body(bucket, content),
+            // As for an append: a content, however small.
+            _ => engine.appended_body(bucket, content),
+        }
+    }
+
+    /// Encrypts the text as its object is. Blocks.
+    fn annotate(&self, content: Bytes, md5: [u8; 16], checksum: Option<Checksum>) -> Result<Response, Problem> {
+        let (engine, annotation) = (&self.lane.engine, &self.input.annotation);
+        annotation.version.find(&self.lane, &self.envelope, |found| {
+            let body = match found.object.version.attributes.encryption {
+                None => self.plain(content.clone()),
+                Some(_) => engine.sealed_body(&annotation.version.bucket, &content)?,
+            };
+            let change = AnnotationChange::Put { md5, checksum, body };
+            let outcome = engine.execute_for(self.cause(), annotation.intent(change))?;
+            PutObjectAnnotation::answer(self, outcome)
+        })
     }
 }

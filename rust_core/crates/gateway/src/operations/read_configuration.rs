@@ -11,9 +11,9 @@ use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Bucket;
-use orcas_s3::configurations;
 use orcas_s3::query::no_continuation;
 use orcas_s3::support::Understood;
+use orcas_s3::{configurations, encryption};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 
@@ -27,7 +27,11 @@ impl Operation for ReadBucketConfiguration {
         let bucket = &call.input.0;
         let (operation, name, owner) = (call.operation(), name_of(bucket), owner_of(bucket));
         let stored = kind_of(operation).and_then(|kind| call.lane.engine.document(bucket.id, kind));
+        // What the store does by itself, no bucket can do without.
+        let of_the_store =
+            operation == orcas_s3::Operation::GetBucketEncryption && call.lane.options.encrypt_by_default;
         let document = match stored {
+            None | Some(_) if of_the_store => encryption::by_default(),
             None => configurations::of_bucket(operation, name, &owner)?,
             Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
             Some(document) => document.bytes.to_vec(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
+use crate::encryption::show;
 use crate::intake::Digests;
 use crate::part_checksums::PartOf;
 use crate::problem::Problem;
@@ -45,7 +46,9 @@ impl Operation for UploadPart {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), true)))
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
+        show(put.encryption, &mut headers);
+        Ok(call.envelope.empty(200, headers))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::conditions::source_conditions;
+use crate::encryption::show;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
@@ -69,6 +70,7 @@ impl Call<UploadPartCopy> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
+        show(put.encryption, &mut headers);
         Ok(self.envelope.document(200, headers, document))
     }
 }

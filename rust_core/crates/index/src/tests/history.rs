@@ -180,9 +180,9 @@ impl World {
         let record = match self.dice.pick(self.packs.keys().copied()).filter(|_| self.dice.0 & 64 > 0) {
             Some(pack) => {
                 let at = codec::chunk(codec::pack_number(pack), number * 4096);
-                Record::Chunk { fingerprint, shared, head: !number, at, length: length * 1000 }
+                Record::Chunk { fingerprint, shared, head: !number, at, length: length * 1000, seal: None }
             }
-            None => Record::Content { fingerprint, shared, bytes: vec![1; length as usize].into() },
+            None => Record::Content { fingerprint, shared, bytes: vec![1; length as usize].into(), seal: None },
         };
         let (at, head) = match &record {
             Record::Chunk { at, length, head, .. } => (BlobLocation::Pack { at: *at, length: *length }, *head),
@@ -284,6 +284,7 @@ impl World {
             retention: None,
             legal_hold: [None, Some(false), Some(true)][self.dice.roll(3) as usize],
             annotations,
+            encryption: None,
         };
         let (bucket, key, version_id) = name;
         let record = Record::UpdateVersion {

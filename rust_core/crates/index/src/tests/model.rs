@@ -67,8 +67,12 @@ fn any_version() -> impl Strategy<Value = Version> {
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
-    let content =
-        Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::from_static(b"content") };
+    let content = Record::Content {
+        fingerprint: Fingerprint([0; 32]),
+        shared: true,
+        bytes: Bytes::from_static(b"content"),
+        seal: None,
+    };
     prop_oneof![
         6 => any_version().prop_map(Record::PutVersion),
         3 => (1u64..3, key(), version_id()).prop_map(|(bucket, key, version_id)| {

@@ -45,7 +45,7 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         Record::Chunk { fingerprint, shared, head, .. } => {
             let BlobLocation::Pack { at, length } = world.blobs.get(&sequence)?.at else { return None };
             let (fingerprint, shared, head) = (*fingerprint, *shared, *head);
-            return Some(Record::Chunk { fingerprint, shared, head, at, length });
+            return Some(Record::Chunk { fingerprint, shared, head, at, length, seal: None });
         }
         Record::Segment { .. } => world.segments.contains_key(&sequence),
         Record::PutVersion(version) => live(version, sequence),

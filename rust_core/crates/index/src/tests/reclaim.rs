@@ -3,7 +3,12 @@
 use super::*;
 
 fn content(fingerprint: u8, length: usize) -> Record {
-    Record::Content { fingerprint: Fingerprint([fingerprint; 32]), shared: true, bytes: vec![1; length].into() }
+    Record::Content {
+        fingerprint: Fingerprint([fingerprint; 32]),
+        shared: true,
+        bytes: vec![1; length].into(),
+        seal: None,
+    }
 }
 
 fn chunk(fingerprint: u8, pack: u64, offset: u64, length: u32) -> Record {
@@ -13,6 +18,7 @@ fn chunk(fingerprint: u8, pack: u64, offset: u64, length: u32) -> Record {
         head: u64::MAX,
         at: codec::chunk(pack, offset),
         length,
+        seal: None,
     }
 }
 
@@ -110,8 +116,9 @@ fn a_blob_that_two_buckets_share_is_stored_once_and_counted_in_both() {
 fn blobs_are_found_by_their_whole_fingerprint() {
     let mut alike = [7; 32];
     alike[31] = 8;
-    let twin = Record::Content { fingerprint: Fingerprint(alike), shared: true, bytes: vec![0; 3].into() };
-    let alone = Record::Content { fingerprint: Fingerprint([9; 32]), shared: false, bytes: vec![0; 3].into() };
+    let twin = Record::Content { fingerprint: Fingerprint(alike), shared: true, bytes: vec![0; 3].into(), seal: None };
+    let alone =
+        Record::Content { fingerprint: Fingerprint([9; 32]), shared: false, bytes: vec![0; 3].into(), seal: None };
     let index = applied(&sequenced([
         content(7, 5),
         twin,

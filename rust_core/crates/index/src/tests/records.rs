@@ -171,9 +171,9 @@ fn named_versions_keep_their_history() {
 fn contents_chunks_segments_and_packs_are_found_by_sequence() {
     let fingerprint = Fingerprint([1; 32]);
     let records = sequenced([
-        Record::Content { fingerprint, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
+        Record::Content { fingerprint, shared: true, bytes: Bytes::from_static(b"twelve bytes"), seal: None },
         Record::CreatePack { pack: codec::pack(4) },
-        Record::Chunk { fingerprint, shared: true, head: 0, at: codec::chunk(4, 4096), length: 77 },
+        Record::Chunk { fingerprint, shared: true, head: 0, at: codec::chunk(4, 4096), length: 77, seal: None },
         Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 12 }] },
         Record::CreatePack { pack: codec::pack(2) },
     ]);
@@ -313,10 +313,13 @@ fn a_refused_record_changes_nothing() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content =
-        Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
+    let content = Owned::new(
+        1,
+        Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None },
+    );
     fails(&[content.clone(), content]);
-    let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
+    let placeless =
+        Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new(), seal: None };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
 }
 

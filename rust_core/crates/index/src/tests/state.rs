@@ -77,7 +77,7 @@ impl World {
                 format!("{tag} x'{}' {}", hex(&fingerprint.0), head.cast_signed())
             });
             let sum: u64 = refs.values().sum();
-            rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared}"));
+            rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared} -"));
             for (bucket, refs) in refs.iter().skip(1) {
                 rows.push(format!("holdings {sequence} {bucket} {refs}"));
             }

@@ -409,7 +409,12 @@ fn removed_segments_are_reported_even_after_a_full_disk() {
     writer.on_segment_removal(Box::new(move |segment, record| {
         sender.send((segment, record.to_vec())).expect("the test waits");
     }));
-    let content = Record::Content { fingerprint: Fingerprint([1; 32]), shared: false, bytes: Bytes::from_static(b"x") };
+    let content = Record::Content {
+        fingerprint: Fingerprint([1; 32]),
+        shared: false,
+        bytes: Bytes::from_static(b"x"),
+        seal: None,
+    };
     let extents = vec![Extent::Blob { blob: 2, start: 0, length: 1 }];
     let manifest = vec![Extent::Segment { segment: 3, length: 1 }];
     let naming = Record::PutVersion(Version { manifest, ..version(1, b"a", 1) });

@@ -3,9 +3,11 @@
 //!
 //! Format: `docs/format.md`, Keyring.
 
+use std::collections::HashSet;
+
 use zeroize::Zeroizing;
 
-use super::key::{KEYS_MAX, Key, KeyState, VERSIONS_MAX, Version};
+use super::key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
 use crate::cipher::{Algorithm, TAG_LENGTH, Tag};
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
@@ -13,12 +15,24 @@ use crate::id::{KeyId, SealId, StoreId};
 use crate::kms::KeyName;
 use crate::master::{Kdf, MasterKey, ScryptParams};
 use crate::secret::Secret;
+use crate::wrapped::{WRAPPED_LENGTH, WrappedKey};
 
 const MAGIC: &[u8; 8] = b"ORCASRNG";
 const FORMAT: u32 = 1;
-const HEADER_LENGTH: usize = 104;
+const HEADER_LENGTH: usize = 112;
 const CHECKSUM_LENGTH: usize = 32;
 const VERSION_LENGTH: usize = 8 + 32;
+/// Bytes of a key besides its name and versions.
+const KEY_LENGTH: usize = 16 + 2 + 1 + 8 + 8 + 2;
+
+/// Bytes of the longest keyring.
+pub const KEYRING_LENGTH_MAX: usize = HEADER_LENGTH
+    + 4
+    + KEYS_MAX * (KEY_LENGTH + 250 + VERSIONS_MAX * VERSION_LENGTH)
+    + 4
+    + DATA_KEYS_MAX * (1 + 255 + WRAPPED_LENGTH)
+    + TAG_LENGTH
+    + CHECKSUM_LENGTH;
 
 const KEY: u8 = 1;
 const SCRYPT: u8 = 2;
@@ -37,12 +51,13 @@ pub(super) struct Contents<'a> {
     pub store: StoreId,
     pub generation: u64,
     pub keys: &'a [Key],
+    pub data_keys: &'a [StoredKey],
 }
 
 pub(super) fn seal(contents: &Contents<'_>, master: &MasterKey, fresh: FreshId) -> Vec<u8> {
     let (id, algorithm) = (fresh.used(), Algorithm::preferred());
-    let mut body = encode(contents.generation, contents.keys);
-    let mut out = header(master.kdf(), id, contents.store, algorithm);
+    let mut body = encode(contents.keys, contents.data_keys);
+    let mut out = header(master.kdf(), id, contents, algorithm);
     let tag = master.keyring_cipher(algorithm, id).seal([0; 12], &out, &mut body);
     out.extend_from_slice(&body);
     out.extend_from_slice(&tag);
@@ -50,7 +65,7 @@ pub(super) fn seal(contents: &Contents<'_>, master: &MasterKey, fresh: FreshId) 
     out
 }
 
-fn header(kdf: Kdf, id: SealId, store: StoreId, algorithm: Algorithm) -> Vec<u8> {
+fn header(kdf: Kdf, id: SealId, contents: &Contents<'_>, algorithm: Algorithm) -> Vec<u8> {
     let (kind, [log2_n, r, p], salt) = match kdf {
         Kdf::Key => (KEY, [0; 3], [0; 32]),
         Kdf::Scrypt { params, salt } => (SCRYPT, [params.log2_n(), params.r(), params.p()], salt),
@@ -61,16 +76,18 @@ fn header(kdf: Kdf, id: SealId, store: StoreId, algorithm: Algorithm) -> Vec<u8>
     out.extend_from_slice(&[kind, log2_n, r, p]);
     out.extend_from_slice(&salt);
     out.extend_from_slice(&id.0);
-    out.extend_from_slice(&store.0);
+    out.extend_from_slice(&contents.store.0);
     out.extend_from_slice(&[algorithm.code(), 0, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&contents.generation.to_le_bytes());
     out
 }
 
 /// The plain body. Allocated once, so that no copy of it stays behind.
-pub(super) fn encode(generation: u64, keys: &[Key]) -> Zeroizing<Vec<u8>> {
-    let length = |key: &Key| 16 + 2 + key.name.as_str().len() + 1 + 8 + 8 + 2 + key.versions.len() * VERSION_LENGTH;
-    let mut out = Zeroizing::new(Vec::with_capacity(8 + 4 + keys.iter().map(length).sum::<usize>()));
-    out.extend_from_slice(&generation.to_le_bytes());
+pub(super) fn encode(keys: &[Key], data_keys: &[StoredKey]) -> Zeroizing<Vec<u8>> {
+    let length = |key: &Key| KEY_LENGTH + key.name.as_str().len() + key.versions.len() * VERSION_LENGTH;
+    let stored = |stored: &StoredKey| 1 + stored.owner.len() + WRAPPED_LENGTH;
+    let lengths = keys.iter().map(length).sum::<usize>() + data_keys.iter().map(stored).sum::<usize>();
+    let mut out = Zeroizing::new(Vec::with_capacity(4 + 4 + lengths));
     out.extend_from_slice(&(keys.len() as u32).to_le_bytes());
     for key in keys {
         let (state, due_ms) = match key.state {
@@ -91,6 +108,12 @@ pub(super) fn encode(generation: u64, keys: &[Key]) -> Zeroizing<Vec<u8>> {
             out.extend_from_slice(version.material().expose());
         }
     }
+    out.extend_from_slice(&(data_keys.len() as u32).to_le_bytes());
+    for stored in data_keys {
+        out.push(stored.owner.len() as u8);
+        out.extend_from_slice(&stored.owner);
+        out.extend_from_slice(&stored.wrapped.encode());
+    }
     out
 }
 
@@ -102,6 +125,7 @@ pub struct SealedKeyring<'a> {
     kdf: Kdf,
     store: StoreId,
     algorithm: Algorithm,
+    generation: u64,
 }
 
 impl<'a> SealedKeyring<'a> {
@@ -130,10 +154,11 @@ impl<'a> SealedKeyring<'a> {
         let store = StoreId(reader.array()?);
         let [code, zeros @ ..] = reader.array::<8>()?;
         let algorithm = Algorithm::from_code(code).filter(|_| zeros == [0; 7]);
+        let generation = u64::from_le_bytes(reader.array()?);
         let Some(algorithm) = algorithm.filter(|_| bytes.len() >= HEADER_LENGTH + TAG_LENGTH) else {
             return damaged("its header has an unknown value");
         };
-        Ok(Self { bytes, kdf, store, algorithm })
+        Ok(Self { bytes, kdf, store, algorithm, generation })
     }
 
     /// How to derive the master key that opens it.
@@ -146,7 +171,12 @@ impl<'a> SealedKeyring<'a> {
         self.store
     }
 
-    pub(super) fn open(&self, master: &MasterKey) -> Result<(u64, Vec<Key>)> {
+    /// Rises with each change: of two copies, the newer one counts. Readable without the master key.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn open(&self, master: &MasterKey) -> Result<(Vec<Key>, Vec<StoredKey>)> {
         let (header, rest) = self.bytes.split_at(HEADER_LENGTH);
         let (body, tag): (_, &Tag) = rest.split_last_chunk().ok_or(Error::MasterKey)?;
         let id = SealId(Reader(&header[48..]).array()?);
@@ -157,10 +187,9 @@ impl<'a> SealedKeyring<'a> {
     }
 }
 
-/// The generation and the keys of a body. Every body has one encoding: another one is refused.
-pub(super) fn decode(body: &[u8]) -> Result<(u64, Vec<Key>)> {
+/// The keys and data keys of a body. Every body has one encoding: another one is refused.
+pub(super) fn decode(body: &[u8]) -> Result<(Vec<Key>, Vec<StoredKey>)> {
     let mut reader = Reader(body);
-    let generation = u64::from_le_bytes(reader.array()?);
     let count = u32::from_le_bytes(reader.array()?) as usize;
     if count > KEYS_MAX {
         return damaged("it has too many keys");
@@ -174,10 +203,30 @@ pub(super) fn decode(body: &[u8]) -> Result<(u64, Vec<Key>)> {
         }
         keys.push(key);
     }
+    let data_keys = decode_data_keys(&mut reader)?;
     if !reader.0.is_empty() {
         return damaged("it has bytes left over");
     }
-    Ok((generation, keys))
+    Ok((keys, data_keys))
+}
+
+fn decode_data_keys(reader: &mut Reader<'_>) -> Result<Vec<StoredKey>> {
+    let count = u32::from_le_bytes(reader.array()?) as usize;
+    if count > DATA_KEYS_MAX {
+        return damaged("it has too many data keys");
+    }
+    let (mut data_keys, mut ids) = (Vec::new(), HashSet::new());
+    for _ in 0..count {
+        let [length] = reader.array()?;
+        let owner = reader.take(length.into())?.to_vec();
+        let wrapped = WrappedKey::decode(&reader.array::<WRAPPED_LENGTH>()?);
+        let wrapped = wrapped.map_err(|_| Error::DamagedKeyring { reason: "a data key has an unknown value" })?;
+        if !ids.insert(wrapped.data_key()) {
+            return damaged("two of its data keys have the same id");
+        }
+        data_keys.push(StoredKey { owner, wrapped });
+    }
+    Ok(data_keys)
 }
 
 fn decode_key(reader: &mut Reader<'_>) -> Result<Key> {

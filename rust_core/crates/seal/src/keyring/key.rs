@@ -1,14 +1,17 @@
-//! One key of the keyring: its names, state and versions.
+//! One key of the keyring: its names, state and versions. And one data key that the keyring keeps.
 
 use crate::error::{Error, Result};
 use crate::id::KeyId;
 use crate::kms::KeyName;
 use crate::secret::Secret;
+use crate::wrapped::WrappedKey;
 
 /// Keys in a keyring, destroyed ones included.
 pub const KEYS_MAX: usize = 4096;
 /// Versions of a key.
 pub const VERSIONS_MAX: usize = 256;
+/// Data keys in a keyring.
+pub const DATA_KEYS_MAX: usize = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
@@ -23,7 +26,7 @@ pub enum KeyState {
 }
 
 /// A named key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Key {
     pub id: KeyId,
     pub name: KeyName,
@@ -48,7 +51,7 @@ impl Key {
 }
 
 /// One version of a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Version {
     pub number: u32,
     /// Milliseconds since 1970.
@@ -64,4 +67,12 @@ impl Version {
     pub(super) fn material(&self) -> &Secret {
         &self.material
     }
+}
+
+/// A data key of an owner, wrapped for that owner without an encryption context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredKey {
+    /// At most 255 bytes.
+    pub owner: Vec<u8>,
+    pub wrapped: WrappedKey,
 }

@@ -178,3 +178,29 @@ fn no_randomness_no_key() {
     assert_eq!(keyring.rotate(id, 0, &mut random), Err(failed.clone()));
     assert_eq!((keyring.generation(), keyring.keys().len()), (generation, 1));
 }
+
+#[test]
+fn kept_data_keys_outlive_rotations_and_end_with_their_key() {
+    let (mut keyring, id) = with_key();
+    let mut random = counting();
+    let made = keyring.add_data_key(id, b"a", &mut random).unwrap();
+    keyring.add_data_key(id, b"b", &mut random).unwrap();
+    assert_eq!(keyring.rotate(id, 2000, &mut random), Ok(2));
+    assert_eq!((keyring.data_keys().len(), keyring.generation()), (2, 4));
+    for stored in keyring.data_keys() {
+        assert_eq!((stored.wrapped.key(), stored.wrapped.version()), (id, 2));
+    }
+    let opened = keyring.open_data_key(&keyring.data_keys()[0]).unwrap();
+    assert_eq!((opened.id(), opened.secret().expose()), (made.id(), made.secret().expose()));
+    // It is bound to its owner.
+    let mut moved = keyring.data_keys()[0].clone();
+    moved.owner = b"b".to_vec();
+    assert_eq!(keyring.open_data_key(&moved).unwrap_err(), Error::NotAuthentic);
+    assert!(matches!(keyring.add_data_key(id, &[0; 256], &mut random), Err(Error::Invalid { .. })));
+
+    keyring.destroy(id).unwrap();
+    assert_eq!(keyring.destroy(id), Err(Error::KeyDestroyed { id }));
+    assert_eq!(keyring.open_data_key(&keyring.data_keys()[0]).unwrap_err(), Error::KeyDestroyed { id });
+    assert_eq!(keyring.add_data_key(id, b"a", &mut random).unwrap_err(), Error::KeyDestroyed { id });
+    assert!(keyring.keys()[0].versions.is_empty());
+}

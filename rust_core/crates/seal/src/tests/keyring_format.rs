@@ -22,6 +22,8 @@ fn sample() -> (Keyring, WrappedKey) {
     keyring.destroy_due(u64::MAX);
     keyring.schedule_destruction(ids[2], 3000, 9).unwrap();
     let wrapped = keyring.wrap(ids[0], &data_key(2), &domain("a", &context(&[])), fresh(9)).unwrap();
+    keyring.add_data_key(ids[0], b"a", &mut random).unwrap();
+    keyring.add_data_key(ids[0], b"b", &mut random).unwrap();
     (keyring, wrapped)
 }
 
@@ -161,10 +163,20 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
         out.extend(vec![7; usize::from(versions) * 40]);
         out
     });
-    (prop::collection::vec(key, 0..4), 0u32..2, 0usize..3).prop_map(|(keys, more, cut)| {
-        let mut out = vec![0; 8];
-        out.extend((keys.len() as u32 + more).to_le_bytes());
+    let stored = (any::<u8>(), any::<u8>(), 0u8..3, 0usize..3).prop_map(|(id, algorithm, zero, owner)| {
+        let mut out = vec![owner as u8];
+        out.extend(vec![7; owner]);
+        out.extend([1, algorithm % 3, zero / 2, 0]);
+        out.extend([id; 116]);
+        out
+    });
+    let (keys, stored) = (prop::collection::vec(key, 0..4), prop::collection::vec(stored, 0..4));
+    (keys, stored, 0u32..8, 0usize..3).prop_map(|(keys, stored, more, cut)| {
+        let mut out = Vec::new();
+        out.extend((keys.len() as u32 + more / 7).to_le_bytes());
         out.extend(keys.concat());
+        out.extend((stored.len() as u32 + more % 7 / 6).to_le_bytes());
+        out.extend(stored.concat());
         out.truncate(out.len() - cut.saturating_sub(1));
         out
     })

@@ -139,7 +139,13 @@ fn wrapped_keys_and_keyrings_open_as_documented() {
     let master = MasterSecret::Key(Secret::new(&[0x77; 32])).derive(Kdf::Key).unwrap();
     let keyring = Keyring::open(&SealedKeyring::parse(&bytes).unwrap(), STORE, Some(&master)).unwrap();
     let key = &keyring.keys()[0];
-    assert_eq!((keyring.generation(), keyring.keys().len()), (1, 1));
+    assert_eq!((keyring.generation(), keyring.keys().len(), keyring.data_keys().len()), (2, 1, 1));
+    let stored = &keyring.data_keys()[0];
+    let data_key = keyring.open_data_key(stored).unwrap();
+    assert_eq!(
+        (stored.owner.as_slice(), data_key.id().0, data_key.secret().expose()),
+        (&b"a"[..], [0x55; 16], &[0x22; 32])
+    );
     assert_eq!((key.id.0, key.name.as_str(), key.created_ms, key.versions.len()), ([0x44; 16], "main", 1000, 1));
     if Algorithm::preferred() == Algorithm::Aes256Gcm {
         assert_eq!(hex(&keyring.seal(&master, fresh(0x33))), KEYRING);
@@ -155,9 +161,12 @@ fn wrapped_keys_and_keyrings_open_as_documented() {
     assert_eq!((data_key.id().0, data_key.secret().expose()), ([0x55; 16], &[0x22; 32]));
 }
 
-const KEYRING: &str = "4f52434153524e47010000000100000000000000000000000000000000000000000000000000000000000000\
-                       000000003333333333333333333333333333333333333333333333333333333333333333111111111111111111\
-                       111111111111110100000000000000fb365c026bef70d03a1b288ed048dcfd724b764455a39ae5f2cbccac7d48\
-                       710b4889fcc3dc59aebd73e10bc2ad2249d52ea2327fa9c825cf829f846d9a7898f0b72c468640b2acca8bf5d8\
-                       02cbf8d60b6b0abfada33a4234e2d62cf482d3e50e58c7a4205c8f3300d6e2e9c94c6966a33b2ce30f620651a5\
-                       a3c6992569385292af6753f9b3bcd9efcdfbc94667";
+const KEYRING: &str = "4f52434153524e47010000000100000000000000000000000000000000000000000000000000000000000\
+                       0000000000033333333333333333333333333333333333333333333333333333333333333331111111111\
+                       111111111111111111111101000000000000000200000000000000fb365c022fab34947f5f6ccad048dcf\
+                       d724b764415e7b3c0dfe189e879481c6a21e7fd2bdf59aebd73e10b2baeca4ad52ea2327ea94640a9e4f9\
+                       e20bfc7898f0b72c468640b2acca8bf5d802cbf8d60b6b0abfada35d245284b12b93e555923c273b849a4\
+                       db63cc9eb5507d9adbcc3bdff8a86a496ea135bbd8a6ae592734251ac6003f71421fb6a891b38e645a210\
+                       359243826ac1920ea7d4c22d3a7b9d595b2fb63b060b22d38de26d92a0029276f94d6bfe9da08c6dba876\
+                       f9dcd37717e51967ac8bb253c1d980b2c9ca8079dc5dde36e011c41d1b1b8dcbbb9ef58a56ccfa0c7a52d\
+                       973c298fca477ebacb1885778888c6794a667cfa78b95b5cacb64460cacd8b";

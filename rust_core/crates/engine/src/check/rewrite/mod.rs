@@ -147,9 +147,10 @@ impl Follower {
     ) -> Result<()> {
         // The bytes of a content are not looked at, and would hold on to the block that they were read with.
         let (payload, record) = match record {
-            Record::Content { fingerprint, shared, .. } => {
+            Record::Content { fingerprint, shared, seal, .. } => {
                 let bytes = Bytes::new();
-                (Bytes::new(), Record::Content { fingerprint: *fingerprint, shared: *shared, bytes })
+                let (fingerprint, shared, seal) = (*fingerprint, *shared, *seal);
+                (Bytes::new(), Record::Content { fingerprint, shared, bytes, seal })
             }
             _ => {
                 let payload = Bytes::copy_from_slice(payload);

@@ -220,7 +220,7 @@ impl<'a> Source<'a> {
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
                 if let (BlobLocation::Pack { at, length }, Some(fingerprint)) = (entry.location, entry.fingerprint) {
                     let (shared, head) = (true, record::head_of(&fingerprint.0));
-                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length });
+                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length, seal: None });
                 }
             }
             after = end;

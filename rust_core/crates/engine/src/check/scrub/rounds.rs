@@ -186,7 +186,8 @@ impl<'a> Round<'a> {
     }
 
     fn content(&self, recovered: &RecoveredRecord, hint: &mut usize) -> Result<()> {
-        if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
+        // The fingerprint of a sealed content is of what only its data key opens.
+        if !record::is_content(recovered.kind) || record::is_sealed(recovered.kind) {
             return Ok(());
         }
         let Some((fingerprint, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else {

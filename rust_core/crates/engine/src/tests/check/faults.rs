@@ -136,8 +136,12 @@ fn chunks_whose_move_is_lost_are_found_in_their_new_pack() {
 /// Of a content that is damaged the objects are lost, and of nothing else.
 fn damaged() -> (SimDisk, Vec<String>) {
     let disk = moved();
-    let content =
-        Record::Content { fingerprint: record::Fingerprint([0; 32]), shared: true, bytes: bytes::Bytes::new() };
+    let content = Record::Content {
+        fingerprint: record::Fingerprint([0; 32]),
+        shared: true,
+        bytes: bytes::Bytes::new(),
+        seal: None,
+    };
     assert!(damage(&disk, &content));
     let once = disk.snapshot();
     let lost = lost(&repair(Arc::new(once.clone())).unwrap());

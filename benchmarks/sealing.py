@@ -1,0 +1,69 @@
+"""What encryption at rest costs: CPU time of the server for a request, encrypted ÷ not."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+import load
+from figures import Figure, Plan, ratios
+from processes import UNSCRUBBED, Orcas, scratch
+from small import make_bucket
+
+_SIZES = {"1k": 1 << 10, "10m": 10 << 20}
+_CONNECTIONS = {"1k": 16, "10m": 4}
+_WHAT = {"1k": "1 KiB", "10m": "10 MiB"}
+_GOALS = {"put-1k": 1.05, "get-1k": 1.05, "put-10m": 1.15, "get-10m": 1.5}
+
+
+def server(plan: Plan) -> list[Figure]:
+    """Figures sealing-KIND-cpu: signed requests over sockets to two servers."""
+    made = []
+    key = base64.b64encode(os.urandom(32)).decode()
+    sealing = UNSCRUBBED | {"ORCAS_MASTER_KEY": key, "ORCAS_ENCRYPT_BY_DEFAULT": "true"}
+    with (
+        scratch(plan.directory) as on,
+        scratch(plan.directory) as off,
+        Orcas(on / "data", settings=sealing) as sealed,
+        Orcas(off / "data", settings=UNSCRUBBED) as plain,
+    ):
+        arms = {"sealed": sealed, "plain": plain}
+        for orcas in arms.values():
+            make_bucket(orcas, "sealing")
+        for size in _SIZES:
+            made += _size(plan, arms, size)
+    return made
+
+
+def _size(plan: Plan, arms: dict[str, Orcas], size: str) -> list[Figure]:
+    count, rounds = plan.size({"1k": 3000, "10m": 16}[size], 4), plan.size(9, 1)
+    cpu: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in arms} for kind in ("put", "get")}
+    for number in range(rounds + 1):
+        # The order alternates between rounds; the first round fills caches.
+        for name in arms if number % 2 else reversed(arms):
+            signer = arms[name].signer()
+            paths = [f"/sealing/{size}/{number}/{n:08x}" for n in range(count)]
+            puts = [signer.put(path, os.urandom(_SIZES[size])) for path in paths]
+            took = {"put": _cpu_us(arms[name], puts, size)}
+            took["get"] = _cpu_us(arms[name], [signer.get(path) for path in paths], size)
+            if number:
+                for kind, value in took.items():
+                    cpu[kind][name].append(value)
+    return [
+        Figure(
+            f"sealing-{kind}-{size}-cpu",
+            f"CPU time of the server for a {kind.upper()} of {_WHAT[size]}, encrypted ÷ not",
+            ratios(values["sealed"], values["plain"]),
+            _GOALS[f"{kind}-{size}"],
+            detail={"microseconds": values},
+        )
+        for kind, values in cpu.items()
+    ]
+
+
+def _cpu_us(orcas: Orcas, requests: list[bytes], size: str) -> float:
+    orcas.settle()
+    before = orcas.cpu_ns()
+    load.run(orcas.address, requests, _CONNECTIONS[size])
+    orcas.settle()
+    return (orcas.cpu_ns() - before) / len(requests) / 1000

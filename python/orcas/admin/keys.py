@@ -1,0 +1,143 @@
+"""The paths of the admin API for the keys of the keyring, under `/_orcas/admin/keys`.
+
+What a request carries of a new master key is in its signed body. It is neither logged nor answered.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, FastAPI
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from orcas.admin.tools import Refusal, Tools
+from orcas.config import check_setting
+from orcas.edge import Keyring
+from orcas.errors import ConfigurationError
+
+log = logging.getLogger("orcas")
+
+_NAME_MAX = 250
+
+
+class KeyBody(BaseModel):
+    """The name of a new key."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=_NAME_MAX)
+
+
+class ActionBody(BaseModel):
+    """What is done with a key, by its name or its id. Only `destroy` has more to say."""
+
+    model_config = ConfigDict(extra="forbid")
+    key: str = Field(min_length=1, max_length=_NAME_MAX)
+    action: Literal["rotate", "disable", "enable", "destroy", "cancel"]
+    days: int = Field(default=7, ge=0, le=30)
+    lose_content: bool = False
+
+
+class MasterBody(BaseModel):
+    """The new master key or the new passphrase."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    key: SecretStr | None = None
+    passphrase: SecretStr | None = None
+
+
+def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
+
+    def keyring() -> Keyring:
+        found = tools().core.keyring()
+        if found is None:
+            raise Refusal(
+                409,
+                "NoKeyring",
+                "The store has no keyring: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE and start the server, "
+                "or run `orcas key create`.",
+            )
+        if isinstance(found, str):
+            raise Refusal(409, "KeyringNotOpen", f"{found[:1].upper()}{found[1:]}.")
+        return found
+
+    def check(refused: tuple[int, str, str] | None) -> None:
+        if refused is not None:
+            if refused[0] == 503:
+                log.warning("A change of the keyring is incomplete: %s", refused[2])
+            raise Refusal(*refused)
+
+    @app.get("/keys")
+    def keys() -> dict[str, Any]:
+        """All keys, with their states, and how often data keys were found in the cache."""
+        opened = keyring()
+        hits, misses, entries = opened.counts()
+        return {
+            "generation": opened.generation(),
+            "cache": {"hits": hits, "misses": misses, "entries": entries},
+            "keys": [_readable(key) for key in opened.list_keys()],
+        }
+
+    @app.post("/keys", status_code=201)
+    def create(order: Annotated[KeyBody, Body()]) -> dict[str, Any]:
+        """Create a key."""
+        check(keyring().create(order.name))
+        log.info("Key %s was created", order.name)
+        return {}
+
+    @app.post("/keys/action")
+    def act(order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
+        """Rotate, disable or enable a key, schedule its destruction, or cancel that."""
+        check(_done(keyring(), order))
+        log.info("Key %s: %s", order.key, order.action)
+        return {}
+
+    @app.put("/keys/master")
+    def master(order: Annotated[MasterBody, Body()]) -> dict[str, Any]:
+        """Seal the keyring under another master key. No content is written again."""
+        if (order.key is None) == (order.passphrase is None):
+            raise Refusal(400, "InvalidRequest", "Give either a key or a passphrase.")
+        opened = keyring()
+        # What the settings do not take would lock the operator out.
+        key = _secret("master_key", order.key, "The new master key")
+        passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
+        check(opened.change_master(key, passphrase))
+        log.info("The master key was changed")
+        return {}
+
+
+def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
+    if given is None:
+        return None
+    try:
+        checked: str = check_setting(setting, given.get_secret_value(), called)
+    except ConfigurationError as error:
+        raise Refusal(400, "InvalidRequest", str(error)) from None
+    return checked
+
+
+def _done(keyring: Keyring, order: ActionBody) -> tuple[int, str, str] | None:
+    match order.action:
+        case "rotate":
+            return keyring.rotate(order.key)
+        case "disable":
+            return keyring.disable(order.key)
+        case "enable":
+            return keyring.enable(order.key)
+        case "destroy":
+            return keyring.destroy(order.key, order.days, order.lose_content)
+        case "cancel":
+            return keyring.cancel_destruction(order.key)
+
+
+def _readable(key: Any) -> dict[str, Any]:
+    due_ms = key["due_ms"]
+    shown = {name: key[name] for name in ("id", "name", "state", "versions", "data_keys")}
+    return {**shown, "created": _time(key["created_ms"]), "destruction": None if due_ms is None else _time(due_ms)}
+
+
+def _time(at_ms: int) -> str:
+    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")

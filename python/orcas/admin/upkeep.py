@@ -1,0 +1,84 @@
+"""What a server does for its keyring: notes its generation, and does every minute what is due.
+
+The note is in `root.json`. A store that had a keyring and has none gets no new one, under which nothing old can be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from orcas.control.files import KEYRING_NAMES
+from orcas.control.root import note_keyring, noted_keyring
+from orcas.edge import Keyring, StoreError
+from orcas.errors import UnavailableError
+
+PERIOD_SECONDS: Final = 60.0
+
+log = logging.getLogger("orcas")
+
+
+def check_presence(directory: Path) -> None:
+    """Called before a keyring may be created.
+
+    Raises:
+        UnavailableError: the store of `directory` had a keyring, and both files are missing.
+    """
+    if noted_keyring(directory) and not any((directory / name).exists() for name in KEYRING_NAMES):
+        raise UnavailableError(f"keyring and keyring.copy are missing in {directory}: restore them from a backup.")
+
+
+@asynccontextmanager
+async def keyring_upkeep(keyring: Keyring, directory: Path) -> AsyncIterator[None]:
+    """Look after the open keyring of the store in `directory` while the context lasts."""
+    noted, found = noted_keyring(directory), keyring.generation()
+    if found < noted:
+        log.warning(
+            "The keyring is of generation %d, and the store has had generation %d: what was sealed under newer "
+            "data keys cannot be read",
+            found, noted,
+        )  # fmt: skip
+    await asyncio.to_thread(_note, keyring, directory)
+    task = asyncio.create_task(_every_minute(keyring))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(_note, keyring, directory)
+
+
+def _note(keyring: Keyring, directory: Path) -> None:
+    try:
+        note_keyring(directory, keyring.generation())
+    except UnavailableError as error:
+        log.warning("The generation of the keyring could not be noted: %s", error)
+
+
+async def _finished(work: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """The result of `work`, which ends before a cancellation does: the store stays open as long as it writes."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+
+
+async def _every_minute(keyring: Keyring) -> None:
+    """A failure is reported when it begins, and not again every minute."""
+    failing = False
+    while True:
+        try:
+            for key in await _finished(asyncio.to_thread(keyring.upkeep)):
+                log.warning("Key %s was destroyed: its waiting period is over", key)
+            failing = False
+        except StoreError as error:
+            if not failing:
+                log.warning("A change of the keyring is incomplete: %s", error)
+            failing = True
+        await asyncio.sleep(PERIOD_SECONDS)

@@ -1,0 +1,179 @@
+"""Commands for the keys of the keyring: key create, list, rotate, disable, enable, destroy, cancel and set-master."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table
+from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import ConfigurationError, OrcasError, UsageError
+
+key_app = typer.Typer(no_args_is_help=True, help="Keys of the keyring: create, list, rotate, disable and destroy them.")
+
+_DEFAULT: Final = "orcas/s3"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the key.")]
+
+
+@key_app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, slashes, underscores and hyphens.")] = (
+        _DEFAULT
+    ),
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create the key NAME, orcas/s3 if none is given. If the store has no keyring yet, it is created with orcas/s3.
+
+    The master key is taken from ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE, or the same names with _FILE.
+
+    Example:
+
+        orcas key create reports
+    """
+    from orcas.control.files import KEYRING_NAMES
+    from orcas.tools.reach import reached
+
+    settings = settings_of(data)
+    given = settings.master_key is not None or settings.master_passphrase is not None
+    had_keyring = any((settings.data / file).exists() for file in KEYRING_NAMES)
+    with reached(settings, endpoint, keyring_required=given) as session:
+        # A keyring that was created just now has it already.
+        if not (name == _DEFAULT and given and not had_keyring and not session.is_remote):
+            session.admin("POST", "keys", {"name": name})
+    _tell({"key": name}, f"key {name} created", as_json)
+
+
+@key_app.command("list")
+def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the keys, destroyed ones included."""
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        found = session.admin("GET", "keys")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (key["name"], key["state"], key["versions"], key["created"], key["destruction"] or "", key["id"])
+        for key in found["keys"]
+    ]
+    print_table(("Key", "State", "Versions", "Created", "Destruction", "Id"), rows)
+
+
+@key_app.command()
+def rotate(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Add a version to a key. What the key wraps is wrapped again; no content is written again."""
+    _act("rotate", name, data, endpoint)
+    _tell({"key": name}, f"key {name} rotated", as_json)
+
+
+@key_app.command()
+def disable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Stop using a key. Content that needs it can be neither read nor written until the key is enabled again."""
+    _act("disable", name, data, endpoint)
+    _tell({"key": name}, f"key {name} disabled", as_json)
+
+
+@key_app.command()
+def enable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Use a disabled key again."""
+    _act("enable", name, data, endpoint)
+    _tell({"key": name}, f"key {name} enabled", as_json)
+
+
+@key_app.command()
+def destroy(
+    name: Name,
+    after: Annotated[int, typer.Option("--after", metavar="DAYS", help="Days until then: 7 to 30.")] = 7,
+    now: Annotated[bool, typer.Option("--now", help="Destroy it at once. This cannot be undone.")] = False,
+    lose_content: Annotated[
+        bool, typer.Option("--lose-content", help="Destroy it although content may need it, which is then lost.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Destroy a key after a waiting period, in which it is not used and `orcas key cancel` keeps it.
+
+    What the key wraps is lost for good then. Old backups still have the key, for whoever has the master key.
+    """
+    if not now and not 7 <= after <= 30:
+        raise UsageError(f"--after must be from 7 to 30 days, not {after}; --now destroys the key at once.")
+    when = "now" if now else f"in {after} days"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("--yes is missing: there is nobody to ask whether the key is to be destroyed.")
+        if not typer.confirm(f"Destroy the key {name} {when}? Content that needs it is lost then.", err=True):
+            raise OrcasError(f"The key {name} is kept.")
+    _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
+    done = f"key {name} is destroyed" if now else f"key {name} will be destroyed {when}"
+    _tell({"key": name, "days": 0 if now else after}, done, as_json)
+
+
+@key_app.command()
+def cancel(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Cancel the destruction of a key. The key is then disabled."""
+    _act("cancel", name, data, endpoint)
+    _tell({"key": name}, f"key {name} is kept, and disabled", as_json)
+
+
+@key_app.command("set-master")
+def set_master(
+    key_file: Annotated[
+        Path | None, typer.Option("--key-file", metavar="FILE", help="File with the new master key, in base64.")
+    ] = None,
+    passphrase_file: Annotated[
+        Path | None, typer.Option("--passphrase-file", metavar="FILE", help="File with the new passphrase.")
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the master key. The keyring is sealed again under the new one; no content is written again.
+
+    The present master key is taken from the settings, or is that of the running server. Change the settings afterwards:
+    the next start needs the new master key. Backups keep the keyring of their time, and its master key.
+
+    Example:
+
+        openssl rand -base64 32 > new.key; orcas key set-master --key-file new.key
+    """
+    if (key_file is None) == (passphrase_file is None):
+        raise UsageError("Give either --key-file or --passphrase-file.")
+    path = key_file or passphrase_file
+    assert path is not None
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}.") from None
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data)) as session:
+        session.admin("PUT", "keys/master", {"passphrase" if key_file is None else "key": secret})
+    _tell({}, "master key changed: the next start needs the new one", as_json)
+
+
+def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        session.admin("POST", "keys/action", {"key": name, "action": action, **(more or {})})
+
+
+def _tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(sentence)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(key_app, name="key")

@@ -1,0 +1,85 @@
+"""The keyring in a backup: two equal copies of what is whole and newest in the store.
+
+Read after the pin was taken, so it has every data key that the pinned files need: a data key is in both files before
+anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from orcas.control.files import KEYRING_NAMES
+from orcas.edge import inspect_keyring
+from orcas.errors import UnavailableError
+from orcas.tools.manifest import Entry
+from orcas.tools.targets import DirectoryTarget, S3Target
+
+log = logging.getLogger("orcas")
+
+
+@dataclass(frozen=True)
+class KeyringCopy:
+    """What a backup takes: new files, or the entries of the backup before."""
+
+    files: list[Path]
+    kept: list[Entry]
+
+
+def keyring_copy(
+    directory: Path, scratch: Path, before: dict[str, Entry], target: DirectoryTarget | S3Target
+) -> KeyringCopy:
+    """The keyring of the store in `directory` for a backup to `target`, whose last backup has the entries `before`.
+
+    Raises:
+        UnavailableError: it cannot be backed up, and the target has no better one.
+    """
+    there = [path for name in KEYRING_NAMES if (path := directory / name).exists()]
+    found = [copy for path in there if (copy := _whole(path)) is not None]
+    had = _newest_of(before, target)
+    if not found:
+        if had is None and not there:
+            return KeyringCopy([], [])
+        if had is None:
+            raise UnavailableError(
+                f"Both copies of the keyring in {directory} are damaged, and {target.name} has none: "
+                "restore keyring and keyring.copy from another backup."
+            )
+        log.warning("The keyring of the store is lost or damaged: the backup keeps the one that it had")
+        return KeyringCopy([], [before[name] for name in KEYRING_NAMES if name in before])
+    generation, content = max(found)
+    if had is not None and generation < had:
+        raise UnavailableError(
+            f"The keyring in {directory} is of generation {generation}, older than the one in {target.name}, which is "
+            f"of generation {had}: restore keyring and keyring.copy from there, or choose another target."
+        )
+    files = [scratch / name for name in KEYRING_NAMES]
+    for path in files:
+        path.write_bytes(content)
+    return KeyringCopy(files, [])
+
+
+def _whole(path: Path) -> tuple[int, bytes] | None:
+    """Generation and content of a copy; None if it is damaged or unreadable."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    inspected = inspect_keyring(content)
+    return None if inspected is None else (inspected[1], content)
+
+
+def _newest_of(before: dict[str, Entry], target: DirectoryTarget | S3Target) -> int | None:
+    """The newest generation that the last backup has; None if it has no keyring that is whole."""
+    generations = []
+    for name in KEYRING_NAMES:
+        if name in before:
+            entry = before[name]
+            try:
+                inspected = inspect_keyring(b"".join(target.fetch(entry.stored, entry.length)))
+            except UnavailableError:
+                continue
+            if inspected is not None:
+                generations.append(inspected[1])
+    return max(generations, default=None)

@@ -1,0 +1,420 @@
+//! An open keyring: data keys for content, changes, and what each of them does to the files.
+//!
+//! Changes come one after the other under `writer`; readers take the published state, which never changes. A data key is
+//! handed out for new content only once both files have it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_fs::{FileSystem, Random};
+use orcas_seal::{
+    CacheCounts, DataKey, DataKeyId, Error as SealError, FreshId, Kdf, Key, KeyCache, KeyId, KeyName, KeyReference,
+    KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring, StoreId,
+};
+use parking_lot::{Mutex, RwLock};
+
+use crate::copies::{self, Copies, NAMES, Presence};
+use crate::error::{ChangeError, KeyError, OpenError};
+
+/// Milliseconds of some clock.
+pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// What the keyring uses of the machine.
+#[derive(Clone)]
+pub struct Environment {
+    pub fs: Arc<dyn FileSystem>,
+    pub random: Arc<dyn Random>,
+    /// Since 1970.
+    pub now_ms: Now,
+    /// Never goes back.
+    pub monotonic_ms: Now,
+}
+
+/// A key as the operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    pub id: KeyId,
+    pub name: String,
+    pub state: KeyState,
+    pub created_ms: u64,
+    pub versions: usize,
+    /// Data keys that it wraps.
+    pub data_keys: usize,
+}
+
+pub struct Keyring {
+    environment: Environment,
+    dir: PathBuf,
+    writer: Mutex<Writer>,
+    published: RwLock<Arc<State>>,
+    cache: KeyCache<DataKeyId, DataKey>,
+}
+
+/// What only changes use.
+struct Writer {
+    master: MasterKey,
+    /// Both files have the published state.
+    settled: bool,
+}
+
+/// One state of the keyring.
+struct State {
+    keys: Keys,
+    /// The places of all data keys.
+    places: HashMap<DataKeyId, usize>,
+    /// The data key for new content of each owner, among those that both files have.
+    current: HashMap<Vec<u8>, DataKeyId>,
+    /// How many data keys both files have, which are the first ones.
+    durable: usize,
+}
+
+impl State {
+    fn new(keys: Keys, durable: usize) -> Self {
+        let stored = keys.data_keys();
+        let places = stored.iter().enumerate().map(|(place, stored)| (stored.wrapped.data_key(), place)).collect();
+        let sse_s3 = sse_s3_key(&keys).map(|key| key.id);
+        let current = stored[..durable].iter().filter(|stored| Some(stored.wrapped.key()) == sse_s3);
+        let current = current.map(|stored| (stored.owner.clone(), stored.wrapped.data_key())).collect();
+        Self { keys, places, current, durable }
+    }
+}
+
+fn sse_s3_key(keys: &Keys) -> Option<&Key> {
+    keys.find(&KeyReference::Name(KeyName::new(SSE_S3_KEY).expect("the name is a valid one")))
+}
+
+impl Keyring {
+    /// Creates the keyring of a store that has none, with the key `orcas/s3`. Takes as long as scrypt.
+    ///
+    /// # Errors
+    /// [`OpenError::Exists`] when there is any copy, even a damaged one.
+    pub fn create(
+        environment: Environment,
+        dir: &Path,
+        store: StoreId,
+        secret: &MasterSecret,
+    ) -> Result<Arc<Self>, OpenError> {
+        if copies::presence(&environment.fs, dir) != Presence::None {
+            return Err(OpenError::Exists { dir: dir.to_owned() });
+        }
+        let mut random = |bytes: &mut [u8]| fill(&environment, bytes);
+        let master = secret.derive(kdf_for(secret, &mut random)?)?;
+        let mut keys = Keys::new(store);
+        let name = KeyName::new(SSE_S3_KEY)?;
+        keys.create(name, (environment.now_ms)(), &mut random)?;
+        let keyring = Self::with(environment, dir, keys, Writer { master, settled: false });
+        let stored = keyring.settle(&mut keyring.writer.lock());
+        match stored {
+            Err(error @ (ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. })) => {
+                // It is there, so it cannot be created again.
+                tracing::warn!(%error, "The keyring was created, but not both of its files are durable");
+            }
+            stored => stored?,
+        }
+        Ok(keyring)
+    }
+
+    /// Opens the keyring of a store. A copy that is damaged or older is written again; where that fails, a warning says
+    /// so, and the next change tries it again. Takes as long as scrypt.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(
+        environment: Environment,
+        dir: &Path,
+        store: StoreId,
+        secret: &MasterSecret,
+    ) -> Result<Arc<Self>, OpenError> {
+        let copies = Copies::read(&environment.fs, dir, store)?;
+        let (path, bytes) = copies.newest();
+        let (keys, master) = unseal(path, bytes, store, secret).map_err(|error| {
+            let opens_older = || copies.older().is_some_and(|(path, bytes)| unseal(path, bytes, store, secret).is_ok());
+            match error {
+                OpenError::MasterKey { path } | OpenError::WantsKey { path } | OpenError::WantsPassphrase { path }
+                    if opens_older() =>
+                {
+                    OpenError::FormerMasterKey { path }
+                }
+                error => error,
+            }
+        })?;
+        let repaired = copies.repair(&environment.fs, dir);
+        if let Err(error) = &repaired {
+            tracing::warn!(%error, "The keyring has one good copy only: the other cannot be written");
+        }
+        Ok(Self::with(environment, dir, keys, Writer { master, settled: repaired.is_ok() }))
+    }
+
+    fn with(environment: Environment, dir: &Path, keys: Keys, writer: Writer) -> Arc<Self> {
+        let durable = keys.data_keys().len();
+        Arc::new(Self {
+            environment,
+            dir: dir.to_owned(),
+            writer: Mutex::new(writer),
+            published: RwLock::new(Arc::new(State::new(keys, durable))),
+            cache: KeyCache::new(KeyCache::<DataKeyId, DataKey>::CAPACITY, KeyCache::<DataKeyId, DataKey>::LIFETIME_MS),
+        })
+    }
+
+    pub fn store(&self) -> StoreId {
+        self.state().keys.store()
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.state().keys.generation()
+    }
+
+    /// Lookups of data keys.
+    pub fn counts(&self) -> CacheCounts {
+        self.cache.counts()
+    }
+
+    /// The key with this name or id. A destroyed key is found by its id only.
+    pub fn find(&self, text: &str) -> Option<KeyId> {
+        let reference = match KeyId::parse(text) {
+            Some(id) => KeyReference::Id(id),
+            None => KeyReference::Name(KeyName::new(text).ok()?),
+        };
+        self.state().keys.find(&reference).map(|key| key.id)
+    }
+
+    /// The keys, destroyed ones included, in the order of their creation.
+    pub fn list(&self) -> Vec<KeyInfo> {
+        let state = self.state();
+        let mut wraps: HashMap<KeyId, usize> = HashMap::new();
+        for stored in state.keys.data_keys() {
+            *wraps.entry(stored.wrapped.key()).or_default() += 1;
+        }
+        let info = |key: &Key| KeyInfo {
+            id: key.id,
+            name: key.name.as_str().to_owned(),
+            state: key.state,
+            created_ms: key.created_ms,
+            versions: key.versions.len(),
+            data_keys: wraps.get(&key.id).copied().unwrap_or_default(),
+        };
+        state.keys.keys().iter().map(info).collect()
+    }
+
+    /// The data key with which new content of `owner` is sealed. If there is none yet, it is made and stored first, which
+    /// waits for the disk.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn data_key(&self, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
+        match self.known_data_key(owner)? {
+            Some(found) => Ok(found),
+            None => self.make_data_key(owner),
+        }
+    }
+
+    /// Like [`Self::data_key`], but `None` if it would have to be made. Never waits.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn known_data_key(&self, owner: &[u8]) -> Result<Option<Arc<DataKey>>, KeyError> {
+        let current = self.state().current.get(owner).copied();
+        current.map(|id| self.unwrap(id)).transpose()
+    }
+
+    /// The data key of this id, for content that was sealed with it. Never waits.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn unwrap(&self, id: DataKeyId) -> Result<Arc<DataKey>, KeyError> {
+        self.cache.get_or_make(&id, (self.environment.monotonic_ms)(), || {
+            let state = self.state();
+            let place = *state.places.get(&id).ok_or(KeyError::Unknown { id })?;
+            Ok(state.keys.open_data_key(&state.keys.data_keys()[place])?)
+        })
+    }
+
+    fn make_data_key(&self, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
+        let mut writer = self.writer.lock();
+        if !writer.settled {
+            // The files may lack a data key that another caller has made in vain.
+            self.settle(&mut writer)?;
+        }
+        if let Some(found) = self.known_data_key(owner)? {
+            return Ok(found);
+        }
+        let mut next = self.state().keys.clone();
+        let wraps = sse_s3_key(&next).ok_or(KeyError::NoKey { name: SSE_S3_KEY })?.id;
+        let made = next.add_data_key(wraps, owner, &mut |bytes| fill(&self.environment, bytes))?;
+        self.store_and_publish(&mut writer, next)?;
+        drop(writer);
+        self.unwrap(made.id())
+    }
+
+    /// Adds a key. Blocks, like all changes; readers do not wait for it.
+    ///
+    /// # Errors
+    /// [`ChangeError`], which says what holds then, as for all changes.
+    pub fn create_key(&self, name: &str) -> Result<KeyId, ChangeError> {
+        let name = KeyName::new(name)?;
+        let now_ms = (self.environment.now_ms)();
+        self.change(|keys| Ok(keys.create(name, now_ms, &mut |bytes| fill(&self.environment, bytes))?))
+    }
+
+    /// Adds a version to a key, and wraps the data keys of the key again. Returns the number of the version.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn rotate(&self, id: KeyId) -> Result<u32, ChangeError> {
+        let now_ms = (self.environment.now_ms)();
+        self.change(|keys| Ok(keys.rotate(id, now_ms, &mut |bytes| fill(&self.environment, bytes))?))
+    }
+
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn disable(&self, id: KeyId) -> Result<(), ChangeError> {
+        self.change(|keys| Ok(keys.disable(id)?))
+    }
+
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn enable(&self, id: KeyId) -> Result<(), ChangeError> {
+        self.change(|keys| Ok(keys.enable(id)?))
+    }
+
+    /// Schedules the destruction of a key in 7 to 30 days, or destroys it at once for 0. `lose_content` allows it for
+    /// `orcas/s3` and for keys that wrap data keys.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn destroy(&self, id: KeyId, days: u32, lose_content: bool) -> Result<(), ChangeError> {
+        let now_ms = (self.environment.now_ms)();
+        self.change(|keys| {
+            let for_content = sse_s3_key(keys).is_some_and(|key| key.id == id);
+            let is_used = for_content || keys.data_keys().iter().any(|stored| stored.wrapped.key() == id);
+            if is_used && !lose_content {
+                return Err(ChangeError::InUse);
+            }
+            if days == 0 {
+                return Ok(keys.destroy(id)?);
+            }
+            keys.schedule_destruction(id, now_ms, days)?;
+            Ok(())
+        })
+    }
+
+    /// Calls a destruction off. The key is then disabled.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn cancel_destruction(&self, id: KeyId) -> Result<(), ChangeError> {
+        self.change(|keys| Ok(keys.cancel_destruction(id)?))
+    }
+
+    /// Seals the keyring under another master key. From then on it opens with that one alone. Takes as long as scrypt.
+    ///
+    /// # Errors
+    /// [`ChangeError`]. After [`ChangeError::Uncertain`], either master key may be the one that a start needs.
+    pub fn change_master(&self, secret: &MasterSecret) -> Result<(), ChangeError> {
+        let master = secret.derive(kdf_for(secret, &mut |bytes| fill(&self.environment, bytes))?)?;
+        let mut writer = self.writer.lock();
+        let former = std::mem::replace(&mut writer.master, master);
+        let mut next = self.state().keys.clone();
+        next.renew();
+        let stored = self.store_and_publish(&mut writer, next);
+        if let Err(ChangeError::Unchanged { .. } | ChangeError::Refused(_)) = stored {
+            writer.master = former;
+        }
+        stored
+    }
+
+    /// What is due: keys whose time is over are destroyed, an unfinished write is repeated, and data keys that nobody
+    /// used for long leave the memory. To be called every minute or so. Returns the destroyed keys.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn upkeep(&self) -> Result<Vec<KeyId>, ChangeError> {
+        self.cache.trim((self.environment.monotonic_ms)());
+        let now_ms = (self.environment.now_ms)();
+        let is_due = |key: &Key| matches!(key.state, KeyState::PendingDestruction { due_ms } if due_ms <= now_ms);
+        if self.state().keys.keys().iter().any(is_due) {
+            return self.change(|keys| Ok(keys.destroy_due(now_ms)));
+        }
+        let mut writer = self.writer.lock();
+        if writer.settled { Ok(Vec::new()) } else { self.settle(&mut writer).map(|()| Vec::new()) }
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.published.read())
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Keys) -> Result<T, ChangeError>) -> Result<T, ChangeError> {
+        let mut writer = self.writer.lock();
+        let mut next = self.state().keys.clone();
+        let value = change(&mut next)?;
+        self.store_and_publish(&mut writer, next).map(|()| value)
+    }
+
+    /// Writes the published state to both files again.
+    fn settle(&self, writer: &mut Writer) -> Result<(), ChangeError> {
+        let keys = self.state().keys.clone();
+        self.store_and_publish(writer, keys)
+    }
+
+    /// Writes `next` to both files, and publishes it unless neither has it.
+    fn store_and_publish(&self, writer: &mut Writer, next: Keys) -> Result<(), ChangeError> {
+        let fresh = FreshId::draw(&mut |bytes| fill(&self.environment, bytes))?;
+        let stored = self.write_both(&next.seal(&writer.master, fresh));
+        if let Err(ChangeError::Unchanged { .. }) = stored {
+            return stored;
+        }
+        writer.settled = stored.is_ok();
+        let durable = if stored.is_ok() { next.data_keys().len() } else { self.state().durable };
+        *self.published.write() = Arc::new(State::new(next, durable));
+        // Whatever it was, the next use of a data key meets the new states.
+        self.cache.remove_if(|_, _| true);
+        stored
+    }
+
+    fn write_both(&self, bytes: &[u8]) -> Result<(), ChangeError> {
+        let [first, second] = NAMES.map(|name| self.dir.join(name));
+        let write = |path: &Path| copies::write(&self.environment.fs, &self.dir, path, bytes);
+        match write(&first) {
+            Ok(()) => {}
+            Err((error, true)) => return Err(ChangeError::Uncertain { path: first, error }),
+            Err((error, false)) => return Err(ChangeError::Unchanged { path: first, error }),
+        }
+        write(&second).map_err(|(error, _)| ChangeError::OneCopy { path: second, error })
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyring").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+fn fill(environment: &Environment, bytes: &mut [u8]) -> Result<(), SealError> {
+    environment.random.fill(bytes).map_err(|_| SealError::Invalid { reason: "the system gives no random bytes" })
+}
+
+/// How a new keyring derives its key from this secret.
+fn kdf_for(secret: &MasterSecret, random: orcas_seal::Random<'_>) -> Result<Kdf, SealError> {
+    match secret {
+        MasterSecret::Key(_) => Ok(Kdf::Key),
+        MasterSecret::Passphrase(_) => Kdf::scrypt(ScryptParams::DEFAULT, random),
+    }
+}
+
+fn unseal(path: &Path, bytes: &[u8], store: StoreId, secret: &MasterSecret) -> Result<(Keys, MasterKey), OpenError> {
+    let parsed = SealedKeyring::parse(bytes)?;
+    let path = path.to_owned();
+    match (secret, parsed.kdf()) {
+        (MasterSecret::Key(_), Kdf::Scrypt { .. }) => return Err(OpenError::WantsPassphrase { path }),
+        (MasterSecret::Passphrase(_), Kdf::Key) => return Err(OpenError::WantsKey { path }),
+        _ => {}
+    }
+    let master = secret.derive(parsed.kdf())?;
+    match Keys::open(&parsed, store, Some(&master)) {
+        Ok(keys) => Ok((keys, master)),
+        Err(SealError::MasterKey) => Err(OpenError::MasterKey { path }),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,15 @@
+//! The keyring of a store on its disk: opened with the master key, changed durably, and the data keys that are in use.
+//!
+//! A change is written to two files, one after the other, before anybody uses it. What readers see is one immutable
+//! state, so they never wait for a disk. Must not know requests, records or the engine.
+#![forbid(unsafe_code)]
+
+mod copies;
+mod error;
+mod keyring;
+#[cfg(test)]
+mod tests;
+
+pub use copies::{NAMES, Presence, inspect, presence};
+pub use error::{ChangeError, KeyError, OpenError};
+pub use keyring::{Environment, KeyInfo, Keyring, Now};

@@ -1,0 +1,246 @@
+//! The keyring as the control plane uses it: opened with the master key, and changed for the admin API.
+//!
+//! The text of a master key comes in once; what is kept of it overwrites itself. No message has any of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use zeroize::Zeroizing;
+
+use super::errors::{MasterKeyError, StoreError};
+use orcas_engine::{Clock, SystemClock};
+use orcas_fs::FileSystem;
+use orcas_fs::read_only::ReadOnlyFileSystem;
+use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_keyring::{ChangeError, Environment, KeyInfo, Keyring, OpenError, Presence, inspect, presence};
+use orcas_seal::{Error as SealError, KeyId, KeyState, MasterSecret, StoreId};
+
+use super::snapshots::Refused;
+
+/// The master secret, and what may be done with it. At most one of the two is set.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct KeyringOptions {
+    /// Creates a keyring where there is none, and fails where it cannot be opened. Otherwise the store opens without.
+    required: bool,
+    read_only: bool,
+    master_key: Option<String>,
+    master_passphrase: Option<String>,
+}
+
+/// The keyring of an open store, or why there is none.
+#[derive(Clone)]
+pub enum Opened {
+    Open(Arc<Keyring>),
+    /// There is none, and no master key was given.
+    Absent,
+    Closed(String),
+}
+
+impl KeyringOptions {
+    fn secret(&mut self) -> Result<Option<MasterSecret>, SealError> {
+        let key = self.master_key.take().map(Zeroizing::new);
+        let passphrase = self.master_passphrase.take().map(Zeroizing::new);
+        let secret = match (&key, &passphrase) {
+            (Some(key), _) => Some(MasterSecret::from_base64(key.as_bytes())?),
+            (None, Some(passphrase)) => Some(MasterSecret::from_passphrase(passphrase.as_bytes())?),
+            (None, None) => None,
+        };
+        if secret.is_some() {
+            keep_out_of_core_dumps();
+        }
+        Ok(secret)
+    }
+
+    /// Opens the keyring of the store in `dir`. Blocks, for scrypt and for the disk.
+    ///
+    /// # Errors
+    /// Only if it is required.
+    pub fn open(mut self, dir: &Path, store: [u8; 16]) -> PyResult<Opened> {
+        match self.tried(dir, StoreId(store)) {
+            Ok(opened) => Ok(opened),
+            Err(error) if self.required => Err(match error {
+                OpenError::Damaged { .. } | OpenError::Missing { .. } | OpenError::NotStored(_) => {
+                    StoreError::new_err(error.to_string())
+                }
+                _ => MasterKeyError::new_err(error.to_string()),
+            }),
+            Err(error) => Ok(Opened::Closed(error.to_string())),
+        }
+    }
+
+    fn tried(&mut self, dir: &Path, store: StoreId) -> Result<Opened, OpenError> {
+        let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
+        let fs = if self.read_only { Arc::new(ReadOnlyFileSystem::new(fs)) as Arc<dyn FileSystem> } else { fs };
+        let secret = self.secret()?;
+        let found = presence(&fs, dir);
+        let environment = environment(fs);
+        match (secret, found) {
+            (Some(secret), Presence::None) if self.required => {
+                Keyring::create(environment, dir, store, &secret).map(Opened::Open)
+            }
+            (_, Presence::None) => Ok(Opened::Absent),
+            (None, _) => Err(OpenError::NoMasterKey { dir: dir.to_owned() }),
+            (Some(secret), _) => Keyring::open(environment, dir, store, &secret).map(Opened::Open),
+        }
+    }
+}
+
+fn environment(fs: Arc<dyn FileSystem>) -> Environment {
+    let clock = Arc::new(SystemClock::new());
+    let monotonic = Arc::clone(&clock);
+    Environment {
+        fs,
+        random: Arc::new(SystemRandom),
+        now_ms: Arc::new(move || clock.now_ms()),
+        monotonic_ms: Arc::new(move || monotonic.monotonic().as_millis() as u64),
+    }
+}
+
+/// A core dump would have the keys. Where it cannot be prevented, nothing else can be done.
+fn keep_out_of_core_dumps() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let maximum = getrlimit(Resource::Core).maximum;
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+    // A limit does not hold for dumps that go to a program.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// A key as the admin API shows it.
+#[derive(IntoPyObject)]
+pub struct KeyDocument {
+    id: String,
+    name: String,
+    state: &'static str,
+    created_ms: u64,
+    versions: usize,
+    data_keys: usize,
+    /// When it will be destroyed.
+    due_ms: Option<u64>,
+}
+
+impl From<KeyInfo> for KeyDocument {
+    fn from(info: KeyInfo) -> Self {
+        let (state, due_ms) = match info.state {
+            KeyState::Enabled => ("enabled", None),
+            KeyState::Disabled => ("disabled", None),
+            KeyState::PendingDestruction { due_ms } => ("pending destruction", Some(due_ms)),
+            KeyState::Destroyed => ("destroyed", None),
+        };
+        let (id, versions) = (info.id.to_string(), info.versions);
+        Self { id, name: info.name, state, created_ms: info.created_ms, versions, data_keys: info.data_keys, due_ms }
+    }
+}
+
+/// The keys of an open store. Calls that change something block, without the GIL.
+#[pyclass(frozen, name = "Keyring", module = "orcas._core")]
+pub struct PyKeyring {
+    pub inner: Arc<Keyring>,
+}
+
+#[pymethods]
+impl PyKeyring {
+    /// Rises with each change.
+    fn generation(&self) -> u64 {
+        self.inner.generation()
+    }
+
+    /// Lookups of data keys: hits, misses, and how many are kept.
+    fn counts(&self) -> (u64, u64, usize) {
+        let counts = self.inner.counts();
+        (counts.hits, counts.misses, counts.entries)
+    }
+
+    /// All keys, in the order of their creation.
+    fn list_keys(&self) -> Vec<KeyDocument> {
+        self.inner.list().into_iter().map(KeyDocument::from).collect()
+    }
+
+    /// Adds a key. None, or status, code and message of the refusal, as of the others.
+    fn create(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+        py.detach(|| self.inner.create_key(name)).err().map(refused)
+    }
+
+    fn rotate(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+        self.change(py, name, |id| self.inner.rotate(id).map(drop))
+    }
+
+    fn disable(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+        self.change(py, name, |id| self.inner.disable(id))
+    }
+
+    fn enable(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+        self.change(py, name, |id| self.inner.enable(id))
+    }
+
+    /// Destroys a key in 7 to 30 days, or at once for 0.
+    fn destroy(&self, py: Python<'_>, name: &str, days: u32, lose_content: bool) -> Option<Refused> {
+        self.change(py, name, |id| self.inner.destroy(id, days, lose_content))
+    }
+
+    fn cancel_destruction(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+        self.change(py, name, |id| self.inner.cancel_destruction(id))
+    }
+
+    /// Seals the keyring under another master key or passphrase.
+    fn change_master(&self, py: Python<'_>, key: Option<String>, passphrase: Option<String>) -> Option<Refused> {
+        py.detach(|| {
+            let mut options =
+                KeyringOptions { required: true, read_only: false, master_key: key, master_passphrase: passphrase };
+            let Some(secret) = options.secret()? else {
+                return Err(SealError::MalformedMasterKey { reason: "there is no new master key" }.into());
+            };
+            self.inner.change_master(&secret)
+        })
+        .err()
+        .map(refused)
+    }
+
+    /// Does what is due. Returns the ids of keys that were destroyed.
+    fn upkeep(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let destroyed = py.detach(|| self.inner.upkeep());
+        let destroyed = destroyed.map_err(|error| StoreError::new_err(error.to_string()))?;
+        Ok(destroyed.iter().map(KeyId::to_string).collect())
+    }
+}
+
+impl PyKeyring {
+    fn change(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        change: impl Fn(KeyId) -> Result<(), ChangeError> + Send + Sync,
+    ) -> Option<Refused> {
+        let Some(id) = self.inner.find(name) else {
+            return Some((404, "NoSuchKey", format!("There is no key {name:?}.")));
+        };
+        py.detach(|| change(id)).err().map(refused)
+    }
+}
+
+fn refused(error: ChangeError) -> Refused {
+    let (status, code) = match &error {
+        ChangeError::InUse => (409, "KeyInUse"),
+        ChangeError::Unchanged { .. } | ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. } => {
+            (503, "KeyringNotStored")
+        }
+        ChangeError::Refused(reason) => match reason {
+            SealError::NameTaken => (409, "KeyAlreadyExists"),
+            SealError::UnknownKey { .. } => (404, "NoSuchKey"),
+            SealError::Invalid { .. } | SealError::MalformedMasterKey { .. } => (400, "InvalidRequest"),
+            _ => (409, "InvalidKeyState"),
+        },
+    };
+    let mut message = error.to_string();
+    message[..1].make_ascii_uppercase();
+    (status, code, format!("{message}."))
+}
+
+/// The store id and the generation of the bytes of a keyring; None if they are damaged.
+#[pyfunction]
+pub fn inspect_keyring(content: &[u8]) -> Option<(String, u64)> {
+    inspect(content).map(|(store, generation)| (store.to_string(), generation))
+}

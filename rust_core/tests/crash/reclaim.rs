@@ -37,7 +37,8 @@ pub fn limits(rng: &mut SimRng) -> ReclaimLimits {
 
 /// What waits for a commit.
 fn is_submitted(piece: &'static str) -> bool {
-    matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog" | "removal of a layer")
+    let of_layers = matches!(piece, "removal of a layer" | "merge of layers");
+    of_layers || matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog")
 }
 
 impl Run {

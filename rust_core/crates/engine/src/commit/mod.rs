@@ -16,7 +16,7 @@ use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaite
 use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
-use super::requirements::{adds_content, durability, new_packs};
+use super::requirements::{SMALL_RECORDS_LEN, adds_content, durability, may_be_long, new_packs};
 use super::state::{EngineState, UpkeepTask};
 use super::tokens::RequestTokens;
 use super::upload_ids::UploadIds;
@@ -25,7 +25,7 @@ use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
-use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
+use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide, records_len};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
 
@@ -210,8 +210,7 @@ impl Committer {
     fn decide(&mut self, intent: Intent, cause: &Cause) -> Result<Outcome, Failure> {
         self.check_takes()?;
         if adds_content(&intent) {
-            // Once a round: what a round brings is far less than the reserve.
-            self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
+            self.check_space()?;
         }
         let births = self.unborn_packs(&new_packs(&intent));
         let context = Context {
@@ -224,14 +223,22 @@ impl Committer {
             },
             version_key: self.version_key,
         };
-        let token = intent.token();
+        let (token, may_be_long) = (intent.token(), may_be_long(&intent));
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
+        if may_be_long && records_len(&records) > SMALL_RECORDS_LEN {
+            self.check_space()?;
+        }
         self.push_all(births, records, cause);
         if matches!(outcome, Outcome::Moved { .. }) {
             (self.bulk, self.moved.prefix) = (true, true);
         }
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
+    }
+
+    /// Once a round: what a round brings is far less than the reserve.
+    fn check_space(&mut self) -> Result<()> {
+        self.space.get_or_insert_with(|| self.shared.check_space()).clone()
     }
 
     fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {

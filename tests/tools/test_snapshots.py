@@ -141,28 +141,3 @@ def test_the_space_of_what_nothing_has_is_freed(serve: Serve, data: Path) -> Non
         assert totals == {"logical": 0, "stored": 0, "dead": 0}
     report = document("fsck", "--data", data)
     assert report["findings"] == []
-
-
-def test_snapshots_come_and_go_without_end(serve: Serve, data: Path) -> None:
-    """More of them than a bucket has layers; two are kept at a time."""
-    with serve() as target:
-        s3 = target.client()
-        present = {key: value.decode("latin-1") for key, value in fill(target, range(10)).items()}
-        states = []
-        for day in range(40):
-            gone = f"day/{(day + 2) % 5}"
-            s3.put_object(Bucket=BUCKET, Key=f"day/{day % 5}", Body=f"on {day}".encode())
-            s3.delete_object(Bucket=BUCKET, Key=gone)
-            present[f"day/{day % 5}"] = f"on {day}"
-            present.pop(gone, None)
-            command("snapshot", "create", BUCKET, f"day-{day}", "--data", data)
-            states.append(dict(present))
-            if day >= 2:
-                command("snapshot", "delete", BUCKET, f"day-{day - 2}", "--data", data)
-            if day % 10 == 9:
-                command("gc", "--data", data)
-        for day in (38, 39):
-            command("fork", f"{BUCKET}@day-{day}", f"look-{day}", "--data", data)
-            shown = {key: read(s3, f"look-{day}", key).decode("latin-1") for key in keys(s3, f"look-{day}")}
-            assert shown == states[day]
-        assert {key: read(s3, BUCKET, key).decode("latin-1") for key in keys(s3, BUCKET)} == present

@@ -277,7 +277,7 @@ impl LogFiles {
             // The file is void. If it cannot be removed now, the next start removes it.
             let removed = self.inner.directory.fs.remove(&self.directory().path(number));
             let _ =
-                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
+                removed.inspect_err(|error| tracing::warn!(%error, "Leftovers of a compaction could not be removed"));
             return self.released(number);
         }
         if let Some(claim) = self.inner.chain.lock().claims.get_mut(&number) {
@@ -285,7 +285,7 @@ impl LogFiles {
         }
         // If this fails, the claim stays, and the next compaction of these files tries again.
         let removed = self.remove_number(number);
-        let _ = removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
+        let _ = removed.inspect_err(|error| tracing::warn!(%error, "Leftovers of a compaction could not be removed"));
     }
 
     /// A compaction ended without a file.

@@ -138,7 +138,7 @@ impl LogSalvage {
             },
         };
         if header.is_some() && length < FILE_HEADER {
-            self.findings.push((path.clone(), "the file is cut".to_owned()));
+            self.findings.push((path.clone(), "the file is truncated".to_owned()));
         }
         let limit = match &header {
             Some(Header::Compacted(compacted)) => compacted.own_end,

@@ -330,7 +330,7 @@ fn an_update_keeps_the_record_of_its_version() {
         attributes: Attributes { tags: vec![("t".into(), tag.into())], ..Attributes::default() },
     };
     let put = Record::PutVersion(version(1, b"k", 1));
-    let records = sequenced([bucket(1), put, update(2, "a"), update(2, "b")]);
+    let records = sequenced([bucket(1), put.clone(), update(2, "a"), update(2, "b")]);
     let index = applied(&records);
     let stored = object(&index, 1, b"k").expect("it is there");
     assert_eq!((stored.sequence, &stored.record), (2, &payload(&records, 2)));
@@ -340,6 +340,7 @@ fn an_update_keeps_the_record_of_its_version() {
     assert_eq!(reader.updates_after(0, 9).expect("read"), [(4, payload(&records, 4))]);
     assert!(reader.updates_after(4, 9).expect("read").is_empty());
     fails(&sequenced([bucket(1), update(7, "of no version")]));
+    fails(&sequenced([bucket(1), put, delete(1, b"k"), update(2, "of one that was just removed")]));
 }
 
 /// A record may have hundreds of KiB, and a page as many records as its reader asks for.

@@ -37,7 +37,8 @@ pub fn limits(rng: &mut SimRng) -> ReclaimLimits {
 
 /// What waits for a commit.
 fn is_submitted(piece: &'static str) -> bool {
-    matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog" | "removal of a layer")
+    let of_layers = matches!(piece, "removal of a layer" | "merge of layers");
+    of_layers || matches!(piece, "barrier" | "CondemnBlobs" | "MoveChunks" | "RetirePack" | "ReplaceLog")
 }
 
 impl Run {
@@ -80,6 +81,13 @@ impl Run {
                 assert!(is_fault(&error) && self.fault.is_some(), "reclamation failed: {error}");
                 None
             }
+        }
+    }
+
+    /// A merge of layers that was submitted is decided.
+    pub fn settle_merge(&mut self) {
+        if self.stepper.reclaiming() == Some("merge of layers") {
+            self.idle(Duration::ZERO);
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Bug {
     SharedLayerDropped,
     WhiteoutIgnored,
     MoveLeavesOneName,
+    MergeOfSharedLayers,
+    MergeForgetsMarkers,
     ExpireWithoutCheck,
     TokenOutlivesFailure,
     LocksOutOfOrder,
@@ -83,7 +85,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 54] = [
+        pub const ALL: [Self; 56] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -114,6 +116,8 @@ mod chosen {
             Self::SharedLayerDropped,
             Self::WhiteoutIgnored,
             Self::MoveLeavesOneName,
+            Self::MergeOfSharedLayers,
+            Self::MergeForgetsMarkers,
             Self::ExpireWithoutCheck,
             Self::TokenOutlivesFailure,
             Self::LocksOutOfOrder,
@@ -170,6 +174,8 @@ mod chosen {
                 | Self::SharedLayerDropped
                 | Self::WhiteoutIgnored
                 | Self::MoveLeavesOneName
+                | Self::MergeOfSharedLayers
+                | Self::MergeForgetsMarkers
                 | Self::ExpireWithoutCheck
                 | Self::TokenOutlivesFailure => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, or if several clients are decided together.

@@ -13,6 +13,7 @@ mod dispatch;
 mod expirations;
 mod intent;
 mod layers;
+mod lengths;
 mod limits;
 mod locks;
 mod manifest;
@@ -37,11 +38,11 @@ pub use intent::{
     UnderPrefix,
 };
 pub use layers::delete_marker;
+pub use lengths::{record_len, records_len};
 pub use limits::{
     BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, MOVE_RECORDS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN,
     PUT_SIZE_MAX,
 };
-pub use moves::record_len;
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
 pub use snapshots::{layer_name, snapshot_name};

@@ -9,18 +9,14 @@ use bytes::Bytes;
 
 use super::decision::Decision;
 use super::intent::{MovePrefix, UnderPrefix};
+use super::lengths::record_len;
 use super::limits::{KEY_LEN_MAX, MOVE_RECORDS_LEN_MAX};
 use super::objects::never_versioned;
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
-use orcas_record::{Extent, Object, Record, Sequence, Version, VersionId};
-
-/// Bytes of a record beside those that are counted.
-const RECORD_LEN: usize = 512;
-/// Bytes of an extent and of a part beside those that are counted.
-const ENTRY_LEN: usize = 80;
+use orcas_record::{Object, Record, Sequence, Version, VersionId};
 
 /// An object may have been changed after it was looked up for this: it is taken as it is now.
 pub(super) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPrefix) -> Result<Decision, Failure> {
@@ -112,23 +108,4 @@ fn new_key(moved: &MovePrefix, key: &Bytes) -> Result<Bytes, Refusal> {
         1..=KEY_LEN_MAX => Ok([&moved.prefix, rest].concat().into()),
         _ => Err(Refusal::KeyTooLong),
     }
-}
-
-/// Bytes that the record of a moved version takes at most.
-pub fn record_len(version: &Version) -> usize {
-    let extents = version.manifest.iter().map(|extent| match extent {
-        Extent::Inline(bytes) => ENTRY_LEN + bytes.len(),
-        Extent::Blob { .. } | Extent::Segment { .. } => ENTRY_LEN,
-    });
-    let user = version.headers.user.iter().chain(&version.attributes.tags);
-    let texts = user.map(|(name, value)| ENTRY_LEN + name.len() + value.len());
-    let annotations = version.attributes.annotations.as_slice().iter().map(|annotation| {
-        let inline = if let Extent::Inline(bytes) = &annotation.text { bytes.len() } else { 0 };
-        2 * ENTRY_LEN + annotation.name.len() + inline
-    });
-    // Both keys, of which neither is longer than that.
-    RECORD_LEN
-        + 2 * KEY_LEN_MAX
-        + version.parts.len() * ENTRY_LEN
-        + extents.chain(texts).chain(annotations).sum::<usize>()
 }

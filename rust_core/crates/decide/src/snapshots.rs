@@ -76,7 +76,8 @@ impl Records<'_> {
         }
         let frozen = bucket.stack().to_vec();
         if frozen.len() >= LAYERS_MAX {
-            let reason = "The bucket has changed between too many snapshots: copy its objects into a new bucket.";
+            let reason =
+                "The bucket has changed between too many snapshots and forks: delete some and wait for their layers.";
             return Err(Refusal::InvalidBucketState { reason }.into());
         }
         if !planted::is(Bug::SnapshotWithoutFreeze) {

@@ -12,7 +12,7 @@ use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
 use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
-use super::{locks, versions};
+use super::{layers, locks, versions};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
 
@@ -182,17 +182,19 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     Ok(Decision { outcome: Outcome::Completed(completed, encryption), records: draft.into_records() })
 }
 
-/// A client that lost the answer sends the same request again and gets the same answer.
+/// A client that lost the answer sends the same request again and gets the same answer. If the layer is gone that the
+/// object went to, by a merge or a restore, then for as long as the bucket shows what the request made.
 fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8; 32]) -> Result<Decision, Failure> {
-    match view.completed(complete.upload)? {
-        Some(completed)
-            if completed.request == *request
-                && bucket.stack().contains(&completed.bucket)
-                && completed.key == complete.key =>
-        {
-            Ok(Decision::without_records(Outcome::Completed(completed, None)))
-        }
-        _ => Err(Refusal::NoSuchUpload.into()),
+    let completed = view.completed(complete.upload)?;
+    let asked = |completed: &Completed| completed.request == *request && completed.key == complete.key;
+    let Some(completed) = completed.filter(asked) else { return Err(Refusal::NoSuchUpload.into()) };
+    let is_known = bucket.stack().contains(&completed.bucket)
+        || view.bucket(completed.bucket).is_none()
+            && layers::object(view, bucket, &complete.key)?.is_some_and(|shown| shown.version.etag == completed.etag);
+    if is_known {
+        Ok(Decision::without_records(Outcome::Completed(completed, None)))
+    } else {
+        Err(Refusal::NoSuchUpload.into())
     }
 }
 

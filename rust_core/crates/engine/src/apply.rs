@@ -116,7 +116,8 @@ impl Applier {
         self.shared.retired_segments.committed(&self.shared.epochs);
         self.shared.trim(batches, TRIM_RECORDS);
         self.shared.applies.applied(batches, last.position.clone());
-        self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum());
+        let records = batches.iter().map(|batch| batch.records.len()).sum();
+        self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum(), records);
     }
 }
 

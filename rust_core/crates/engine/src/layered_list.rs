@@ -111,6 +111,7 @@ impl EngineState {
         let mut page = Page { list, sink, count: 0, last: None, from: start_of(list) };
         let mut attempts = 0;
         while attempts < RESTARTS_MAX {
+            let merges = self.overlay.read().merges();
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
             let applied = applied_to(&snapshot)?;
@@ -120,6 +121,7 @@ impl EngineState {
                 reader: &snapshot,
                 layer: *layer,
                 applied,
+                merges,
                 fetched: VecDeque::new(),
                 from: Some(from.clone()),
                 fetch: FETCH_FIRST,
@@ -148,6 +150,9 @@ struct LayerRows<'r, 'i> {
     layer: BucketId,
     /// What the snapshot of the index has.
     applied: Sequence,
+    /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came there,
+    /// and later where it is no more, would be passed over.
+    merges: u64,
     fetched: VecDeque<Row>,
     /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
     from: Option<Bound<Bytes>>,
@@ -226,7 +231,7 @@ impl LayerRows<'_, '_> {
     /// A key has one version in a layer, so the newest change of it is all that counts.
     fn recent(&self, from: &Bound<Bytes>) -> Option<Vec<(Bytes, Recent)>> {
         let overlay = self.shared.overlay.read();
-        if overlay.trimmed() > self.applied {
+        if overlay.merges() != self.merges || overlay.trimmed() > self.applied {
             return None;
         }
         let rows = overlay.range(self.layer, from.as_ref().map(|key| key.as_ref())).take(self.fetch);

@@ -34,6 +34,7 @@ mod list;
 mod list_versions;
 mod maintenance;
 mod mentions;
+mod merges;
 mod moves;
 mod open;
 mod options;

@@ -65,6 +65,8 @@ pub(super) struct Overlay {
     trimmed: Sequence,
     /// Prefixes that were moved since the store was opened.
     moves: u64,
+    /// Times that versions were moved from a layer to another one since then.
+    merges: u64,
 }
 
 impl Overlay {
@@ -228,12 +230,22 @@ impl Overlay {
     }
 
     pub fn clear(&mut self) {
-        *self = Self { trimmed: self.trimmed, moves: self.moves, ..Self::default() };
+        let Self { trimmed, moves, merges, .. } = *self;
+        *self = Self { trimmed, moves, merges, ..Self::default() };
     }
 
     /// The records of a moved prefix were inserted.
     pub fn note_move(&mut self) {
         self.moves += 1;
+    }
+
+    /// Versions that were moved from a layer to another one were inserted.
+    pub fn note_merge(&mut self) {
+        self.merges += 1;
+    }
+
+    pub fn merges(&self) -> u64 {
+        self.merges
     }
 
     /// Whether a page that is read in pieces may go on: its snapshot of the index has everything up to `applied`, and

@@ -10,18 +10,29 @@ use super::state::{EngineState, UpkeepTask};
 use orcas_base::planted::{self, Bug};
 use orcas_record::Record;
 
+/// What a list that is being read must know of.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub prefix: bool,
+    /// Versions went from one layer to another.
+    pub layer: bool,
+}
+
 impl EngineState {
     /// Makes records visible: the overlay first, then what the cache has of their keys goes.
-    /// `moved` tells that a prefix was moved.
-    pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>, moved: bool) {
+    /// `moved` tells what was moved.
+    pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>, moved: Moved) {
         self.note_heads(records);
         {
             let mut overlay = self.overlay.write();
             for record in records {
                 overlay.insert(record.sequence, &record.record, buckets);
             }
-            if moved {
+            if moved.prefix {
                 overlay.note_move();
+            }
+            if moved.layer {
+                overlay.note_merge();
             }
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {

@@ -166,8 +166,8 @@ const LAG_SHARE: u64 = 4;
 const APPLY_AFTER: Duration = Duration::from_millis(250);
 /// Between two attempts while the disk has no room for the index.
 const SPACE_AFTER: Duration = Duration::from_millis(500);
-/// Records in one transaction of the applier.
-const APPLY_RECORDS: usize = 16_384;
+/// Records in one transaction of the applier: enough that a page of a large index is often written once for several.
+const APPLY_RECORDS: usize = 32_768;
 
 /// Why the next batch cannot be applied yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::cache::LocatedObject;
+use super::cache::{LocatedObject, Ticket};
 use super::content::{HeldBlob, read_inline};
 use super::epochs::EpochPin;
 use super::handle::Handle;
@@ -70,6 +70,12 @@ pub(super) fn single_blob(version: &Version) -> Option<Sequence> {
     }
 }
 
+enum AtHand {
+    Known(Option<LocatedObject>),
+    /// The index has it, or nobody.
+    Unknown(Ticket),
+}
+
 pub(super) fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObject {
     let place = single_blob(&object.version).and_then(|blob| overlay.blob(blob)).cloned();
     LocatedObject { object: Arc::clone(object), place }
@@ -100,25 +106,9 @@ impl EngineState {
     }
 
     pub fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
-        // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
-        // the index still has would stay in the cache when the change has left the overlay.
-        let cached = self.cache.get(bucket, key);
-        {
-            let overlay = self.overlay.read();
-            match overlay.key_changes(bucket, key).map(KeyChanges::current) {
-                Some(Current::Object(object)) => return Ok(Some(in_overlay(&overlay, object))),
-                Some(Current::None) => return Ok(None),
-                Some(Current::Below) => {
-                    drop(overlay);
-                    let newest = self.newest_below(bucket, key, NewerChanges::default())?;
-                    return Ok(newest.filter(|located| !located.object.version.delete_marker));
-                }
-                None => {}
-            }
-        }
-        let ticket = match cached {
-            Ok(located) => return Ok(Some(located)),
-            Err(ticket) => ticket,
+        let ticket = match self.at_hand(bucket, key)? {
+            AtHand::Known(located) => return Ok(located),
+            AtHand::Unknown(ticket) => ticket,
         };
         let reader = self.index.read()?;
         let Some(stored) = reader.object(bucket, key)? else { return Ok(None) };
@@ -130,6 +120,34 @@ impl EngineState {
         let located = LocatedObject { object: Arc::new(Object { sequence: stored.sequence, version }), place };
         self.cache.insert(ticket, &located);
         Ok(Some(located))
+    }
+
+    /// The object, for a decision: without the place of its content, and without taking the place of another one in the
+    /// cache, because what is decided about often ends with the decision.
+    pub fn object_to_decide(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Arc<Object>>> {
+        if let AtHand::Known(located) = self.at_hand(bucket, key)? {
+            return Ok(located.map(|located| located.object));
+        }
+        let Some(stored) = self.index.read()?.object(bucket, key)? else { return Ok(None) };
+        Ok(Some(Arc::new(Object { sequence: stored.sequence, version: version_of(&stored)? })))
+    }
+
+    /// What the cache and the overlay know of an object.
+    fn at_hand(&self, bucket: BucketId, key: &Bytes) -> Result<AtHand> {
+        // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
+        // the index still has would stay in the cache when the change has left the overlay.
+        let cached = self.cache.get(bucket, key);
+        let overlay = self.overlay.read();
+        match overlay.key_changes(bucket, key).map(KeyChanges::current) {
+            Some(Current::Object(object)) => Ok(AtHand::Known(Some(in_overlay(&overlay, object)))),
+            Some(Current::None) => Ok(AtHand::Known(None)),
+            Some(Current::Below) => {
+                drop(overlay);
+                let newest = self.newest_below(bucket, key, NewerChanges::default())?;
+                Ok(AtHand::Known(newest.filter(|located| !located.object.version.delete_marker)))
+            }
+            None => Ok(cached.map_or_else(AtHand::Unknown, |located| AtHand::Known(Some(located)))),
+        }
     }
 
     pub fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

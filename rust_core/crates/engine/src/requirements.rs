@@ -4,7 +4,7 @@ use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk};
 use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
-/// nearly full: they bring records of a few hundred bytes into space that is reserved.
+/// nearly full: they bring records of a few hundred bytes into space that is reserved, unless [`may_be_long`].
 pub(super) fn adds_content(intent: &Intent) -> bool {
     matches!(
         intent,
@@ -14,6 +14,23 @@ pub(super) fn adds_content(intent: &Intent) -> bool {
             | Intent::CreateBucket { .. }
             | Intent::CreateUpload { .. }
     ) || annotation(intent).is_some()
+}
+
+/// Bytes of records below which a decision needs no room.
+pub(super) const SMALL_RECORDS_LEN: usize = 64 << 10;
+
+/// Whether the intent adds no content, but may make records that are as large as some: of an object with many annotations
+/// or parts, or of many objects. Deletions are not among these: they make room.
+pub(super) fn may_be_long(intent: &Intent) -> bool {
+    matches!(
+        intent,
+        Intent::CopyObject(_)
+            | Intent::CopyPart(_)
+            | Intent::UpdateVersion(_)
+            | Intent::MoveObject(_)
+            | Intent::MoveOnce { .. }
+            | Intent::MovePrefix(..)
+    )
 }
 
 /// The text of an annotation that the intent writes.

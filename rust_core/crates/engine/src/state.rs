@@ -47,6 +47,8 @@ pub(super) enum UpkeepTask {
 
 /// Log bytes after which the index's write-ahead log is checkpointed.
 const CHECKPOINT_BYTES: u64 = 32 << 20;
+/// What a record counts for at least: that of a deletion is short, but changes as many pages of the index as any other.
+const CHECKPOINT_RECORD_BYTES: u64 = 512;
 
 /// What all threads of an open store share.
 pub(super) struct EngineState {
@@ -90,8 +92,9 @@ pub(super) struct EngineState {
 }
 
 impl EngineState {
-    pub fn note_applied(&self, bytes: u64) {
-        if self.since_checkpoint.fetch_add(bytes, Ordering::Relaxed) + bytes >= CHECKPOINT_BYTES {
+    pub fn note_applied(&self, bytes: u64, records: usize) {
+        let work = bytes.max(CHECKPOINT_RECORD_BYTES * records as u64);
+        if self.since_checkpoint.fetch_add(work, Ordering::Relaxed) + work >= CHECKPOINT_BYTES {
             self.since_checkpoint.store(0, Ordering::Relaxed);
             self.request(UpkeepTask::Checkpoint);
         }

@@ -114,7 +114,7 @@ impl View for SequencerView<'_> {
             }
             None => {}
         }
-        Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
+        self.shared.object_to_decide(bucket, &Bytes::copy_from_slice(key))
     }
 
     fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 use rusqlite::Connection;
 
 use super::blobs::{self, StoredLocation};
+use super::changes::Changes;
 use super::columns::stored_int;
 use super::database::{Backing, Database};
 use super::error::failure;
 use super::records::Applied;
-use super::references::{self, Changes};
 use super::uploads::NewCompletedUpload;
 use super::versions::VersionWriter;
-use super::{buckets, documents, error, packs, rebuild, reclaim, schema, uploads};
+use super::{buckets, documents, error, packs, rebuild, reclaim, references, schema, uploads};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BlobLocation, BucketId, BucketRole, Record, Version, head_of};
 

@@ -2,7 +2,7 @@
 //! `references` maintains their reference counts.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::columns::{loaded_int, stored_int, tag_of};
 use super::error::{Result, failure};
@@ -156,12 +156,31 @@ pub(super) struct BlobRow {
     pub(super) at: StoredLocation,
 }
 
-pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
-    let mut statement =
-        conn.prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?;
-    let mut rows = statement.query([blob])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: StoredLocation::load(row, 2)? }))
+/// Reads and changes rows one after the other, with statements that are looked up once.
+pub(super) struct BlobRows<'c> {
+    select: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+}
+
+impl<'c> BlobRows<'c> {
+    pub(super) fn new(conn: &'c Connection) -> Result<Self> {
+        Ok(Self {
+            select: conn
+                .prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?,
+            update: conn.prepare_cached("UPDATE blobs SET refs = ?2, bucket = ?3 WHERE sequence = ?1")?,
+        })
+    }
+
+    pub(super) fn get(&mut self, blob: i64) -> Result<Option<BlobRow>> {
+        let mut rows = self.select.query([blob])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: StoredLocation::load(row, 2)? }))
+    }
+
+    pub(super) fn set_refs(&mut self, blob: i64, refs: i64, home: Option<i64>) -> Result<()> {
+        self.update.execute((blob, refs, home))?;
+        Ok(())
+    }
 }
 
 pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
@@ -169,7 +188,7 @@ pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offse
 
 /// Runs `INSERT`; `refs` and `home` are the values at the end of the transaction.
 pub(super) fn insert(
-    statement: &mut rusqlite::CachedStatement<'_>,
+    statement: &mut CachedStatement<'_>,
     sequence: i64,
     at: StoredLocation,
     (refs, home): (i64, Option<i64>),
@@ -181,11 +200,6 @@ pub(super) fn insert(
     let tag = dedup.map(|dedup| tag_of(&dedup.fingerprint.0));
     let head = dedup.map(|dedup| dedup.head.cast_signed());
     statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head, seal))?;
-    Ok(())
-}
-
-pub(super) fn set_refs(conn: &Connection, blob: i64, refs: i64, home: Option<i64>) -> Result<()> {
-    conn.prepare_cached("UPDATE blobs SET refs = ?2, bucket = ?3 WHERE sequence = ?1")?.execute((blob, refs, home))?;
     Ok(())
 }
 

@@ -3,11 +3,11 @@
 use rusqlite::Connection;
 
 use super::bucket_counts::{Counts, stored_counts};
+use super::changes::Changes;
 use super::columns::{loaded_int, stored, stored_int};
 use super::documents;
 use super::error::{Result, failure};
 use super::records::{Applied, Stored};
-use super::references::Changes;
 use super::uploads;
 use orcas_record::{Bucket, BucketId, Sequence};
 

@@ -112,3 +112,13 @@ pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
         _ => Err(failure("the record of a version cannot be read")),
     }
 }
+
+/// The version of a row of (kind, record, update_record), with its present attributes.
+pub(super) fn present_version(row: &Row<'_>) -> Result<Version> {
+    let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
+    let Some(update) = row.get_ref(2)?.as_blob_or_null().map_err(rusqlite::Error::from)? else { return Ok(version) };
+    match record::decode(record::UPDATE_VERSION, &Bytes::copy_from_slice(update)) {
+        Ok(Record::UpdateVersion { attributes, .. }) => Ok(Version { attributes, ..version }),
+        _ => Err(failure("the record of an update cannot be read")),
+    }
+}

@@ -4,10 +4,12 @@
 
 use rusqlite::Connection;
 
+use super::blobs::{self, BlobRows};
+use super::changes::Changes;
 use super::columns::{loaded_int, stored_int};
 use super::error::{Result, failure};
-use super::references::{self, Changes, Holders};
-use super::{blobs, packs};
+use super::packs;
+use super::references::{self, Holders};
 use orcas_record::placement::codec;
 use orcas_record::{ChunkMove, ContentMove, LogFileId, PackId, Sequence};
 
@@ -51,9 +53,10 @@ pub(super) const USAGE: &str = "\
 pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Sequence]) -> Result<()> {
     changes.write_references(conn)?;
     let counters = &mut changes.counters;
+    let mut rows = BlobRows::new(conn)?;
     for sequence in condemned {
         let blob = stored_int(*sequence)?;
-        let Some(row) = blobs::row(conn, blob)? else {
+        let Some(row) = rows.get(blob)? else {
             if counters.rebuild.is_some() {
                 continue;
             }
@@ -81,9 +84,10 @@ pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Seq
 /// Sets the new locations of moved chunks. Chunks that no longer exist are skipped.
 pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[ChunkMove]) -> Result<()> {
     changes.write_references(conn)?;
+    let mut rows = BlobRows::new(conn)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
-        let Some(row) = blobs::row(conn, blob)? else { continue };
+        let Some(row) = rows.get(blob)? else { continue };
         let (pack, offset) = codec::chunk_parts(moved.to);
         let (pack, offset) = (stored_int(pack)?, stored_int(offset)?);
         if row.at.pack().is_none() {
@@ -101,9 +105,10 @@ pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[Chu
 /// Sets the new locations of moved contents. Contents that no longer exist are skipped.
 pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, moves: &[ContentMove]) -> Result<()> {
     changes.write_references(conn)?;
+    let mut rows = BlobRows::new(conn)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
-        let Some(row) = blobs::row(conn, blob)? else { continue };
+        let Some(row) = rows.get(blob)? else { continue };
         if row.at.pack().is_some() {
             return Err(failure("a record moves a chunk as a content"));
         }

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::blobs::{self, BlobKeys, BlobRow, StoredLocation};
+use super::blobs::{self, BlobKeys, BlobRow, BlobRows, StoredLocation};
 use super::columns::{loaded_int, stored_int};
 use super::counters::Counters;
 use super::deltas::{BucketDeltas, add_delta};
@@ -19,7 +19,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Sequence, decode_extents};
 
 /// Changes in memory above which they are written before the transaction ends. About 8 MiB.
-const CHANGES_MAX: usize = 65_536;
+pub(super) const CHANGES_MAX: usize = 65_536;
 
 /// A blob whose row is not inserted yet.
 struct NewBlob {
@@ -44,47 +44,21 @@ pub(super) struct ReferenceChanges {
 /// Called with the sequence and the record of a segment before it is removed.
 pub type OnSegmentRemoval = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
-/// All changes of a transaction that are not written yet.
-#[derive(Default)]
-pub(super) struct Changes {
-    pub(super) counters: Counters,
-    references: ReferenceChanges,
-}
-
-impl Changes {
+impl ReferenceChanges {
     /// Adds a new blob, which has no references yet.
     pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
-        let new_blobs = &mut self.references.new_blobs;
-        if new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
+        if self.new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
             return Err(failure("the sequences of new blobs do not ascend"));
         }
-        new_blobs.push(NewBlob { sequence, at, keys, holders: BucketDeltas::default() });
+        self.new_blobs.push(NewBlob { sequence, at, keys, holders: BucketDeltas::default() });
         Ok(())
     }
 
-    /// Adds the references of a manifest, or of annotations, that were added to the bucket.
-    pub(super) fn hold<'e>(
+    /// A manifest or annotations were added to the bucket (`by` 1) or removed from it (−1).
+    pub(super) fn count<'e>(
         &mut self,
         conn: &Connection,
-        bucket: i64,
-        extents: impl IntoIterator<Item = &'e Extent>,
-    ) -> Result<()> {
-        self.count(conn, bucket, extents, 1)
-    }
-
-    /// Removes the references of a manifest, or of annotations, that were removed from the bucket.
-    pub(super) fn release<'e>(
-        &mut self,
-        conn: &Connection,
-        bucket: i64,
-        extents: impl IntoIterator<Item = &'e Extent>,
-    ) -> Result<()> {
-        self.count(conn, bucket, extents, -1)
-    }
-
-    fn count<'e>(
-        &mut self,
-        conn: &Connection,
+        counters: &mut Counters,
         bucket: i64,
         extents: impl IntoIterator<Item = &'e Extent>,
         by: i64,
@@ -99,47 +73,33 @@ impl Changes {
             add_delta(&mut logical, length)?;
             match extent {
                 Extent::Inline(_) => add_delta(&mut inline, length)?,
-                Extent::Blob { blob, .. } => self.references.count_blob(stored_int(*blob)?, bucket, by),
+                Extent::Blob { blob, .. } => self.count_blob(stored_int(*blob)?, bucket, by),
                 Extent::Segment { segment, .. } => {
-                    self.references.segments.entry(stored_int(*segment)?).or_default().add(bucket, by);
+                    self.segments.entry(stored_int(*segment)?).or_default().add(bucket, by);
                 }
             }
         }
-        self.counters.manifest_changed(conn, bucket, (logical, inline), by)
+        counters.manifest_changed(conn, bucket, (logical, inline), by)
     }
 
     pub(super) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
-        self.references.on_segment_removal = Some(callback);
+        self.on_segment_removal = Some(callback);
     }
 
-    /// Drops all changes, because the transaction was rolled back.
+    /// Drops all changes.
     pub(super) fn discard(&mut self) {
-        let on_segment_removal = self.references.on_segment_removal.take();
-        *self = Self::default();
-        self.references.on_segment_removal = on_segment_removal;
+        *self = Self { on_segment_removal: self.on_segment_removal.take(), ..Self::default() };
     }
 
-    /// Whether the changes take so much memory that they should be written.
-    pub(super) fn is_full(&self) -> bool {
-        self.references.len() >= CHANGES_MAX
-    }
-
-    /// Writes the reference counts, so that the rows of blobs and segments are current.
-    pub(super) fn write_references(&mut self, conn: &Connection) -> Result<()> {
-        self.references.write_segments(conn, &mut self.counters)?;
-        self.references.write_blobs(conn, &mut self.counters)
-    }
-
-    /// Writes everything; part of the transaction.
-    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
-        self.write_references(conn)?;
-        self.counters.write(conn)
-    }
-}
-
-impl ReferenceChanges {
-    fn len(&self) -> usize {
+    /// The number of changes, each of which takes memory.
+    pub(super) fn len(&self) -> usize {
         self.new_blobs.len() + self.blobs.len() + self.segments.len()
+    }
+
+    /// Writes all changes, so that the rows of blobs and segments are current.
+    pub(super) fn write(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
+        self.write_segments(conn, counters)?;
+        self.write_blobs(conn, counters)
     }
 
     fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
@@ -215,8 +175,9 @@ impl ReferenceChanges {
         }
         let mut touched: Vec<_> = self.blobs.drain().filter(|(_, deltas)| !deltas.is_zero()).collect();
         touched.sort_unstable_by_key(|(blob, _)| *blob);
+        let mut rows = BlobRows::new(conn)?;
         for (blob, deltas) in touched {
-            change_blob(conn, counters, blob, &deltas)?;
+            change_blob(conn, &mut rows, counters, blob, &deltas)?;
         }
         Ok(())
     }
@@ -296,24 +257,30 @@ impl Holders {
     }
 }
 
-fn change_blob(conn: &Connection, counters: &mut Counters, blob: i64, deltas: &BucketDeltas) -> Result<()> {
-    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(counters, blob, deltas) };
+fn change_blob(
+    conn: &Connection,
+    rows: &mut BlobRows<'_>,
+    counters: &mut Counters,
+    blob: i64,
+    deltas: &BucketDeltas,
+) -> Result<()> {
+    let Some(row) = rows.get(blob)? else { return orphan_blob(counters, blob, deltas) };
     if let Some((bucket, delta)) = deltas.only() {
         let mut refs = row.refs;
         add_delta(&mut refs, delta)?;
         let at_home = row.home == Some(bucket);
         if at_home && delta > 0 {
-            return blobs::set_refs(conn, blob, refs, row.home);
+            return rows.set_refs(blob, refs, row.home);
         }
         if at_home && refs == 0 || row.home.is_none() && delta > 0 {
             // The blob loses its only holder, or gains its first.
-            blobs::set_refs(conn, blob, refs, (refs > 0).then_some(bucket))?;
+            rows.set_refs(blob, refs, (refs > 0).then_some(bucket))?;
             counters.holding_changed(conn, bucket, row.at, delta.signum())?;
             return counters.blob_liveness_changed(row.at, refs > 0);
         }
         if row.home.is_some_and(|home| home < bucket) {
             // Another bucket than the home gains or loses references, however many there are.
-            blobs::set_refs(conn, blob, refs, row.home)?;
+            rows.set_refs(blob, refs, row.home)?;
             let before = holding(conn, blob, bucket)?;
             let mut after = before;
             add_delta(&mut after, delta)?;
@@ -325,12 +292,13 @@ fn change_blob(conn: &Connection, counters: &mut Counters, blob: i64, deltas: &B
             return if by == 0 { Ok(()) } else { counters.holding_changed(conn, bucket, row.at, by) };
         }
     }
-    change_holders(conn, counters, blob, &row, deltas)
+    change_holders(conn, rows, counters, blob, &row, deltas)
 }
 
 /// The general case: several buckets, or a home that may change.
 fn change_holders(
     conn: &Connection,
+    rows: &mut BlobRows<'_>,
     counters: &mut Counters,
     blob: i64,
     row: &BlobRow,
@@ -338,7 +306,7 @@ fn change_holders(
 ) -> Result<()> {
     let before = Holders::load(conn, blob, row)?;
     let after = before.with(deltas)?;
-    blobs::set_refs(conn, blob, after.refs()?, after.home())?;
+    rows.set_refs(blob, after.refs()?, after.home())?;
     let mut buckets: Vec<_> = before.0.iter().chain(&after.0).map(|(bucket, _)| *bucket).collect();
     buckets.sort_unstable();
     buckets.dedup();

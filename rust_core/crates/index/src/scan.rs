@@ -1,5 +1,5 @@
 //! Reads of whole tables in pages, for checks: blobs, and everything that refers to them. Each page is a read of its
-//! own.
+//! own. A page of records ends at 4 MiB as well: records may have hundreds of KiB, as those of many annotations do.
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
@@ -46,6 +46,9 @@ pub struct RowCounts {
     pub history: u64,
 }
 
+/// Bytes of records after which a page ends.
+const PAGE_LEN_MAX: usize = 4 << 20;
+
 const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, identity, seal IS NOT NULL FROM blobs";
 
 fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
@@ -69,11 +72,24 @@ fn page<T>(
     params: impl rusqlite::Params,
     read: impl Fn(&Row<'_>) -> error::Result<T>,
 ) -> error::Result<Vec<T>> {
+    page_of_records(conn, sql, params, read, |_| 0)
+}
+
+/// Ends with the row that makes the page as long as it may be.
+fn page_of_records<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl Fn(&Row<'_>) -> error::Result<T>,
+    len: impl Fn(&T) -> usize,
+) -> error::Result<Vec<T>> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read(row)?);
+    let (mut found, mut total) = (Vec::new(), 0);
+    while let Some(row) = rows.next()?.filter(|_| total < PAGE_LEN_MAX) {
+        let row = read(row)?;
+        total += len(&row);
+        found.push(row);
     }
     Ok(found)
 }
@@ -102,22 +118,25 @@ impl Reader<'_> {
         self.with(|conn| page(conn, &sql, (stored_int(pack)?, first_offset(after)?, limited(limit)), blob_entry))
     }
 
-    /// Records of versions after `after`, ascending.
+    /// Records of versions after `after`, ascending, at most `limit`, and fewer if they are long.
     pub fn versions_after(&self, after: Sequence, limit: usize) -> Result<Vec<Stored>> {
         let sql = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence > ?1 \
              ORDER BY sequence LIMIT ?2";
         let read = |row: &Row<'_>| with_update(row, row.get(1)?);
-        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+        let len = |stored: &Stored| stored.record.len() + stored.update.as_ref().map_or(0, Bytes::len);
+        self.with(|conn| page_of_records(conn, sql, (stored_int(after)?, limited(limit)), read, len))
     }
 
-    /// The newest UpdateVersion record of each version, those after `after`, with their sequences, ascending.
+    /// The newest UpdateVersion record of each version, those after `after`, with their sequences, ascending, at most
+    /// `limit`, and fewer if they are long.
     pub fn updates_after(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Bytes)>> {
         let sql = "SELECT updated, update_record FROM versions WHERE updated > ?1 ORDER BY updated LIMIT ?2";
         let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, blob_bytes(row, 1)?));
-        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+        let len = |(_, record): &(Sequence, Bytes)| record.len();
+        self.with(|conn| page_of_records(conn, sql, (stored_int(after)?, limited(limit)), read, len))
     }
 
-    /// Parts of open uploads after this one.
+    /// Parts of open uploads after this one, at most `limit`, and fewer if they are long.
     pub fn parts_after(&self, after: Option<(UploadId, u16)>, limit: usize) -> Result<Vec<UploadPart>> {
         let sql = "SELECT p.upload, u.bucket, u.key, p.number, p.sequence, p.kind, p.record \
              FROM parts p JOIN uploads u ON u.id = p.upload WHERE (p.upload, p.number) > (?1, ?2) \
@@ -129,14 +148,16 @@ impl Reader<'_> {
             let (upload, bucket) = (UploadId(row.get(0)?), BucketId(loaded_int(row.get(1)?)?));
             Ok(UploadPart { upload, bucket, key: blob_bytes(row, 2)?, part })
         };
-        self.with(|conn| page(conn, sql, (upload, number, limited(limit)), read))
+        let len = |found: &UploadPart| found.key.len() + found.part.part.record.len();
+        self.with(|conn| page_of_records(conn, sql, (upload, number, limited(limit)), read, len))
     }
 
-    /// Payloads of segments after `after`, ascending.
+    /// Payloads of segments after `after`, ascending, at most `limit`, and fewer if they are long.
     pub fn segments_after(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Bytes)>> {
         let sql = "SELECT sequence, record FROM segments WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
         let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, blob_bytes(row, 1)?));
-        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+        let len = |(_, record): &(Sequence, Bytes)| record.len();
+        self.with(|conn| page_of_records(conn, sql, (stored_int(after)?, limited(limit)), read, len))
     }
 
     /// What the rows of `heads` and `history` add up to, by bucket, and the number of rows in `versions`.

@@ -4,12 +4,12 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::changes::Changes;
 use super::columns::{
     StoredEtag, blob_bytes, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored, stored_int,
 };
 use super::error::{Result, failure};
 use super::records::{Applied, Stored};
-use super::references::Changes;
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 

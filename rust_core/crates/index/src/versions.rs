@@ -2,21 +2,19 @@
 //!
 //! The newest version of a key is in `heads` unless it is a delete marker; all others are in `history`. So a bucket
 //! that was never versioned has no rows in `history`, and no cost for it. `versions` holds the record of each version
-//! that is in either table, and the newest record of its attributes. When a version is removed, they are read to release
-//! the references of its manifest and of its annotations.
+//! that is in either table, and the newest record of its attributes; `removals` removes them.
 
 use std::ops::Bound;
 
-use bytes::Bytes;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use super::columns::{blob_bytes, decoded, loaded_int, store_version_id, stored_int, stored_version};
+use super::changes::Changes;
+use super::columns::{loaded_int, present_version, store_version_id, stored_int, stored_version};
 use super::digests;
 use super::error::{Result, failure};
 use super::heads::{self, HeadColumns};
 use super::records::{Applied, Stored};
-use super::references::Changes;
-use orcas_record::{self as record, Attributes, BucketId, Record, Sequence, Version, VersionId};
+use orcas_record::{Attributes, BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
      LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2";
@@ -75,6 +73,9 @@ pub(super) struct VersionWriter<'c> {
     conn: &'c Connection,
     insert_head: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
+    /// Of removals.
+    find_head: Option<CachedStatement<'c>>,
+    remove_head: Option<CachedStatement<'c>>,
 }
 
 /// A row of `heads` or `history` that was removed or is to be replaced.
@@ -93,6 +94,8 @@ impl<'c> VersionWriter<'c> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             )?,
             insert_version: conn.prepare_cached("INSERT INTO versions (sequence, kind, record) VALUES (?1, ?2, ?3)")?,
+            find_head: None,
+            remove_head: None,
         })
     }
 
@@ -118,7 +121,7 @@ impl<'c> VersionWriter<'c> {
         let former =
             self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
         if former.version_id == row.version_id {
-            self.remove_record(changes, row.bucket, former.sequence)?;
+            changes.remove_version(row.bucket, former.sequence);
             let counts = changes.counters.buckets.of(self.conn, row.bucket)?;
             counts.remove_head(former.size);
             counts.add_head(version.size);
@@ -162,13 +165,14 @@ impl<'c> VersionWriter<'c> {
         let mut select =
             self.conn.prepare_cached("SELECT kind, record, update_record FROM versions WHERE sequence = ?1")?;
         let mut rows = select.query([stored_int(version)?])?;
-        let Some(row) = rows.next()? else {
+        let removed = changes.is_removed(stored_int(version)?);
+        let Some(row) = rows.next()?.filter(|_| !removed) else {
             return match changes.counters.rebuild {
                 Some(_) => Ok(()),
                 None => Err(failure("a record updates a version that does not exist")),
             };
         };
-        let before = present(row)?;
+        let before = present_version(row)?;
         drop(rows);
         let mut update =
             self.conn.prepare_cached("UPDATE versions SET updated = ?2, update_record = ?3 WHERE sequence = ?1")?;
@@ -206,13 +210,11 @@ impl<'c> VersionWriter<'c> {
 
     /// Removes the version with this id from `heads` or `history`, and its record.
     fn take(&mut self, changes: &mut Changes, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
-        let mut from_heads = self.conn.prepare_cached(
-            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
-             RETURNING sequence, size, version_id",
-        )?;
-        if let Some(former) = first_former(&mut from_heads, (bucket, key, id))? {
-            changes.counters.buckets.of(self.conn, bucket)?.remove_head(former.size);
-            return self.remove_record(changes, bucket, former.sequence);
+        if let Some(head) = self.find_head(bucket, key)?.filter(|head| head.version_id == id) {
+            self.remove_head(bucket, key)?;
+            changes.counters.buckets.of(self.conn, bucket)?.remove_head(head.size);
+            changes.remove_version(bucket, head.sequence);
+            return Ok(());
         }
         if changes.counters.buckets.of(self.conn, bucket)?.history == 0 {
             return Ok(());
@@ -223,7 +225,7 @@ impl<'c> VersionWriter<'c> {
         )?;
         if let Some(former) = first_former(&mut from_history, (bucket, key, id))? {
             changes.counters.buckets.of(self.conn, bucket)?.history -= 1;
-            self.remove_record(changes, bucket, former.sequence)?;
+            changes.remove_version(bucket, former.sequence);
         }
         Ok(())
     }
@@ -264,42 +266,31 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    fn find_head(&self, bucket: i64, key: &[u8]) -> Result<Option<Former>> {
-        let mut find =
-            self.conn.prepare_cached("SELECT sequence, size, version_id FROM heads WHERE bucket = ?1 AND key = ?2")?;
-        first_former(&mut find, (bucket, key))
+    fn find_head(&mut self, bucket: i64, key: &[u8]) -> Result<Option<Former>> {
+        let find = "SELECT sequence, size, version_id FROM heads WHERE bucket = ?1 AND key = ?2";
+        first_former(once(self.conn, &mut self.find_head, find)?, (bucket, key))
     }
 
-    fn remove_head(&self, bucket: i64, key: &[u8]) -> Result<()> {
-        self.conn.prepare_cached("DELETE FROM heads WHERE bucket = ?1 AND key = ?2")?.execute((bucket, key))?;
+    fn remove_head(&mut self, bucket: i64, key: &[u8]) -> Result<()> {
+        let remove = "DELETE FROM heads WHERE bucket = ?1 AND key = ?2";
+        once(self.conn, &mut self.remove_head, remove)?.execute((bucket, key))?;
         Ok(())
     }
+}
 
-    /// Removes the record of a version and its references.
-    fn remove_record(&self, changes: &mut Changes, bucket: i64, sequence: i64) -> Result<()> {
-        let mut delete = self
-            .conn
-            .prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record, update_record")?;
-        let mut rows = delete.query([sequence])?;
-        let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
-        let version = present(row)?;
-        digests::remove(self.conn, sequence, &version)?;
-        changes.release(self.conn, bucket, &version.manifest)?;
-        changes.release(self.conn, bucket, version.attributes.annotations.extents())
+/// A statement that is looked up when it is needed for the first time.
+fn once<'s, 'c>(
+    conn: &'c Connection,
+    statement: &'s mut Option<CachedStatement<'c>>,
+    sql: &str,
+) -> Result<&'s mut CachedStatement<'c>> {
+    match statement {
+        Some(statement) => Ok(statement),
+        none => Ok(none.insert(conn.prepare_cached(sql)?)),
     }
 }
 
-/// The version of a row of (kind, record, update_record), with its present attributes.
-fn present(row: &Row<'_>) -> Result<Version> {
-    let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
-    let Some(update) = row.get_ref(2)?.as_blob_or_null().map_err(rusqlite::Error::from)? else { return Ok(version) };
-    match record::decode(record::UPDATE_VERSION, &Bytes::copy_from_slice(update)) {
-        Ok(Record::UpdateVersion { attributes, .. }) => Ok(Version { attributes, ..version }),
-        _ => Err(failure("the record of an update cannot be read")),
-    }
-}
-
-/// The first row of (sequence, size, version id). A DELETE has removed its rows before it returns the first.
+/// The first row of (sequence, size, version id).
 fn first_former(statement: &mut CachedStatement<'_>, params: impl rusqlite::Params) -> Result<Option<Former>> {
     let mut rows = statement.query(params)?;
     let Some(row) = rows.next()? else { return Ok(None) };

@@ -228,7 +228,9 @@ impl LogFiles {
         self.inner.directory.fs.remove(&path)?;
         self.inner.reader.forget(file);
         self.inner.chain.lock().retired.remove(&file);
-        self.inner.directory.fs.sync_dir(&self.inner.directory.options.dir)?;
+        let LogDirectory { fs, options, syncs, .. } = self.directory();
+        // An earlier sync that failed did not make this name stay.
+        syncs.sync(&**fs, options, syncs.failed())?;
         self.inner.chain.lock().claims.remove(&file);
         Ok(())
     }

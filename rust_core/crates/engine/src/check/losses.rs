@@ -12,7 +12,7 @@ use orcas_record::{self as record, Attributes, Extent, Sequence};
 
 /// Of a record that the log has lost.
 const RECORD_GONE: &str = "its record is gone from the log; the index has it";
-const ANNOTATION_DAMAGED: &str = "an annotation of it is damaged; the object itself is not";
+pub(crate) const ANNOTATION_DAMAGED: &str = "an annotation of it is damaged; the object itself is not";
 const UPLOAD_GONE: &str = "the record of this upload is gone from the log; the index has it";
 
 struct Search<'a> {

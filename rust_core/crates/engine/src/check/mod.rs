@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
+pub(super) use losses::ANNOTATION_DAMAGED;
 pub use repair::{Repaired, repair_store};
 pub use rewrite::GivenUp;
 pub use scrub::{ScrubDamage, ScrubProgress};

@@ -14,8 +14,9 @@ use bytes::Bytes;
 use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
 use super::overlay::Overlay;
+use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
-use super::requirements::{adds_content, durability, new_packs};
+use super::requirements::{SMALL_RECORDS_LEN, adds_content, durability, may_be_long, new_packs};
 use super::state::{EngineState, UpkeepTask};
 use super::tokens::RequestTokens;
 use super::upload_ids::UploadIds;
@@ -24,7 +25,7 @@ use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
-use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
+use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide, records_len};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
 
@@ -43,9 +44,10 @@ pub(super) struct Committer {
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
-    /// Those of a moved prefix are among `records`, and among those that are not shown yet.
+    /// Those of a moved prefix are among `records`.
     bulk: bool,
-    moved: bool,
+    /// What is among those that are not shown yet.
+    moved: Moved,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
@@ -92,7 +94,7 @@ impl Committer {
             records: Vec::new(),
             objects: 0,
             bulk: false,
-            moved: false,
+            moved: Moved::default(),
             unsynced: Vec::new(),
             unsynced_bytes: 0,
             unsynced_objects: 0,
@@ -169,7 +171,8 @@ impl Committer {
                 patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
-            if self.round_is_full(start) {
+            // Whether layers show anything cannot be told while records that move what is in them are not published.
+            if self.round_is_full(start) || self.moved.layer {
                 self.shared.intents.give_back(rest.by_ref());
             }
         }
@@ -207,8 +210,7 @@ impl Committer {
     fn decide(&mut self, intent: Intent, cause: &Cause) -> Result<Outcome, Failure> {
         self.check_takes()?;
         if adds_content(&intent) {
-            // Once a round: what a round brings is far less than the reserve.
-            self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
+            self.check_space()?;
         }
         let births = self.unborn_packs(&new_packs(&intent));
         let context = Context {
@@ -221,20 +223,30 @@ impl Committer {
             },
             version_key: self.version_key,
         };
-        let token = intent.token();
+        let (token, may_be_long) = (intent.token(), may_be_long(&intent));
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
+        if may_be_long && records_len(&records) > SMALL_RECORDS_LEN {
+            self.check_space()?;
+        }
         self.push_all(births, records, cause);
         if matches!(outcome, Outcome::Moved { .. }) {
-            (self.bulk, self.moved) = (true, true);
+            (self.bulk, self.moved.prefix) = (true, true);
         }
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
     }
 
+    /// Once a round: what a round brings is far less than the reserve.
+    fn check_space(&mut self) -> Result<()> {
+        self.space.get_or_insert_with(|| self.shared.check_space()).clone()
+    }
+
     fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
         self.check_takes()?;
         let births = self.unborn_packs(&intent.new_packs());
+        let merges = matches!(intent, MaintenanceIntent::MergeLayers { .. });
         let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
+        self.moved.layer |= merges && outcome.changed;
         self.push_all(births, records, &Cause::Engine);
         Ok(outcome)
     }
@@ -422,7 +434,7 @@ impl Committer {
         self.births.clear();
         (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
-        (self.objects, self.bulk, self.moved) = (0, false, false);
+        (self.objects, self.bulk, self.moved) = (0, false, Moved::default());
         self.deadline = None;
         self.pending.clear();
         self.tokens.failed();

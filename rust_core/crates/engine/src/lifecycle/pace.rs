@@ -16,8 +16,9 @@ const BUSY_FOR: Duration = Duration::from_secs(1);
 const PAUSE_FACTOR: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// The committer waits for the index at `LAG_RECORDS_MAX`. Up to here a run adds to it.
-const LAG_MAX: usize = LAG_RECORDS_MAX / 2;
+/// The committer waits for the index at `LAG_RECORDS_MAX`. Up to here a run adds to it: about two transactions of the
+/// applier, so that one is ready when the other ends.
+const LAG_MAX: usize = LAG_RECORDS_MAX / 3 * 2;
 /// Between two looks at the index.
 const PATIENCE: Duration = Duration::from_millis(2);
 

@@ -1,9 +1,12 @@
 //! What the engine asks of its own sequencer, and what it answers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use super::super::merges::LayerMerge;
 use orcas_decide::Pin;
-use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, PackId, Sequence};
+use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, Sequence};
 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
 pub(crate) enum MaintenanceIntent {
@@ -32,6 +35,19 @@ pub(crate) enum MaintenanceIntent {
         layer: BucketId,
         keys: Vec<Bytes>,
     },
+    /// Moves these versions of the upper layer to the lower one. Without any, it removes the upper layer if that has none
+    /// left.
+    MergeLayers {
+        merge: LayerMerge,
+        versions: Vec<MergedVersion>,
+    },
+}
+
+/// A version of a layer, as it was found while nothing but a merge could change it.
+pub(crate) struct MergedVersion {
+    pub found: Arc<Object>,
+    /// A delete marker with nothing to hide below both layers.
+    pub ends: bool,
 }
 
 /// A compacted log file that replaces the records `first..=last`.
@@ -52,7 +68,8 @@ impl MaintenanceIntent {
             | Self::CondemnBlobs { .. }
             | Self::RetirePack { .. }
             | Self::ReplaceLog(_)
-            | Self::RemoveLayer { .. } => Vec::new(),
+            | Self::RemoveLayer { .. }
+            | Self::MergeLayers { .. } => Vec::new(),
         }
     }
 }

@@ -4,11 +4,12 @@
 
 use bytes::Bytes;
 
+use super::super::merges::LayerMerge;
 use super::super::view::SequencerView;
-use super::intent::{MaintenanceIntent, MaintenanceOutcome, ReplaceLog};
+use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergedVersion, ReplaceLog};
 use orcas_base::error::Result;
 use orcas_decide::View;
-use orcas_record::{BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, VersionId};
+use orcas_record::{Bucket, BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, Version, VersionId};
 
 impl MaintenanceIntent {
     /// The outcome, with the records that bring it about. `next` is the sequence that the first of them gets.
@@ -29,6 +30,7 @@ impl MaintenanceIntent {
             Self::RetirePack { .. } => (Vec::new(), Vec::new()),
             Self::ReplaceLog(replacement) => (Vec::new(), replace_log(*replacement)),
             Self::RemoveLayer { layer, keys } => (Vec::new(), remove_layer(view, layer, keys)?),
+            Self::MergeLayers { merge, versions } => (Vec::new(), merge_layers(view, merge, versions)?),
         };
         let last = next + records.len() as u64 - 1;
         Ok((MaintenanceOutcome { blobs, changed: !records.is_empty(), last }, records))
@@ -76,6 +78,40 @@ fn remove_layer(view: &SequencerView<'_>, layer: BucketId, keys: Vec<Bytes>) -> 
     }
     let removed = |key| Record::DeleteVersion { bucket: layer, key, version_id: VersionId::Null };
     Ok(keys.into_iter().map(removed).collect())
+}
+
+/// Each record leaves what the layers show together as it is, so it does not matter where a crash ends them.
+fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<MergedVersion>) -> Result<Vec<Record>> {
+    let LayerMerge { upper, lower } = merge;
+    if !view.buckets.can_merge(merge) {
+        return Ok(Vec::new());
+    }
+    if versions.is_empty() {
+        return if view.bucket_is_empty(upper)? { Ok(remove_merged(view, upper)) } else { Ok(Vec::new()) };
+    }
+    let mut records = Vec::with_capacity(versions.len());
+    for MergedVersion { found, ends } in versions {
+        let version = Version { bucket: lower, ..found.version.clone() };
+        let key = version.key.clone();
+        if ends {
+            // What it hides goes first.
+            let removed = |bucket, key| Record::DeleteVersion { bucket, key, version_id: VersionId::Null };
+            records.extend([removed(lower, key.clone()), removed(upper, key)]);
+        } else {
+            records.push(Record::MoveVersion { from_bucket: upper, from_key: key, version });
+        }
+    }
+    Ok(records)
+}
+
+/// Takes an empty layer out of all stacks.
+fn remove_merged(view: &SequencerView<'_>, layer: BucketId) -> Vec<Record> {
+    let without = |bucket: &Bucket| {
+        let layers = bucket.layers.iter().copied().filter(|other| *other != layer).collect();
+        Record::UpdateBucket(Bucket { layers, ..bucket.clone() })
+    };
+    let updated = view.buckets.with_layer(layer).map(without);
+    updated.chain([Record::DeleteBucket { bucket: layer }]).collect()
 }
 
 /// What the file leaves out of the records `first..=last` was dead when it was written, and what is dead stays so.

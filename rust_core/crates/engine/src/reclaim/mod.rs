@@ -14,6 +14,7 @@ mod keep;
 mod layers;
 mod limits;
 mod logs;
+mod merges;
 mod pack_space;
 mod packs;
 mod pause;

@@ -23,6 +23,7 @@ impl Reclaimer {
                 FollowUp::Discarded(_) => "discarding a pack",
                 FollowUp::Replaced(_) => "ReplaceLog",
                 FollowUp::Emptied => "removal of a layer",
+                FollowUp::Merged => "merge of layers",
                 FollowUp::Settled(_) | FollowUp::Limited | FollowUp::Nothing => "barrier",
             },
             Activity::Rewriting(_) => "compaction of the log",
@@ -104,7 +105,10 @@ impl Reclaimer {
         for _ in 0..4 {
             self.turn = (self.turn + 1) % 4;
             let step = match self.turn {
-                0 => self.choose_layer()?,
+                0 => match self.choose_layer()? {
+                    None => self.choose_merge()?,
+                    step => step,
+                },
                 1 => self.choose_blobs()?,
                 2 => self.choose_pack(limits)?,
                 _ if limits.compact => self.choose_logs(limits)?,
@@ -169,7 +173,7 @@ impl Reclaimer {
             }
             FollowUp::Discarded(pack) => self.discard(pack)?,
             FollowUp::Replaced(compacted) => self.replaced(*compacted),
-            FollowUp::Emptied | FollowUp::Limited | FollowUp::Nothing => {}
+            FollowUp::Emptied | FollowUp::Merged | FollowUp::Limited | FollowUp::Nothing => {}
         }
         Ok(())
     }

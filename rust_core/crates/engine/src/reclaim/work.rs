@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::buckets::BucketTable;
 use super::super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::super::state::EngineState;
 use super::compaction::{Compaction, Estimates};
@@ -46,6 +47,8 @@ pub(super) enum FollowUp {
     Replaced(Box<CompactedLog>),
     /// A part of a layer was removed.
     Emptied,
+    /// A part of a layer was moved to the one below.
+    Merged,
     /// The request covers everything up to the last record that was decided before it.
     Limited,
     Nothing,
@@ -88,6 +91,8 @@ pub struct Reclaimer {
     pub(super) passed_since: Duration,
     /// Log files that could not be rewritten lately.
     pub(super) passed_logs: HashSet<LogFileId>,
+    /// The buckets when no layers could be merged.
+    pub(super) merged: Option<Arc<BucketTable>>,
     pub(super) done: Arc<Mutex<Reclaimed>>,
 }
 
@@ -106,6 +111,7 @@ impl Reclaimer {
             passed: HashSet::new(),
             passed_since: Duration::ZERO,
             passed_logs: HashSet::new(),
+            merged: None,
             done,
         }
     }
@@ -137,6 +143,7 @@ impl Reclaimer {
             | FollowUp::Retired(_)
             | FollowUp::Discarded(_)
             | FollowUp::Emptied
+            | FollowUp::Merged
             | FollowUp::Limited
             | FollowUp::Nothing => {}
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::super::check::{LOSSES_MAX, Loss};
+use super::super::check::{ANNOTATION_DAMAGED, LOSSES_MAX, Loss};
 use super::super::handle::Handle;
 use super::super::reads::PinnedObject;
 use super::super::stacks::reported_names;
@@ -41,6 +41,8 @@ pub(super) struct Verified {
 /// What reading a version came to.
 enum Verdict {
     Whole,
+    /// It is, but the text of an annotation cannot be read, or is another one.
+    AnnotationLost,
     Lost(String),
     /// It names content that nothing referred to any more.
     Deleted,
@@ -139,12 +141,33 @@ impl Verify<'_> {
         let mut tag = Tag::new(version);
         loop {
             match reader.read(piece) {
-                Ok(0) => return if tag.matches(version) { Verdict::Whole } else { Verdict::Other },
+                Ok(0) => {
+                    return match tag.matches(version) {
+                        false => Verdict::Other,
+                        true if self.reads_annotations(&found, piece) => Verdict::Whole,
+                        true => Verdict::AnnotationLost,
+                    };
+                }
                 Ok(read) => tag.update(&piece[..read]),
                 Err(_) if self.names_condemned(&version.manifest) => return Verdict::Deleted,
                 Err(error) => return Verdict::Lost(error.to_string()),
             }
         }
+    }
+
+    fn reads_annotations(&self, found: &PinnedObject, piece: &mut [u8]) -> bool {
+        found.object.version.attributes.annotations.as_slice().iter().all(|annotation| {
+            let Some(text) = found.annotation(&annotation.name) else { return false };
+            let mut reader = self.handle.reader(&text, 0, annotation.size().saturating_sub(1));
+            let mut hasher = Md5Hasher::new();
+            loop {
+                match reader.read(piece) {
+                    Ok(0) => return hasher.finish() == annotation.md5,
+                    Ok(read) => hasher.update(&piece[..read]),
+                    Err(_) => return false,
+                }
+            }
+        })
     }
 
     /// Whether something in the manifest was condemned, which happens only when nothing refers to it.
@@ -169,13 +192,14 @@ impl Verify<'_> {
         if let Verdict::Deleted | Verdict::Other = verdict {
             state.hidden.push((version.bucket, key(), version.version_id));
         }
+        if let Verdict::Whole | Verdict::AnnotationLost = verdict {
+            state.found.whole += 1;
+            state.found.whole_bytes += version.size;
+            self.doubt(object, &mut state.found);
+        }
         let reason = match verdict {
-            Verdict::Whole => {
-                state.found.whole += 1;
-                state.found.whole_bytes += version.size;
-                self.doubt(object, &mut state.found);
-                return;
-            }
+            Verdict::Whole => return,
+            Verdict::AnnotationLost => ANNOTATION_DAMAGED.to_owned(),
             Verdict::Deleted => {
                 state.found.deleted += 1;
                 return;

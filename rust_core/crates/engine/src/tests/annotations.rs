@@ -5,15 +5,18 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::super::{CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store};
+use super::super::{
+    CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store, salvage_store,
+};
 use super::backup::copy;
 use super::steps::Steps;
 use super::support::{Store, environment, noise};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
-    Annotate, AnnotationChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix, Outcome, Precondition,
-    Refusal, SourceConditions,
+    Annotate, AnnotationChange, AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix,
+    Outcome, Precondition, Refusal, SourceConditions, UpdateVersion,
 };
+use orcas_fs::sim::SimDisk;
 use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Extent};
 
 /// Inline, a content, and the longest text.
@@ -246,6 +249,12 @@ fn a_repair_gives_up_the_annotation_whose_text_is_damaged() {
         let report = check(store.path());
         assert_eq!(report.losses.len(), 1, "{report:#?}");
         assert!(report.losses[0].reason.contains("annotation"), "{report:#?}");
+        let (engine, salvaged) = salvage_store(store.options.clone(), environment(), &key("root")).unwrap();
+        assert_eq!((salvaged.losses.len(), salvaged.losses_total), (1, 1), "{salvaged:#?}");
+        assert_eq!(salvaged.losses[0].reason, report.losses[0].reason);
+        let shown = engine.handle().object_in(&bucket, &key("k")).unwrap().unwrap();
+        assert_eq!(shown.object.version.attributes.annotations.as_slice().len(), SIZES.len());
+        drop((shown, engine));
         if !indexed {
             for suffix in ["", "-wal", "-shm"] {
                 let _ = std::fs::remove_file(store.path().join(format!("index.db{suffix}")));
@@ -283,12 +292,8 @@ fn they_are_not_copied_to_another_owner() {
     copied(true).unwrap();
 }
 
-/// No body announces how long the record of a copy is.
-#[test]
-fn a_round_ends_after_some_long_records() {
-    const COPIES: usize = 30;
-    let mut steps = Steps::new();
-    let bucket = steps.bucket("b");
+/// Puts an object with as many annotations as are allowed, which have long names.
+fn put_annotated(steps: &mut Steps, bucket: &Bucket, of: &str) {
     let annotation = |n| Annotation {
         name: format!("{n:0500}").into(),
         modified_ms: 0,
@@ -296,9 +301,56 @@ fn a_round_ends_after_some_long_records() {
         checksum: None,
         text: Extent::Inline(Bytes::from_static(b"text")),
     };
-    let mut put = Steps::put_of(&bucket, "k", b"x", steps.body(&bucket, b"x"));
+    let mut put = Steps::put_of(bucket, of, b"x", steps.body(bucket, b"x"));
     put.attributes.annotations = Annotations::from_sorted((0..ANNOTATIONS_MAX).map(annotation).collect()).unwrap();
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
+}
+
+#[test]
+fn below_the_reserve_a_record_as_long_as_a_body_is_refused_like_one() {
+    const RESERVE: u64 = 1 << 30;
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| options.reserve = RESERVE);
+    let bucket = steps.bucket("b");
+    steps.put(&bucket, "short", &noise(3_000, 1));
+    put_annotated(&mut steps, &bucket, "long");
+    let copied = |of: &str, to: &str| {
+        let attributes = CopyAttributes { annotations: true, ..CopyAttributes::default() };
+        Intent::CopyObject(Box::new(copy_of(&bucket, of, to, attributes)))
+    };
+    let tagged = |of: &str| {
+        let change = AttributeChange::Tags(vec![("k".into(), "v".into())]);
+        Intent::UpdateVersion(Box::new(UpdateVersion { bucket: bucket.id, key: key(of), version: None, change }))
+    };
+    let unannotated = || {
+        let change = AnnotationChange::Delete { bypass: false };
+        let name = format!("{:0500}", 7).into();
+        let annotate = Annotate { bucket: bucket.id, key: key("long"), version: None, name, if_match: None, change };
+        Intent::Annotate(Box::new(annotate))
+    };
+    disk.set_free_bytes(RESERVE - 1);
+    for intent in [copied("short", "copy"), tagged("short"), unannotated()] {
+        steps.run(intent).unwrap();
+    }
+    for intent in [copied("long", "other"), tagged("long")] {
+        let refused = steps.run(intent);
+        assert!(matches!(refused, Err(Failure::Engine(Error::UnderReserve { .. }))), "{refused:?}");
+    }
+    disk.set_free_bytes(2 * RESERVE);
+    for intent in [copied("long", "other"), tagged("long")] {
+        steps.run(intent).unwrap();
+    }
+    disk.set_free_bytes(RESERVE - 1);
+    steps.delete(&bucket, "long");
+}
+
+/// No body announces how long the record of a copy is.
+#[test]
+fn a_round_ends_after_some_long_records() {
+    const COPIES: usize = 30;
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    put_annotated(&mut steps, &bucket, "k");
     let copies = (0..COPIES).map(|n| {
         let attributes = CopyAttributes { annotations: true, ..CopyAttributes::default() };
         steps.submit(Intent::CopyObject(Box::new(copy_of(&bucket, "k", &format!("copy-{n:02}"), attributes))))

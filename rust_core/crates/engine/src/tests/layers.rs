@@ -29,7 +29,7 @@ struct World {
     made: u64,
 }
 
-fn get(store: &Store, bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
+pub(super) fn get(store: &Store, bucket: &Bucket, key: &str) -> Option<Vec<u8>> {
     let handle = store.handle();
     let found = handle.object_in(bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
     let size = found.object.version.size;
@@ -49,7 +49,13 @@ fn page(store: &Store, bucket: &Bucket, list: &ListObjects) -> (Vec<String>, Vec
 }
 
 /// Keys and common prefixes, page by page.
-fn list(store: &Store, bucket: &Bucket, prefix: &str, delimited: bool, max_keys: usize) -> (Vec<String>, Vec<String>) {
+pub(super) fn list(
+    store: &Store,
+    bucket: &Bucket,
+    prefix: &str,
+    delimited: bool,
+    max_keys: usize,
+) -> (Vec<String>, Vec<String>) {
     let delimiter = delimited.then(|| Bytes::from("/"));
     let prefix = Bytes::copy_from_slice(prefix.as_bytes());
     let mut list = ListObjects { bucket: bucket.id, prefix, delimiter, after: None, max_keys };
@@ -254,7 +260,8 @@ impl World {
             }
             320..=379 => self.change_layers(&name),
             380..=383 => self.clear(&name),
-            384..=393 => self.compare(),
+            384..=389 => self.compare(),
+            390..=393 => drop(self.store.handle().reclaim(Effort::Collect).unwrap()),
             394 | 395 => self.store.reopen(),
             396 => drop(self.store.handle().reclaim(Effort::Compact).unwrap()),
             397 => self.store.check_rebuild(),

@@ -13,6 +13,7 @@ mod layers;
 mod lifecycle;
 mod listing;
 mod locks;
+mod merges;
 mod moves;
 mod reclaim;
 mod reclaim_failures;

@@ -2,7 +2,7 @@
 
 use super::*;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
-use orcas_record::{ObjectHeaders, StorageClass};
+use orcas_record::{Annotation, Annotations, ObjectHeaders, StorageClass};
 
 fn counts(index: &Index, bucket: u64) -> Counts {
     index.read().expect("a reader").counts(BucketId(bucket)).expect("counts").expect("the bucket")
@@ -333,7 +333,7 @@ fn an_update_keeps_the_record_of_its_version() {
         attributes: Attributes { tags: vec![("t".into(), tag.into())], ..Attributes::default() },
     };
     let put = Record::PutVersion(version(1, b"k", 1));
-    let records = sequenced([bucket(1), put, update(2, "a"), update(2, "b")]);
+    let records = sequenced([bucket(1), put.clone(), update(2, "a"), update(2, "b")]);
     let index = applied(&records);
     let stored = object(&index, 1, b"k").expect("it is there");
     assert_eq!((stored.sequence, &stored.record), (2, &payload(&records, 2)));
@@ -343,4 +343,33 @@ fn an_update_keeps_the_record_of_its_version() {
     assert_eq!(reader.updates_after(0, 9).expect("read"), [(4, payload(&records, 4))]);
     assert!(reader.updates_after(4, 9).expect("read").is_empty());
     fails(&sequenced([bucket(1), update(7, "of no version")]));
+    fails(&sequenced([bucket(1), put, delete(1, b"k"), update(2, "of one that was just removed")]));
+}
+
+/// A record may have hundreds of KiB, and a page as many records as its reader asks for.
+#[test]
+fn a_page_of_long_records_has_few() {
+    let annotation = |n: u32| Annotation {
+        name: format!("{n:0500}").into(),
+        modified_ms: 0,
+        md5: [0; 16],
+        checksum: None,
+        text: Extent::Inline(Bytes::from_static(b"text")),
+    };
+    let annotations = Annotations::from_sorted((0..1_000).map(annotation).collect()).expect("in order");
+    let attributes = Attributes { annotations, ..Attributes::default() };
+    let put = |at: u8| Record::PutVersion(Version { attributes: attributes.clone(), ..version(1, &[at], 1) });
+    let index = applied(&sequenced([bucket(1)].into_iter().chain((0..40).map(put))));
+    let reader = index.read().expect("a reader");
+    let (mut seen, mut pages) = (Vec::new(), 0);
+    while let page = reader.versions_after(seen.last().copied().unwrap_or(0), 2_048).expect("a page")
+        && !page.is_empty()
+    {
+        let bytes: usize = page.iter().map(|stored| stored.record.len()).sum();
+        assert!(bytes < 5 << 20, "{bytes} bytes");
+        seen.extend(page.iter().map(|stored| stored.sequence));
+        pages += 1;
+    }
+    assert_eq!(seen, (2..=41).collect::<Vec<_>>());
+    assert!((4..=10).contains(&pages), "{pages} pages");
 }

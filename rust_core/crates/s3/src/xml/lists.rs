@@ -2,7 +2,7 @@
 //!
 //! Common prefixes are gathered apart and follow the entries: some clients cannot read the two interleaved.
 
-use super::XmlWriter;
+use super::{XmlWriter, iso_time};
 use crate::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
     ListUploadsQuery,
@@ -46,23 +46,29 @@ pub fn write_owner(xml: &mut XmlWriter, element: &str, owner: &Owner<'_>) {
 
 /// Writes names as the request wants them: escaped, or percent-encoded with slashes kept. A space becomes `%20`
 /// rather than `+`: every decoder in use reads it alike.
+#[derive(Clone, Copy)]
 struct Names {
     url_encoded: bool,
-    buffer: Vec<u8>,
 }
 
 impl Names {
-    fn new(url_encoded: bool) -> Self {
-        Self { url_encoded, buffer: Vec::new() }
-    }
-
-    fn write(&mut self, xml: &mut XmlWriter, element: &str, name: &[u8]) {
-        if !self.url_encoded {
+    fn write(self, xml: &mut XmlWriter, element: &str, name: &[u8]) {
+        if !self.url_encoded || name.is_empty() {
             return xml.text(element, name);
         }
-        self.buffer.clear();
-        percent_encode_into(&mut self.buffer, name, true);
-        xml.text(element, &self.buffer);
+        xml.open(element);
+        self.write_text(xml, name);
+        xml.close(element);
+    }
+
+    /// The text of the element that is open.
+    fn write_text(self, xml: &mut XmlWriter, name: &[u8]) {
+        if self.url_encoded {
+            // What it leaves as it is needs no escape.
+            percent_encode_into(&mut xml.out, name, true);
+        } else {
+            xml.content(name);
+        }
     }
 }
 
@@ -78,7 +84,7 @@ pub(super) struct Listing {
 impl Listing {
     pub fn begin(out: Vec<u8>, root: &'static str, bucket: (&str, &str), keys: &KeySelection) -> Self {
         let mut xml = XmlWriter::document_in(out);
-        let mut names = Names::new(keys.url_encoded);
+        let names = Names { url_encoded: keys.url_encoded };
         xml.open_root(root);
         xml.text(bucket.0, bucket.1.as_bytes());
         names.write(&mut xml, "Prefix", &keys.prefix);
@@ -99,18 +105,26 @@ impl Listing {
     pub fn object(&mut self, entry: &ObjectEntry<'_>, owner: Option<&Owner<'_>>) {
         let Self { xml, count, .. } = self;
         *count += 1;
-        xml.time("LastModified", entry.modified_ms);
-        xml.etag(&entry.etag);
+        xml.markup("<LastModified>");
+        xml.out.extend_from_slice(&iso_time(entry.modified_ms));
+        xml.markup("</LastModified><ETag>&quot;");
+        entry.etag.write_hex(&mut xml.out);
+        xml.markup("&quot;</ETag>");
         if let Some((algorithm, kind)) = entry.checksum {
-            xml.plain("ChecksumAlgorithm", algorithm.name());
-            xml.plain("ChecksumType", kind.name());
+            xml.markup("<ChecksumAlgorithm>");
+            xml.markup(algorithm.name());
+            xml.markup("</ChecksumAlgorithm><ChecksumType>");
+            xml.markup(kind.name());
+            xml.markup("</ChecksumType>");
         }
-        xml.number("Size", entry.size);
+        xml.markup("<Size>");
+        xml.markup(itoa::Buffer::new().format(entry.size));
+        xml.markup("</Size>");
         if let Some(shown) = owner {
             write_owner(xml, "Owner", shown);
         }
         match entry.storage_class {
-            None => xml.plain("StorageClass", "STANDARD"),
+            None => xml.markup("<StorageClass>STANDARD</StorageClass>"),
             Some(class) => xml.text("StorageClass", class),
         }
     }
@@ -167,10 +181,13 @@ impl<'a> ObjectList<'a> {
     }
 
     pub fn entry(&mut self, entry: &ObjectEntry<'_>) {
-        self.listing.xml.open("Contents");
-        self.listing.name("Key", entry.key);
+        let Listing { xml, names, .. } = &mut self.listing;
+        // No key is empty.
+        xml.markup("<Contents><Key>");
+        names.write_text(xml, entry.key);
+        xml.markup("</Key>");
         self.listing.object(entry, self.owner.as_ref());
-        self.listing.xml.close("Contents");
+        self.listing.xml.markup("</Contents>");
     }
 
     pub fn prefix(&mut self, prefix: &[u8]) {

@@ -1,0 +1,346 @@
+//! Merges of layers: what buckets show stays, layers stay few, and what nothing shows any more goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::buckets::BucketTable;
+use super::super::merges::LayerMerge;
+use super::super::{Effort, ListObjects, Listed, PageSink, ReclaimLimits, Step, Stepper};
+use super::check::fixture::check;
+use super::layers::{get, list};
+use super::steps::Steps;
+use super::support::{Store, noise};
+use orcas_decide::Intent;
+use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
+
+type Objects = BTreeMap<String, Vec<u8>>;
+
+const KEPT: u64 = 7;
+const LIMITS: ReclaimLimits =
+    ReclaimLimits { live_max: 0.0, freed_min: u64::MAX, output_max: 0, compact: false, hurry: false };
+
+fn snapshot(bucket: &Bucket, name: &str) -> Intent {
+    Intent::CreateSnapshot { bucket: bucket.id, name: Bytes::copy_from_slice(name.as_bytes()) }
+}
+
+fn forget(bucket: &Bucket, name: &str) -> Intent {
+    Intent::DeleteSnapshot { bucket: bucket.id, name: Bytes::copy_from_slice(name.as_bytes()) }
+}
+
+fn fork(bucket: &Bucket, snapshot: Option<&str>, name: &str) -> Intent {
+    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    Intent::ForkBucket { bucket: bucket.id, snapshot: snapshot.map(bytes), name: bytes(name) }
+}
+
+fn check_holds(store: &Store, name: &str, expected: &Objects) {
+    let bucket = store.handle().bucket(name.as_bytes()).unwrap();
+    assert_eq!(list(store, &bucket, "", false, 9), (expected.keys().cloned().collect(), vec![]), "{name}");
+    for (key, body) in expected {
+        assert!(get(store, &bucket, key).as_ref() == Some(body), "{name}/{key}");
+    }
+}
+
+/// A snapshot a day, of which the last seven are kept, never meets a limit.
+#[test]
+fn a_hundred_snapshots_of_which_seven_are_kept_need_few_layers() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    let mut objects = Objects::new();
+    let mut days = BTreeMap::new();
+    for day in 0..100 {
+        // What is in all snapshots, what is replaced each day, what comes and goes.
+        for (key, seed) in [(format!("all/{day}"), day), ("today".into(), day), (format!("week/{}", day % 11), day)] {
+            let body = noise(300, seed);
+            store.put(&bucket, &key, &body).unwrap();
+            objects.insert(key, body);
+        }
+        let gone = format!("week/{}", (day + 5) % 11);
+        store.delete(&bucket, &gone).unwrap();
+        objects.remove(&gone);
+        store.handle().execute(snapshot(&bucket, &format!("day-{day}"))).unwrap();
+        days.insert(day, objects.clone());
+        if day >= KEPT {
+            store.handle().execute(forget(&bucket, &format!("day-{}", day - KEPT))).unwrap();
+            days.remove(&(day - KEPT));
+        }
+        if day % 3 == 0 {
+            store.handle().reclaim(Effort::Collect).unwrap();
+            let layers = store.handle().bucket(b"b").unwrap().layers.len() as u64;
+            assert!(layers <= KEPT + 1, "{layers} layers on day {day}");
+        }
+        if day % 25 == 24 {
+            store.reopen();
+        }
+    }
+    check_holds(&store, "b", &objects);
+    for (day, expected) in &days {
+        store.handle().execute(fork(&bucket, Some(&format!("day-{day}")), "look")).unwrap();
+        check_holds(&store, "look", expected);
+        let look = store.handle().bucket(b"look").unwrap();
+        expected.keys().for_each(|key| store.delete(&look, key).unwrap());
+        store.handle().execute(Intent::DeleteBucket { bucket: look.id }).unwrap();
+    }
+    for day in days.keys() {
+        store.handle().execute(forget(&bucket, &format!("day-{day}"))).unwrap();
+    }
+    store.handle().reclaim(Effort::Compact).unwrap();
+    check_holds(&store, "b", &objects);
+    // The bucket and its two layers; what no snapshot keeps any more is gone.
+    let usage = store.handle().usage().unwrap();
+    assert_eq!(usage.totals.dead, 0);
+    let bodies: BTreeSet<&Vec<u8>> = objects.values().collect();
+    assert_eq!(usage.totals.stored, 300 * bodies.len() as u64);
+    store.check_rebuild();
+    check_holds(&store, "b", &objects);
+    store.close();
+    let report = check(store.path());
+    assert!(report.is_clean() && report.findings.is_empty(), "{:#?}", report.findings);
+    let rows = store.dump().lines().filter(|line| line.starts_with("buckets ")).count();
+    assert_eq!(rows, 2);
+}
+
+/// A client that lost the answer to a completion asks again after the layer is gone that the object went to.
+#[test]
+fn a_completion_is_answered_again_after_a_merge() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    store.handle().execute(snapshot(&bucket, "first")).unwrap();
+    let upload = store.create_upload(&bucket, "k");
+    let part = store.put_part(&bucket, "k", upload, 1, b"content");
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+    store.handle().execute(snapshot(&bucket, "second")).unwrap();
+    store.handle().execute(forget(&bucket, "first")).unwrap();
+    let before = store.handle().bucket(b"b").unwrap().layers.len();
+    store.handle().reclaim(Effort::Collect).unwrap();
+    assert_eq!(store.handle().bucket(b"b").unwrap().layers.len(), before - 1);
+    store.reopen();
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+    // Not when the bucket shows another object.
+    store.put(&bucket, "k", b"other").unwrap();
+    assert!(store.complete(&bucket, "k", upload, &[part]).is_err());
+}
+
+/// Merges until nothing is left to merge. `false` if nothing was.
+fn merge_all(steps: &mut Stepper) -> bool {
+    let mut merged = false;
+    for _ in 0..200 {
+        if steps.reclaim(&LIMITS).unwrap() == Step::Idle {
+            return merged;
+        }
+        merged |= steps.reclaiming() == Some("merge of layers");
+        steps.commit();
+        steps.apply().unwrap();
+    }
+    panic!("no end");
+}
+
+/// Merges after so many entries, and notes what it was told.
+struct Merging<'s> {
+    steps: &'s mut Steps,
+    after: usize,
+    seen: Vec<(String, u64)>,
+}
+
+impl PageSink for Merging<'_> {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.seen.push((String::from_utf8(key.to_vec()).unwrap(), listed.size));
+        if self.seen.len() == self.after {
+            let stepper = self.steps.stepper();
+            for _ in 0..20 {
+                stepper.reclaim(&LIMITS).unwrap();
+                if stepper.reclaiming() == Some("merge of layers") {
+                    break;
+                }
+            }
+            assert_eq!(stepper.reclaiming(), Some("merge of layers"));
+            // The index of the list stays as it was when the page was begun.
+            stepper.commit();
+        }
+    }
+
+    fn prefix(&mut self, _: &[u8]) {}
+
+    fn restart(&mut self) {
+        self.seen.clear();
+    }
+}
+
+/// Keys that the list reads from the lower layer before they are moved there, and from the upper one after that.
+#[test]
+fn a_list_passes_over_no_key_that_is_moved_while_it_is_read() {
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    let key = |at: usize| format!("{at:03}");
+    for at in (0..100).filter(|at| at % 3 > 0) {
+        steps.put(&bucket, &key(at), &noise(300, at as u64));
+    }
+    steps.run(snapshot(&bucket, "first")).unwrap();
+    let mut expected = Vec::new();
+    for at in 0..100 {
+        match at % 3 {
+            1 => expected.push((key(at), 300)),
+            0 | 2 if at % 2 == 0 => {
+                let put = steps.intent(&bucket, &key(at), &noise(400, at as u64));
+                steps.run(put).unwrap();
+                expected.push((key(at), 400));
+            }
+            _ => steps.delete(&bucket, &key(at)),
+        }
+    }
+    steps.run(snapshot(&bucket, "second")).unwrap();
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    let handle = steps.handle().clone();
+    let present = handle.bucket(b"b").unwrap();
+    let list = ListObjects { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
+    let mut sink = Merging { steps: &mut steps, after: 5, seen: Vec::new() };
+    handle.list_objects_in(&present, &list, &mut sink).unwrap();
+    assert_eq!(sink.seen, expected);
+    merge_all(steps.stepper());
+    let mut sink = Merging { steps: &mut steps, after: usize::MAX, seen: Vec::new() };
+    handle.list_objects_in(&handle.bucket(b"b").unwrap(), &list, &mut sink).unwrap();
+    assert_eq!(sink.seen, expected);
+}
+
+/// More than one intent merges.
+const KEYS: u64 = 600;
+
+/// In few batches.
+fn run_all(steps: &mut Steps, intents: Vec<Intent>) {
+    let submitted: Vec<_> = intents.into_iter().map(|intent| steps.submit(intent)).collect();
+    while submitted.last().is_some_and(|last| !last.is_answered()) {
+        steps.stepper().commit();
+        steps.apply();
+    }
+    submitted.into_iter().for_each(|submitted| drop(submitted.answer().unwrap()));
+}
+
+/// However far a merge came before the process ended, the bucket and its fork show what they did.
+#[test]
+fn a_merge_goes_on_where_it_was_cut_off() {
+    for cut in 0.. {
+        let mut steps = Steps::new();
+        let bucket = steps.bucket("b");
+        let put = |steps: &Steps, at: u64, body: &[u8]| steps.intent(&bucket, &format!("{at:03}"), body);
+        let puts = (0..KEYS).map(|at| put(&steps, at, b"old")).collect();
+        run_all(&mut steps, puts);
+        steps.run(snapshot(&bucket, "first")).unwrap();
+        let change = |at: u64| match at % 2 {
+            0 => Intent::DeleteObject {
+                bucket: bucket.id,
+                key: format!("{at:03}").into(),
+                precondition: Default::default(),
+                version: None,
+                bypass: false,
+            },
+            _ => put(&steps, at, b"new"),
+        };
+        let changes = (0..KEYS).map(change).collect();
+        run_all(&mut steps, changes);
+        steps.run(fork(&bucket, None, "fork")).unwrap();
+        steps.run(forget(&bucket, "first")).unwrap();
+        steps.apply();
+        let mut ended = false;
+        for at in 0..cut {
+            match at % 3 {
+                0 => ended = steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle,
+                1 => steps.stepper().commit(),
+                _ => steps.apply(),
+            }
+        }
+        if cut % 2 == 0 {
+            steps.reopen()
+        } else {
+            steps.rebuild()
+        }
+        let look = |steps: &Steps| {
+            for name in ["b", "fork"] {
+                let bucket = steps.handle().bucket(name.as_bytes()).unwrap();
+                for at in 0..KEYS {
+                    let key = Bytes::from(format!("{at:03}"));
+                    let found = steps.handle().object_in(&bucket, &key).unwrap();
+                    let found = found.map(|found| found.object.version.size);
+                    assert_eq!(found, (at % 2 == 1).then_some(3), "{name}/{at} after {cut} steps");
+                }
+            }
+        };
+        look(&steps);
+        steps.apply();
+        merge_all(steps.stepper());
+        look(&steps);
+        for name in ["b", "fork"] {
+            assert_eq!(steps.handle().bucket(name.as_bytes()).unwrap().layers.len(), 2);
+        }
+        if ended {
+            assert!(cut > 9);
+            return;
+        }
+    }
+}
+
+fn table(stacks: &[(u64, BucketRole, &[u64])]) -> BucketTable {
+    let mut table = BucketTable::default();
+    let bucket = |id: u64, role, layers: &[u64]| Bucket {
+        id: BucketId(id),
+        name: format!("{id}").into(),
+        owner: Bytes::new(),
+        created_ms: 0,
+        location: Bytes::new(),
+        versioning: Versioning::Unversioned,
+        object_lock: None,
+        settings: BucketSettings::default(),
+        role,
+        layers: layers.iter().copied().map(BucketId).collect(),
+    };
+    for (id, role, layers) in stacks {
+        for layer in layers.iter().filter(|layer| !stacks.iter().any(|(id, ..)| id == *layer)) {
+            table.insert(Arc::new(bucket(*layer, BucketRole::Layer, &[])));
+        }
+        table.insert(Arc::new(bucket(*id, *role, layers)));
+    }
+    table
+}
+
+#[test]
+fn layers_are_merged_that_are_in_the_same_stacks() {
+    use BucketRole::{Bucket, Snapshot};
+    let merge = |upper, lower| Some(LayerMerge { upper: BucketId(upper), lower: BucketId(lower) });
+    type Stacks<'s> = &'s [(u64, BucketRole, &'s [u64])];
+    let cases: &[(Stacks<'_>, Option<LayerMerge>)] = &[
+        (&[], None),
+        (&[(1, Bucket, &[])], None),
+        // What takes writes stays.
+        (&[(1, Bucket, &[5, 1])], None),
+        (&[(1, Bucket, &[6, 5, 1])], merge(5, 1)),
+        // The oldest first.
+        (&[(1, Bucket, &[8, 7, 6, 5, 1])], merge(5, 1)),
+        // A snapshot needs what is below apart from what is above.
+        (&[(1, Bucket, &[6, 5, 1]), (2, Snapshot, &[1])], None),
+        (&[(1, Bucket, &[6, 5, 1]), (2, Snapshot, &[5, 1])], merge(5, 1)),
+        (&[(1, Bucket, &[7, 6, 5, 1]), (2, Snapshot, &[5, 1])], merge(5, 1)),
+        (&[(1, Bucket, &[7, 6, 5, 1]), (2, Snapshot, &[5, 1]), (3, Snapshot, &[1])], None),
+        (&[(1, Bucket, &[8, 7, 6, 5, 1]), (2, Snapshot, &[5, 1]), (3, Snapshot, &[1])], merge(7, 6)),
+        // Forks that share layers, and one that has only the lowest.
+        (&[(1, Bucket, &[6, 5, 1]), (2, Bucket, &[7, 5, 1]), (3, Bucket, &[8, 5, 1])], merge(5, 1)),
+        (&[(1, Bucket, &[6, 5, 1]), (2, Bucket, &[7, 5, 1]), (3, Bucket, &[8, 1])], None),
+        // A restored bucket left the layer of a fork that another stack has below it.
+        (&[(1, Bucket, &[9, 1]), (2, Bucket, &[7, 5, 1]), (3, Snapshot, &[5, 1])], None),
+        // After damage the same layer may be above different ones.
+        (&[(1, Bucket, &[6, 5, 4, 1]), (2, Bucket, &[7, 5, 4])], None),
+        (&[(1, Bucket, &[6, 5, 4]), (2, Bucket, &[7, 5, 3, 4])], None),
+    ];
+    for (stacks, expected) in cases {
+        let table = table(stacks);
+        assert_eq!(table.mergeable(), *expected, "{stacks:?}");
+        for upper in 1..10 {
+            for lower in 1..10 {
+                let merge = LayerMerge { upper: BucketId(upper), lower: BucketId(lower) };
+                assert!(table.mergeable() != Some(merge) || table.can_merge(merge));
+                let together = stacks.iter().all(|(_, _, layers)| layers.contains(&upper) == layers.contains(&lower));
+                assert!(together || !table.can_merge(merge), "{stacks:?}: {merge:?}");
+            }
+        }
+    }
+}

@@ -21,7 +21,7 @@ SETTINGS: Final = "x-amz-orcas-"
 # Fields of GetObject besides the length and the time.
 FIELDS: Final = (
     "ETag", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "ExpiresString",
-    "Metadata", *(f"Checksum{name}" for name in ALGORITHMS), "ChecksumType",
+    "Metadata", *(f"Checksum{name}" for name in ALGORITHMS), "ChecksumType", "ServerSideEncryption",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::blobs::{DedupKey, StoredLocation};
+use super::blobs::{BlobKeys, StoredLocation};
 use super::counters::Counters;
 use super::error::Result;
 use super::references::{CHANGES_MAX, OnSegmentRemoval, ReferenceChanges};
@@ -20,8 +20,8 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Adds a new blob, which has no references yet.
-    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, dedup: Option<DedupKey>) -> Result<()> {
-        self.references.add_blob(sequence, at, dedup)
+    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
+        self.references.add_blob(sequence, at, keys)
     }
 
     /// Adds the references of a manifest, or of annotations, that were added to the bucket.

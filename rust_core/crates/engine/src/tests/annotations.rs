@@ -11,6 +11,7 @@ use super::super::{
 use super::backup::copy;
 use super::steps::Steps;
 use super::support::{Store, environment, noise};
+use orcas_base::error::Error;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix,

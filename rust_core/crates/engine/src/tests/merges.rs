@@ -12,6 +12,7 @@ use super::check::fixture::check;
 use super::layers::{get, list};
 use super::steps::Steps;
 use super::support::{Store, noise};
+use orcas_base::error::Error;
 use orcas_decide::Intent;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
 
@@ -277,6 +278,49 @@ fn a_merge_goes_on_where_it_was_cut_off() {
             assert!(cut > 9);
             return;
         }
+    }
+}
+
+/// Puts keys, freezes them, puts them again and freezes that: two layers to be merged.
+fn two_layers(steps: &mut Steps) -> Arc<Bucket> {
+    let bucket = steps.bucket("b");
+    for name in ["first", "second"] {
+        let puts = (0..KEYS).map(|at| steps.intent(&bucket, &format!("{at:03}"), name.as_bytes())).collect();
+        run_all(steps, puts);
+        steps.run(snapshot(&bucket, name)).unwrap();
+    }
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    bucket
+}
+
+/// An index that has lost rows of a layer must not be believed that the layer is empty: what they are of would go.
+#[test]
+fn a_layer_whose_rows_are_gone_is_not_removed() {
+    let mut steps = Steps::new();
+    let bucket = two_layers(&mut steps);
+    let present = steps.handle().bucket(b"b").unwrap();
+    let upper = present.layers[1];
+    let gone = format!("DELETE FROM heads WHERE bucket = {}", upper.0);
+    let rows = orcas_index_testing::open_raw(&steps.path().join("index.db")).execute(&gone, []).unwrap();
+    assert_eq!(rows as u64, KEYS);
+    let before = steps.stepper().committer.next_sequence;
+    let found = (0..20).find_map(|_| {
+        let step = steps.stepper().reclaim(&LIMITS);
+        steps.stepper().commit();
+        steps.apply();
+        step.err()
+    });
+    assert!(matches!(found, Some(Error::IndexDamaged { .. })), "{found:?}");
+    assert_eq!(steps.stepper().committer.next_sequence, before, "a record was written");
+    assert!(steps.shared().index_rebuild.is_wanted());
+    steps.rebuild();
+    merge_all(steps.stepper());
+    let present = steps.handle().bucket(b"b").unwrap();
+    assert_eq!(present.layers, [present.top(), bucket.id]);
+    for at in 0..KEYS {
+        let found = steps.handle().object_in(&present, &format!("{at:03}").into()).unwrap();
+        assert_eq!(found.map(|found| found.object.version.size), Some(6));
     }
 }
 

@@ -13,7 +13,7 @@ use super::layers::{get, list};
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::error::Error;
-use orcas_decide::Intent;
+use orcas_decide::{Failure, Intent, Refusal};
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
 
 type Objects = BTreeMap<String, Vec<u8>>;
@@ -121,6 +121,56 @@ fn a_completion_is_answered_again_after_a_merge() {
     // Not when the bucket shows another object.
     store.put(&bucket, "k", b"other").unwrap();
     assert!(store.complete(&bucket, "k", upload, &[part]).is_err());
+}
+
+/// What a completion made is not what a later bucket of that name has, be it the same.
+#[test]
+fn a_completion_is_not_answered_again_for_a_later_bucket() {
+    for forked in [false, true] {
+        let store = Store::new();
+        let source = store.bucket("source");
+        let make = || {
+            if forked {
+                store.handle().execute(fork(&source, None, "b")).unwrap();
+            } else {
+                store.bucket("b");
+            }
+            store.handle().bucket(b"b").unwrap()
+        };
+        let complete = |bucket: &Bucket| {
+            let upload = store.create_upload(bucket, "k");
+            let part = store.put_part(bucket, "k", upload, 1, b"content");
+            (upload, part, store.complete(bucket, "k", upload, &[part]).unwrap())
+        };
+        let bucket = make();
+        let (upload, part, first) = complete(&bucket);
+        store.delete(&bucket, "k").unwrap();
+        store.handle().execute(Intent::DeleteBucket { bucket: bucket.id }).unwrap();
+        store.handle().reclaim(Effort::Collect).unwrap();
+        let later = make();
+        assert_eq!(complete(&later).2.etag, first.etag);
+        let answer = store.complete(&later, "k", upload, &[part]);
+        assert!(matches!(answer, Err(Failure::Refused(Refusal::NoSuchUpload))), "{answer:?}");
+    }
+}
+
+/// The first layer of a fork is older than the fork.
+#[test]
+fn a_completion_in_a_fork_is_answered_again_after_a_merge() {
+    let mut store = Store::new();
+    let source = store.bucket("source");
+    store.handle().execute(fork(&source, None, "fork")).unwrap();
+    store.handle().execute(Intent::DeleteBucket { bucket: source.id }).unwrap();
+    let bucket = store.handle().bucket(b"fork").unwrap();
+    let upload = store.create_upload(&bucket, "k");
+    let part = store.put_part(&bucket, "k", upload, 1, b"content");
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+    store.handle().execute(snapshot(&bucket, "first")).unwrap();
+    let layer = bucket.top();
+    store.handle().reclaim(Effort::Collect).unwrap();
+    assert!(!store.handle().bucket(b"fork").unwrap().layers.contains(&layer));
+    store.reopen();
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
 }
 
 /// Merges until nothing is left to merge. `false` if nothing was.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -342,6 +343,30 @@ fn two_layers(steps: &mut Steps) -> Arc<Bucket> {
     steps.run(forget(&bucket, "first")).unwrap();
     steps.apply();
     bucket
+}
+
+/// Every part waits for the one before to be in the index, and nobody else may be writing.
+#[test]
+fn a_merge_lets_the_index_follow_at_once() {
+    let mut steps = Steps::new();
+    two_layers(&mut steps);
+    let mut waited = Vec::new();
+    for _ in 0..200 {
+        if steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
+            break;
+        }
+        steps.stepper().commit();
+        let merging = steps.stepper().reclaiming() == Some("merge of layers");
+        if merging && steps.handle().health().lag_records > 0 {
+            assert_eq!(steps.stepper().reclaim(&LIMITS).unwrap(), Step::Waiting);
+            let begun = Instant::now();
+            steps.shared().applies.wait_for_work();
+            waited.push(begun.elapsed());
+        }
+        steps.apply();
+    }
+    assert!(waited.len() >= 4);
+    assert!(waited.iter().min() < Some(&Duration::from_millis(100)), "{waited:?}");
 }
 
 /// An index that has lost rows of a layer must not be believed that the layer is empty: what they are of would go.

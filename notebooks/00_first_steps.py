@@ -14,8 +14,9 @@
 # %% [markdown]
 # # First steps
 #
-# A server of its own for this notebook, in memory, gone when the notebook is. `pip install ".[notebooks]"` brings what
-# the notebooks use. To keep data, say `orcas.Server("some/directory")`, or run `orcas serve` and leave the server out.
+# This notebook starts a server of its own, in memory, which ends with the notebook. `pip install ".[notebooks]"`
+# installs what the notebooks need. To keep data, use `orcas.Server("some/directory")`, or run `orcas serve` and do not
+# start a server here.
 
 # %%
 import time
@@ -27,7 +28,7 @@ s3 = server.client()
 server.endpoint
 
 # %% [markdown]
-# Buckets and objects, as with any S3.
+# Buckets and objects, as with any S3 server.
 
 # %%
 s3.create_bucket(Bucket="lab")
@@ -36,7 +37,7 @@ answer = s3.get_object(Bucket="lab", Key="notes/today.txt")
 answer["Body"].read(), answer["Metadata"], answer["ETag"]
 
 # %% [markdown]
-# Only if nobody was faster: conditional writes are decided in the step that orders them.
+# Write only if nobody else has written the key before: conditions are decided in the same step that orders the writes.
 
 # %%
 try:
@@ -45,15 +46,15 @@ except s3.exceptions.ClientError as refusal:
     print(refusal.response["Error"]["Code"])
 
 # %% [markdown]
-# Rename without copying, also what was uploaded in parts.
+# Rename an object without copying it, even one that was uploaded in parts.
 
 # %%
 s3.rename_object(Bucket="lab", Key="notes/kept.txt", RenameSource="notes/today.txt")
 [entry["Key"] for entry in s3.list_objects_v2(Bucket="lab")["Contents"]]
 
 # %% [markdown]
-# What a request costs from here, most of it boto3's own work. This is one client, one connection, and a store in memory;
-# `benchmarks/run.py` measures the server.
+# The time of a request as this client sees it, most of which is boto3's own work. This is one client, one connection,
+# and a store in memory; `benchmarks/run.py` measures the server.
 
 # %%
 COUNT = 200

@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Header formatting
 #
-# What it is worth to format the headers of responses fast. It begins with the two reports that Orcas set out from: the
-# first (in English) measured four formatters of a Go server, the second (in Chinese; translated) measured them again with
-# other caches, and then whole operations.
+# What is gained by formatting response headers fast. The notebook begins with two reports that Orcas started from: the
+# first (in English) measured four formatters of a Go server, the second (in Chinese; translated) measured them again
+# with other caches, and then whole operations.
 #
 # > | Value | Before, estimated | After, first report | After, second report | Allocations after |
 # > |---|---|---|---|---|
@@ -41,19 +41,21 @@
 # ## What these numbers were worth
 #
 # - The two tables contradict each other. By the first, a GET formats its headers 265 ns faster; by the second it is
-#   143,000 ns faster. For PUT it is 44 ns and 224,000 ns. The first report says as much itself: 0.3 µs of a GET are 0.017 %
-#   of it. What the second table shows is what two runs of the same thing differ by; it gives no spread and no number of
-#   runs. Below, an arm that is compared with *itself* shows that difference.
-# - "Before" was hardly measured: five headers at an average of 75 ns. In the sums of "after" Content-Length counts a second
-#   time, for Content-Type, and Accept-Ranges is free.
-# - Last-Modified is that of a hit in the cache, and the second cache is three times slower than the first.
+#   143,000 ns faster. For PUT it is 44 ns and 224,000 ns. The first report says so itself: 0.3 µs are 0.017 % of a GET.
+#   What the second table shows is the noise between two runs of the same thing; it gives no spread and no number of
+#   runs. Below, a variant that is compared with *itself* shows that noise.
+# - "Before" was hardly measured: it is five headers at an assumed 75 ns each. In the sums of "after", Content-Length
+#   counts twice, once for Content-Type, and Accept-Ranges counts as free.
+# - Last-Modified is the time of a cache hit, and the second cache is three times slower than the first.
 # - The second report's PUT makes 24,355 allocations instead of 16,193, "because of the test environment".
-# - Operations were timed by Go's benchmark, without a socket and without a word on signatures, bodies or a disk.
-# - 1.47 ms is 147 ms divided by 100 reads. With ten in flight each waited about ten times as long.
+# - Operations were timed by Go's benchmark tool, without a socket; signatures, bodies and the disk are not mentioned.
+# - 1.47 ms is 147 ms divided by 100 reads. With ten reads in flight, each waited about ten times as long.
 #
-# Below each call formats another object, of another day; the same value again and again, which is easier, stands beside it. Operations go over a socket, signed, `sync`, in turn within each round, with the headers that Orcas formats in
-# Rust and with the same headers formatted in plain Python by the same server (`benchmarks/header_ways.py`): f-strings, `str`
-# and `email.utils`. `benchmarks/run.py --only headers` measures the same as server CPU over 16 connections, for longer.
+# In the measurements below, each call formats the values of a different object with a different date; formatting the
+# same value again and again, which is easier, is shown beside it. Operations go over a socket, signed, `sync`,
+# alternating within each round, with the headers that Orcas formats in Rust and with the same headers formatted in
+# plain Python by the same server (`benchmarks/header_ways.py`): f-strings, `str` and `email.utils`. `benchmarks/run.py
+# --only headers` measures the same as server CPU over 16 connections, for longer.
 
 # %%
 import os
@@ -80,8 +82,8 @@ from small import make_bucket, unique
 # %% [markdown]
 # ## One value, in Rust
 #
-# Two ways in Rust: that of the product, and `format!`, `to_string` and the httpdate crate. Criterion measures, an allocator
-# that counts tells the allocations. This needs cargo, and compiles the suite the first time.
+# Two ways in Rust: that of Orcas, and `format!`, `to_string` and the httpdate crate. Criterion measures the times, and
+# a counting allocator the allocations. This needs cargo, and compiles the suite the first time.
 
 # %%
 VALUES = ("etag", "content-length", "last-modified, hit", "content-range", "five headers of a GET")
@@ -126,9 +128,9 @@ if rust:
 # %% [markdown]
 # ## One value, called from Python
 #
-# What Python pays when it asks Rust for a value, beside formatting it in Python. The server does not work like this: there,
-# all headers of a response are made inside the call that makes the response. *An empty function* is what a call costs.
-# *Bytes* are those that a call has allocated from Python at its height.
+# The cost of asking Rust for a value from Python, compared with formatting it in Python. The server does not work like
+# this: there, all headers of a response are formatted inside the call that creates the response. *An empty function* is
+# the cost of the call alone. *Bytes* is the peak that a call allocates from Python.
 
 # %%
 TYPE = "application/octet-stream"
@@ -227,10 +229,10 @@ bars(
 # %% [markdown]
 # ## Whole requests
 #
-# One server formats in Rust or in plain Python, as it is told; every answer is the same to the byte. In the Python way a
-# list also has LastModified and ETag of its 100 entries formatted in Python. What Rust has formatted is thrown away there,
-# so that way pays for both, and for uvicorn putting the header lines together. The arm *Rust again* is the first arm
-# once more: its ratio is what this measurement cannot tell from 1.
+# One server formats in Rust or in plain Python, as requested; the answers are identical byte for byte. In the Python
+# variant, the LastModified and ETag of the 100 entries of a list are formatted in Python as well. What Rust has
+# formatted is thrown away there, so this variant pays for both, and for uvicorn joining the header lines. The variant
+# *Rust again* repeats the first: its ratio shows what this measurement cannot distinguish from 1.
 #
 # *Latency* is from the first byte sent to the last one read (for boto3: from call to return), *server CPU* that of all its
 # threads while a slice of requests ran.
@@ -357,7 +359,7 @@ bars(
 # %% [markdown]
 # ## At 10,000 requests a second
 #
-# What each second saves of the formatting of five headers, as the reports count it.
+# The formatting time of five headers saved each second, as the reports count it.
 
 # %%
 five = "five headers of a GET"

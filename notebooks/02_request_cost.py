@@ -14,9 +14,9 @@
 # %% [markdown]
 # # What a request costs
 #
-# The server's CPU time for each operation, what the client adds to it, and which part of the server it goes to. It begins
-# with the report that Orcas set out from, which measured operations of a Go server before and after it formatted headers
-# faster (in Chinese; translated).
+# The server's CPU time for each operation, what the client adds to it, and which part of the server it goes to. The
+# notebook begins with a report that Orcas started from (in Chinese; translated), which measured operations of a Go
+# server before and after its header formatting was made faster.
 #
 # > | Operation | Before | After | Allocations after |
 # > |---|---|---|---|
@@ -28,16 +28,17 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - They are times of Go's benchmark, not CPU time: with 12 at once ("default") the time of an operation says little of what
-#   it costs. Sizes of the objects and of the list are not told.
-# - Client, server and store were one process, without a socket (the later report names `httptest`). So allocations are those
-#   of all three, and nothing tells the client's work from the server's.
-# - Nothing is said of signatures, of the bytes of the bodies, or of what a PUT had survived when it was answered. A GET of
-#   1.6 ms five times as long as a HEAD, and a PUT with 24,355 allocations, are no small objects.
+# - They are times of Go's benchmark tool, not CPU time: with 12 operations at once ("default"), the time of an
+#   operation says little about its cost. The sizes of the objects and of the list are not given.
+# - Client, server and store were one process, without a socket (the later report names `httptest`). So the allocations
+#   are those of all three, and the client's work cannot be separated from the server's.
+# - Nothing is said about signatures, about the content of the bodies, or about what a PUT would survive when it was
+#   answered. The objects cannot have been small: a GET takes 1.6 ms, five times as long as a HEAD, and a PUT makes
+#   24,355 allocations.
 #
-# So first the same way: requests to the application in this very process, no socket, the same bytes each time, nothing on a
-# disk. Then as users have it: over sockets, signed, new bytes, `sync`; the server's CPU is what the kernel counts for its
-# process, with the work that it does after its answers.
+# So the first measurement is done the same way: requests to the application in this process, no socket, the same bytes
+# each time, nothing on a disk. The others are done under the conditions of users: over sockets, signed, new bytes,
+# `sync`; the server's CPU is what the kernel counts for its process, including the work that it does after its answers.
 
 # %%
 import datetime as dt
@@ -90,9 +91,9 @@ def filling(signer, *, fresh):
 # %% [markdown]
 # ## In one process, and over a socket
 #
-# *In one process* is the application without uvicorn and without a client, `unsafe-none`. Its signatures are checked all the
-# same, for that cannot be turned off. *Raw socket* and *boto3* are one client on one connection to `orcas serve`, `sync`.
-# All are medians of the time of a request.
+# *In one process* is the application without uvicorn and without a client, `unsafe-none`. Signatures are checked here
+# too, because that cannot be turned off. *Raw socket* and *boto3* are one client on one connection to `orcas serve`,
+# `sync`. All are medians of the time of a request.
 
 # %%
 place = tempfile.TemporaryDirectory(dir=DIRECTORY, prefix="orcas-notebook-")
@@ -185,10 +186,10 @@ bars(
 # %% [markdown]
 # ## Beside bare uvicorn
 #
-# The least that a Python server can do: uvicorn with the settings that Orcas gives it, and an application that reads the same
-# request and answers the same headers and as many bytes, without looking at anything (`benchmarks/bare_uvicorn.py`). What is
-# above 1 is the signature, the lookup, the checksums and, for PUT, the disk. `benchmarks/run.py --only cpu` measures the
-# same for longer.
+# The least that a Python server can do: uvicorn with the settings that Orcas gives it, and an application that reads
+# the same request and returns the same headers and as many bytes, without inspecting anything
+# (`benchmarks/bare_uvicorn.py`). What a ratio has above 1 is the cost of the signature, the lookup, the checksums and,
+# for PUT, the disk. `benchmarks/run.py --only cpu` measures the same for longer.
 
 # %%
 signer = orcas.signer()
@@ -259,7 +260,7 @@ for process in (bare, bare_list):
 #
 # Python, uvicorn and what Rust does of a request before and after the engine run on the first thread, which is called `python`.
 # `orcas-io` is the pool that reads for lists and large bodies, `orcas-commit` orders and writes, `orcas-apply` brings the index
-# up to date after the answer. Threads below half a microsecond are one.
+# up to date after the answer. Threads below half a microsecond are combined into one row.
 
 # %%
 LEAST_US = 0.5
@@ -286,8 +287,8 @@ bars({"Server CPU of a request by thread, µs": by_thread}, list(OPERATIONS), un
 # %% [markdown]
 # ## The client's part
 #
-# boto3 on one connection: the CPU time of this process beside that of the server. A program in Python that asks one request
-# after the other sees mostly boto3.
+# boto3 on one connection: the CPU time of this process beside that of the server. A Python program that sends one
+# request after the other mostly waits for boto3.
 
 # %%
 client_us = {operation: [] for operation in OPERATIONS}

@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Pooling
 #
-# What it is worth to use memory and connections again. It begins with an article that Orcas set out from, which measured
-# pools of objects in HTTP services in Go, and with the pool of SQLite connections of another report (both in Chinese;
-# translated).
+# What is gained by reusing memory and connections. The notebook begins with a report that Orcas started from, an
+# article that measured object pools in HTTP services in Go, and with the pool of SQLite connections of another report
+# (both in Chinese; translated).
 #
 # > | `ab -n 100000 -c 100`, JSON | Requests a second | Average latency | Allocated, B/op | GC pauses |
 # > |---|---|---|---|---|
@@ -36,22 +36,22 @@
 # ## What these numbers were worth
 #
 # - The article contradicts itself. 12,430 requests a second are one in 80 µs, 25,760 one in 39 µs. What the pool saved of
-#   these 41 µs is, by its own second table, 107 ns. The rest comes from something that is not told.
-# - Latency is no second finding: with 100 in flight it is 100 divided by the rate, in every row of `ab`.
-# - `ab` opens a connection for every request unless it is told not to; what that costs is the same in both arms. One run
-#   each, no spread, no machine.
-# - `_ = make([]byte, 1024)` as printed allocates nothing: Go's compiler leaves on the stack what does not leave the
-#   function, and the benchmark says 0 B/op. Made to leave it, it
-#   allocates 1,024 B, and a pool does save time.
-# - Which pause is meant (longest, average, sum) is not told. A pool in Go is emptied by the collector, so fewer collections
-#   keep it full: what is gained is the collector's. What else the endpoint does is not told.
-# - "Connections, with a pool" is a client of a database server: what is saved is TCP and a login. Beside a file of SQLite
-#   the report has no rate, only that errors went away, together with WAL and a timeout of ten seconds.
+#   these 41 µs is, by its own second table, 107 ns. The rest comes from something that the article does not mention.
+# - Latency is not a second finding: with 100 requests in flight, it is 100 divided by the rate in every row of `ab`.
+# - `ab` opens a connection for every request unless it is told not to; what that costs is the same on both sides. There
+#   was one run of each; neither the spread nor the machine is given.
+# - `_ = make([]byte, 1024)` as printed allocates nothing: Go's compiler keeps on the stack what does not escape from
+#   the function, and the benchmark reports 0 B/op. If the slice is made to escape, it allocates 1,024 B, and a pool
+#   does save time.
+# - The article does not say which pause is meant (longest, average, sum), or what else the endpoint does. The collector
+#   empties a pool in Go, so fewer collections keep the pool full: the gain is the collector's.
+# - "Connections, with a pool" is a client of a database server: what is saved is TCP and a login. For a file of SQLite,
+#   the report gives no rate. It says only that errors went away, together with WAL and a timeout of ten seconds.
 #
 # Orcas has one setting for both pools, `ORCAS_POOLING_ENABLED`, for buffers of 1 KiB to 4 MiB and for read connections of
-# the index. Below both settings answer the same signed requests, new bytes in each PUT, over sockets, `sync`. The arm *on
-# again* is a second server with pooling: its ratio to the first is what this measurement cannot tell from 1.
-# `benchmarks/run.py --only pooling` and `--only pooling-server` measure the same for longer.
+# the index. Below, servers with both settings answer the same signed requests, with new bytes in each PUT, over
+# sockets, `sync`. *On again* is a second server with pooling: its ratio to the first shows what this measurement cannot
+# distinguish from 1. `benchmarks/run.py --only pooling` and `--only pooling-server` measure the same for longer.
 
 # %%
 import datetime as dt
@@ -86,7 +86,7 @@ data = Path(place.name)
 #
 # Bytes that Rust allocates for a request, from the signed head to the last byte of the answer and until the index has it,
 # without HTTP and without Python; then a buffer by itself: taken, filled, and dropped by the same thread (*take*) or by
-# another (*pass*). SQLite's memory is not in it. This needs cargo, and compiles the suite the first time.
+# another (*pass*). SQLite's memory is not included. This needs cargo, and compiles the suite the first time.
 
 # %%
 # Kind of request of the suite, as it is called here.
@@ -145,10 +145,10 @@ bars(
 # %% [markdown]
 # ## Requests a second
 #
-# Three servers, each over a store of its own. *LIST of 1* is there for the connection: the page is nothing, so what a
-# connection of the index costs shows. *Server CPU* is that of all threads, with the work after the answers; a *page fault*
-# is 4 KiB of fresh memory that the kernel has filled with zeros. A server idles while the others have their turn, so the
-# cleanup shown further below runs in between, as it would behind any load that pauses.
+# Three servers, each over a store of its own. *LIST of 1* is there for the connection: the page is tiny, so the cost of
+# a connection to the index becomes visible. *Server CPU* is that of all threads, with the work after the answers; a
+# *page fault* is 4 KiB of fresh memory that the kernel has filled with zeros. A server idles while the others have
+# their turn, so the cleanup shown further below runs in between, as it would under any load that pauses.
 
 # %%
 ARMS = {"on": "true", "on again": "true", "off": "false"}
@@ -306,9 +306,10 @@ bars(
 # ## Pauses
 #
 # Rust has no garbage collector: a buffer is free when its last owner drops it. The control plane is Python, which counts
-# references, and has a collector for cycles only. Bodies, pieces and pages are not among the objects that it looks at. So
-# the article's column is, for Orcas, what that collector takes: here the application in this process, as `orcas serve` runs
-# it (what stands before the first request is frozen), with a clock around each collection.
+# references, and has a collector for cycles only. Bodies, pieces and pages are not among the objects that it looks at.
+# So for Orcas, the article's column is the time that this collector takes. It is measured with the application in this
+# process, as `orcas serve` runs it (objects created before the first request are frozen), with a clock around each
+# collection.
 
 # %%
 PAUSED = {"GET of 64 KiB": size(2000, 50), "PUT of 64 KiB": size(500, 20)}
@@ -376,9 +377,9 @@ print(
 # ## The counters
 #
 # `orcas stats --json` counts under `pools`. Here for a server that has just started, under a mixed load (GETs of 64 KiB and
-# 10 MiB, PUTs of 64 KiB, lists of 1,000), when it is at rest, and after the periodic cleanup: every few seconds what nobody
-# needed since the last time is freed and given back to the operating system, so an idle server has nothing left after two of
-# them.
+# 10 MiB, PUTs of 64 KiB, lists of 1,000), when it is at rest, and after the periodic cleanup: every few seconds, the
+# memory that was not needed since the last cleanup is freed and returned to the operating system, so an idle server has
+# nothing left after two cleanups.
 
 # %%
 # `orcas stats` takes half a second to begin.
@@ -474,19 +475,21 @@ place.cleanup()
 # %% [markdown]
 # ## What pooling gives here, and why
 #
-# - *Bytes.* A request with a body of 64 KiB or more, or a page, allocates little but that, so next to nothing is left: less
-#   than in the article. A HEAD, and a GET or PUT of 1 KiB, keep most of theirs: the typed request, the lines of its answer,
-#   and what outlives them in the cache of objects and in the overlay of the index.
-# - *Rate.* No collector is relieved, for there is none where the bytes are. Memory goes back when its last owner drops it,
-#   and glibc hands it out again from a cache in each thread: a pool for 1 KiB. Below stands what a buffer costs beside the
-#   request that it is for. Most of that is HTTP and Python, then the signature and the checksums, and for PUTs the disk
-#   (notebooks 02 and 06). Where *on ÷ off* lies within *on again ÷ on*, there is no difference to be seen.
+# - *Bytes.* A request with a body of 64 KiB or more, or a page, allocates little besides the body or page, so next to
+#   nothing is left: less than in the article. A HEAD, and a GET or PUT of 1 KiB, keep most of theirs: the typed
+#   request, the lines of its answer, and what outlives them in the cache of objects and in the overlay of the index.
+# - *Rate.* No collector is relieved, because there is none where the bytes are. Memory is returned when its last owner
+#   drops it, and glibc hands it out again from a per-thread cache, which is itself a pool for 1 KiB. The output below
+#   compares the cost of a buffer with that of the request that needs it. Most of that is HTTP and Python, then the
+#   signature and the checksums, and for PUTs the disk (notebooks 02 and 06). Where *on ÷ off* lies within *on again ÷
+#   on*, there is no difference to be seen.
 # - *Large bodies.* glibc takes large blocks from the kernel and gives them back, by thresholds that it moves. Each
 #   page that comes back is a fault and 4 KiB of zeros. That is what the pool can save, and its cleanup is what gives memory
 #   back afterwards: what glibc holds by itself stays resident.
-# - *Connections.* To open one of SQLite is to open files and to read the schema, for longer than a short page takes to read.
-#   So here a pool pays, as with the article's database, and for the same reason. A GET of an object that the cache knows
-#   asks for none. Nothing failed without the pool: the bound on open connections stays, and who finds all out waits.
+# - *Connections.* Opening a connection to SQLite means opening files and reading the schema, which takes longer than
+#   reading a short page. So here a pool pays off, as with the article's database, and for the same reason. A GET of an
+#   object that the cache knows asks for none. Nothing failed without the pool: the limit on open connections stays, and
+#   a request that finds all in use waits.
 
 # %%
 print(f"{'of the server, each request':40}{'saved by the pool, µs':>22}{'CPU without it, µs':>20}{'share':>8}")

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Batch writes
 #
-# Small objects that arrive together share a commit. It begins with the report that Orcas set out from, which measured a
-# write buffer on another machine in November 2025 (in Chinese; translated; operations a second).
+# Small objects that arrive together share a commit. The notebook begins with a report that Orcas started from, which
+# measured a write buffer on another machine in November 2025 (in Chinese; translated; operations per second).
 #
 # > | Size | Requests in flight | Batch writes on | Batch writes off | on ÷ off |
 # > |---|---|---|---|---|
@@ -35,15 +35,16 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - Client and server were one process (Go's `httptest` without a socket); authentication is said to be included, a signature
-#   is not mentioned. A PUT of Orcas over HTTP pays for parsing, a signature and a socket in both arms.
-# - With the buffer an answer meant *in memory*, for up to ten seconds. Without it, it meant a file and a database
-#   transaction. So the two arms did not promise the same. Orcas has that buffer too (`ORCAS_DURABILITY=buffered`), but
-#   its default promises the disk (`sync`), and there sharing a commit is worth most: one flush for all who wait.
+# - Client and server were one process (Go's `httptest` without a socket); authentication is said to be included, but
+#   signatures are not mentioned. A PUT of Orcas over HTTP pays for parsing, a signature and a socket on both sides.
+# - With the buffer, an answer meant *in memory*, for up to ten seconds. Without it, an answer meant a file and a
+#   database transaction. So the two sides did not promise the same. Orcas has that buffer too
+#   (`ORCAS_DURABILITY=buffered`), but its default promises the disk (`sync`), and there sharing a commit gains most:
+#   one sync for all waiting writes.
 # - The 64 KB rows reach 1.3 GB/s with a checksum of every byte on one machine; the bytes of the objects were the same each
 #   time.
-# - In Orcas an object without batch writes is no file of its own either: it is one append to the log. So the arm "off" is
-#   many times faster than the report's, and a ratio to it is smaller for that reason.
+# - In Orcas, an object is not a file of its own even without batch writes: it is one append to the log. So "off" is
+#   many times faster than in the report, and the ratio to it is smaller for that reason.
 #
 # Below every PUT has new bytes and a new key, is signed, and goes through boto3 over a socket. boto3 itself takes more CPU
 # than the server; `benchmarks/run.py --only batch` measures the same through the engine alone, and `--only batch-server`
@@ -137,7 +138,7 @@ bars(
 )
 
 # %% [markdown]
-# Nothing was lost on the way: every object is there, with its bytes counted.
+# Nothing was lost: every object is present, and its size is counted.
 
 # %%
 for (mode, _), watched in servers.items():

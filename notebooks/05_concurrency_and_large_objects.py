@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Concurrency and large objects
 #
-# How one server behaves when many ask at once, and what a large object costs. It begins with the report that Orcas set out
-# from (in Chinese; translated), on another machine in November 2025.
+# How one server behaves under many concurrent requests, and what a large object costs. The notebook begins with a
+# report that Orcas started from (in Chinese; translated), measured on another machine in November 2025.
 #
 # > | Object | Uploads in flight | Operations a second | MB/s | Average latency |
 # > |---|---|---|---|---|
@@ -28,15 +28,16 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - The latencies are seconds divided by operations, not what anybody waited: 100 uploads in flight at 213 a second wait
-#   470 ms each, not 4.70 ms. So "latency falls with concurrency" says only that throughput rises.
-# - 2.1 GB/s of uploads is about four times what one core can hash with MD5, which S3 needs for an entity tag. The bodies were
-#   identical, and nothing says that the bytes were on a disk.
+# - The latencies are seconds divided by operations, not the time that any client waited: 100 uploads in flight at 213
+#   per second wait 470 ms each, not 4.70 ms. So "latency falls with concurrency" says only that throughput rises.
+# - 2.1 GB/s of uploads is about four times what one core can hash with MD5, which S3 needs for an entity tag. The
+#   bodies were identical, and nothing indicates that the bytes were on a disk.
 # - Client and server were one process, without a socket.
 #
-# Below both: *as the report* puts the same bytes each time to a server that promises nothing (`unsafe-none`); the honest
-# arm puts new bytes, on the disk when they are answered. Both go over a socket and are signed. Latency is the time from call
-# to answer. Latency at N in flight on few cores is N times the work: what is worth knowing is whether throughput holds.
+# Both ways are measured below: *as the report* puts the same bytes each time to a server that promises nothing
+# (`unsafe-none`); the realistic variant puts new bytes, which are on disk before the answer. Both go over a socket and
+# are signed. Latency is the time from call to answer. Latency at N in flight on few cores is N times the work: the
+# question is whether throughput holds.
 
 # %%
 import hashlib
@@ -185,7 +186,7 @@ assert tags == {f'"{hashlib.md5(known).hexdigest()}"'}
 # %% [markdown]
 # ## In parts, and parts of it
 #
-# Parts of an upload travel side by side, and a reader may ask for any range.
+# Parts of an upload are sent in parallel, and a reader may ask for any range.
 
 # %%
 whole = os.urandom(size(256, 16) * MIB)

@@ -16,9 +16,9 @@
 # %% [markdown]
 # # Durability: what each mode costs, and what it risks
 #
-# The reports that Orcas set out from do not say what had happened to a write when it was answered. It is the largest
-# difference that two numbers can have: an answer from memory takes microseconds, an answer from the disk as long as the
-# disk. Orcas has four modes, for the server or for a bucket (`x-amz-orcas-durability`):
+# The reports that Orcas started from do not say what had happened to a write when it was answered. Nothing makes two
+# numbers differ more: an answer from memory takes microseconds, an answer from the disk as long as the disk takes.
+# Orcas has four modes, for the server or for a bucket (`x-amz-orcas-durability`):
 #
 # | Mode | An acknowledged write | May be lost |
 # |---|---|---|
@@ -101,9 +101,9 @@ for watched in servers.values():
 # %% [markdown]
 # ## What each mode risks
 #
-# A killed process, as by the kernel when memory is short: each server is killed with SIGKILL in the middle of uploads,
-# started again over the same store, and asked for everything it had acknowledged. A power cut cannot be shown in a notebook;
-# the crash tests of Orcas simulate it (`docs/reliability.md`).
+# A killed process, for example by the kernel when memory is short: each server is killed with SIGKILL in the middle of
+# uploads, restarted on the same store, and asked for everything that it had acknowledged. A power cut cannot be shown
+# in a notebook; the crash tests of Orcas simulate it (`docs/reliability.md`).
 
 # %%
 for mode in MODES if size(1, 0) else ("sync", "buffered"):

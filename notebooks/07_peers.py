@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Peers
 #
-# Orcas beside other S3 servers, each measured as what it is. It begins with the one comparison in the report that Orcas set
-# out from, which is of a Go server with itself: its S3 service beside the file layer under it (in Chinese; translated).
+# Orcas compared with other S3 servers. The notebook begins with the only comparison in the reports that Orcas started
+# from, that of a Go server with itself: its S3 service and the file layer below it (in Chinese; translated).
 #
 # > | What | Operations a second |
 # > |---|---|
@@ -30,22 +30,22 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - A service cannot be faster than the layer it calls; if it is, they did not do the same work. The service answered from a
-#   buffer in memory that is written within ten seconds, the file layer did not have it.
+# - A service cannot be faster than the layer it calls; if it is, they did not do the same work. The service answered
+#   from a buffer in memory that is written within ten seconds; the file layer had no such buffer.
 # - Sizes of objects and concurrency are different in each row, and three at once are half as fast as one.
 # - "HTTP" was Go's `httptest` without a socket. No other server was measured.
 #
 # Below every server gets the same signed requests over the same sockets, in turn within each round, and every byte that
 # comes back is compared (`orcas bench --against`). Orcas is there twice: `sync`, which is its default, and `unsafe-none`,
-# which promises as little as a server in memory does. A ratio to a server that keeps nothing says what keeping costs as much
-# as how fast somebody is.
+# which promises as little as a server in memory does. A ratio to a server that stores nothing durably shows the cost of
+# durability as much as the speed of either server.
 
 # %% [markdown]
 # ## Who is measured
 #
-# `NOTEBOOK_PEERS="name=http://ACCESS:SECRET@127.0.0.1:9000,…"` names servers that run already: what stands before `@` is
-# percent-encoded, and without it the AWS variables are taken. On each a bucket is made and removed again. A name is all that
-# a figure says of such a server: version, disk and settings are for the reader to write down.
+# `NOTEBOOK_PEERS="name=http://ACCESS:SECRET@127.0.0.1:9000,…"` names servers that are already running. The part before
+# `@` is percent-encoded; without it, the AWS variables are used. On each server, a bucket is created and removed again.
+# A figure gives only the name of such a server: note its version, disk and settings yourself.
 #
 # With `pip install 'moto[s3]' flask flask-cors` (the extra `notebooks` has them) the server of moto is started and measured
 # too. moto imitates AWS for tests: it is made to answer like S3, not to be fast. It is one process of Python threads, keeps
@@ -135,8 +135,8 @@ def client(name, secret=None):
 
 
 # %% [markdown]
-# Whether a server looks at signatures is asked, not assumed: with a wrong secret. What it has done with a body when it
-# answers cannot be asked from outside.
+# Whether a server checks signatures is tested with a wrong secret, not assumed. What it has done with a body when it
+# answers cannot be tested from outside.
 
 # %%
 checks = {}
@@ -155,8 +155,8 @@ durability = "; ".join(["Orcas as named", *(f"{name}: {kept[name]}" for name in 
 # %% [markdown]
 # ## The same load
 #
-# `orcas bench PEER --against ORCAS --against ORCAS`: a closed loop over raw sockets, its load in Rust. What failed or came
-# back wrong does not count, and is told below the table. *Server CPU* is that of the processes that listen on the port.
+# `orcas bench PEER --against ORCAS --against ORCAS`: a closed loop over raw sockets, its load in Rust. Failed and wrong
+# answers do not count; they are listed below the table. *Server CPU* is that of the processes that listen on the port.
 
 # %%
 CONNECTIONS, SECONDS, ROUNDS = 10, size(4, 1) / 10, size(5, 1)

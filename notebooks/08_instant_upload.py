@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Instant upload
 #
-# What it costs to look for content that is stored already, and what it saves when there is some. It begins with the
-# report that Orcas set out from, which measured the same on another machine in November 2025 (in Chinese; translated).
+# What it costs to look for content that is already stored, and what it saves if there is some. The notebook begins with
+# a report that Orcas started from, which measured the same on another machine in November 2025 (in Chinese;
+# translated).
 #
 # > ### Cost of instant upload for files that cannot be shared
 # >
@@ -38,14 +39,14 @@
 #
 # - Only unique data was measured. There is no number for the case that the feature is for: data that is stored already.
 # - By the report's own note batch writing kept sharing from being triggered: objects up to 64 KB were packed before
-#   anybody looked for them. So at 1 KB and 10 KB both arms of the table ran the same code path, and what differs between
-#   them is noise.
-# - The numbers look like it: the same work costs +307 % at 1 KB and −6 % at 10 KB; memory is "+40 KB" and "−1 KB".
+#   anybody looked for them. So at 1 KB and 10 KB, both columns of the table ran the same code path, and the difference
+#   between them is noise.
+# - The numbers look like noise: the same work costs +307 % at 1 KB and −6 % at 10 KB; memory is "+40 KB" and "−1 KB".
 #   2.996 ms of CPU for the checksums of 1 KB is about a thousand times what they take.
 # - Averages, without spread or number of runs, with client and server in one process (Go's `httptest`). What is called CPU
 #   is nearly the difference of the latencies (2.996 and 2.89 ms at 1 KB), so it was hardly CPU time.
-# - CRC32 and MD5 say that content is probably equal. Orcas shares content only by a keyed 256-bit hash of all of it, and
-#   gives an object to a hash only when the client proves that it has the bytes.
+# - CRC32 and MD5 only show that content is probably equal. Orcas shares content only by a keyed 256-bit hash of all of
+#   it, and creates an object from a hash only if the client proves that it has the bytes.
 #
 # Below the same sizes are measured with unique *and* repeated data, all arms in turn within each round, over a real socket
 # with boto3, signed, and on the disk before each answer. `benchmarks/run.py --only sharing` is the exact measurement of the
@@ -77,7 +78,7 @@ watched = Watched(durability=DURABILITY)
 s3, data = watched.s3, watched.data
 
 # %% [markdown]
-# How the store is watched from outside, and a bucket with settings of its own.
+# How the store is observed from outside, and a bucket with settings of its own.
 
 
 # %%
@@ -106,9 +107,9 @@ def make_bucket(name, **settings):
 # %% [markdown]
 # ## Four sizes, unique and repeated, OFF, FULL and FAST
 #
-# OFF looks nothing up. FULL looks up every content, FAST only when a filter over its beginning takes it for known. Each
-# arm has a bucket of its own. Its repeated body is a body of its own as well, for content is shared among the buckets of an
-# owner; it is stored once before the clock starts.
+# OFF looks nothing up. FULL looks up all content, FAST only if a filter over its beginning reports it as possibly
+# known. Each variant has a bucket of its own. It also has a repeated body of its own, because content is shared among
+# the buckets of an owner; this body is stored once before the clock starts.
 
 # %%
 arms = [(size, kind, level) for size in SIZES for kind in ("unique", "repeated") for level in LEVELS]
@@ -145,9 +146,9 @@ for number, arm in in_turn(arms, ROUNDS):
 space = by_bucket()
 
 # %% [markdown]
-# *Memory* is the highest of the server during the requests above what it was before them, the largest over the rounds;
-# *sent* is what came in, *stored* what the contents of the bucket take. The last line is the space of the whole store on the
-# disk, with its metadata, and with log files that are allocated ahead of what is written.
+# *Memory* is the server's peak during the requests minus its memory before them, the largest of all rounds; *sent* is
+# what was received, *stored* is what the contents of the bucket take. The last line is the space of the whole store on
+# the disk, with its metadata, and with log files that are allocated ahead of what is written.
 
 # %%
 print(f"{'':27}{'latency ms':>15}{'server CPU ms':>22}{'memory':>9}{'sent':>12}{'stored':>12}")
@@ -165,7 +166,7 @@ mib = [round(count / (1 << 20)) for count in (totals["logical"], totals["stored"
 print(f"all buckets: {mib[0]:,} MiB sent, {mib[1]:,} MiB stored, {mib[2]:,} MiB on the disk")
 
 # %% [markdown]
-# What was repeated is stored once under FULL and FAST, from the smallest object on, and every time under OFF.
+# Repeated content is stored once under FULL and FAST, even for the smallest objects, and every time under OFF.
 
 # %%
 for arm in arms:
@@ -174,11 +175,11 @@ for arm in arms:
     assert space[bucket_of(arm)]["stored"] == contents * SIZES[size], (arm, space[bucket_of(arm)])
 
 # %% [markdown]
-# ## Beside the report
+# ## Compared with the report
 #
 # Latencies of the two cannot be compared with each other: the report's machine was an Apple M4 Pro, client and server were
-# one process, and nothing is said of what an acknowledged write had survived. What can be compared is the relation of the
-# arms within each. The lines at the bottom say where and how Orcas was measured.
+# one process, and nothing is said about what an acknowledged write would survive. Only the ratios between the variants
+# within each can be compared. The lines at the bottom say where and how Orcas was measured.
 
 # %%
 REPORT_MS = {"1 KiB": (0.94, 3.83), "10 KiB": (0.83, 0.79), "100 KiB": (0.95, 1.20), "1 MiB": (2.38, 3.40)}

@@ -165,7 +165,7 @@ class _Server(uvicorn.Server):
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
         requests, patience = len(self.server_state.tasks), self.config.timeout_graceful_shutdown
         if self.should_exit:
-            log.warning("A second signal: requests under way are cut off", extra={"orcas": {"requests": requests}})
+            log.warning("A second signal: requests in progress are cut off", extra={"orcas": {"requests": requests}})
         else:
             log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": patience}})
         self.force_exit = self.should_exit

@@ -123,6 +123,10 @@ def test_names_and_texts_that_are_refused(s3: Any, wire: Wire, bucket: str) -> N
     assert names_of(s3, bucket) == ["n" * 512]
     absent = {"Bucket": bucket, "Key": "absent"}
     assert refused(annotate, s3, bucket, "a", key="absent") == (404, "NoSuchKey")
+    # The bucket is looked for first, whatever the name is.
+    for method in ("PUT", "DELETE"):
+        answer = wire(method, f"/{bucket}-none/k", "annotation&annotationName=a/b", body=b"text")
+        assert (answer.status, answer.code) == (404, "NoSuchBucket"), method
     assert refused(text_of, s3, bucket, "a", "absent") == (404, "NoSuchKey")
     assert refusal(s3.list_object_annotations, **absent) == (404, "NoSuchKey")
     assert refusal(s3.delete_object_annotation, **absent, AnnotationName="a") == (404, "NoSuchKey")

@@ -54,6 +54,15 @@ def test_a_key_named_twice(s3: Any, bucket: str) -> None:
     assert keys_of(s3, bucket) == []
 
 
+@pytest.mark.parametrize("bypass", [True, False])
+def test_bypassing_retention_means_nothing_where_nothing_is_locked(s3: Any, bucket: str, bypass: bool) -> None:
+    fill(s3, bucket, ["a", "b"])
+    entries = {"Objects": [{"Key": "a"}]}
+    answer = s3.delete_objects(Bucket=bucket, Delete=entries, BypassGovernanceRetention=bypass)
+    assert answer["Deleted"] == [{"Key": "a"}]
+    assert keys_of(s3, bucket) == ["b"]
+
+
 def test_conditions_hold_per_key(s3: Any, bucket: str) -> None:
     fill(s3, bucket, ["a", "b"])
     tag = s3.head_object(Bucket=bucket, Key="a")["ETag"]

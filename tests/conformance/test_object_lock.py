@@ -108,6 +108,8 @@ def test_a_locked_version_is_not_deleted(s3: Any, locking: str, mode: str) -> No
         "AccessDenied",
         "Access Denied because object protected by object lock.",
     )
+    if mode == "COMPLIANCE":
+        assert s3.delete_objects(Bucket=locking, Delete=entries, BypassGovernanceRetention=True)["Errors"] == [error]
     # Newer versions and markers do not affect it.
     marker = s3.delete_object(Bucket=locking, Key="k")
     s3.delete_object(Bucket=locking, Key="k", VersionId=marker["VersionId"])
@@ -118,6 +120,14 @@ def test_a_locked_version_is_not_deleted(s3: Any, locking: str, mode: str) -> No
     else:
         s3.delete_object(**version, BypassGovernanceRetention=True)
         assert refusal(s3.head_object, **version) == (404, "404")
+
+
+def test_delete_objects_bypasses_governance(s3: Any, locking: str) -> None:
+    put = s3.put_object(Bucket=locking, Key="k", Body=b"content", **headers("GOVERNANCE", later()))
+    version = {"Key": "k", "VersionId": put["VersionId"]}
+    answer = s3.delete_objects(Bucket=locking, Delete={"Objects": [version]}, BypassGovernanceRetention=True)
+    assert answer["Deleted"] == [version]
+    assert refusal(s3.head_object, Bucket=locking, **version) == (404, "404")
 
 
 def test_retention_ends(s3: Any, locking: str) -> None:

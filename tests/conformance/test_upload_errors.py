@@ -84,7 +84,7 @@ Row = Callable[[Wire, Any, str], Answer]
 ROWS: Final[dict[str, tuple[int, str, Row]]] = {
     "`Content-MD5` does not match the body": (
         400, "BadDigest", lambda wire, _, bucket: put(wire, bucket, headers={"Content-MD5": "A" * 22 + "=="})),
-    "`Content-MD5` is not an MD5": (
+    "`Content-MD5` is not a valid MD5": (
         400, "InvalidDigest", lambda wire, _, bucket: put(wire, bucket, headers={"Content-MD5": "AAAA"})),
     "`x-amz-checksum-…` does not match the body": (
         400, "BadDigest", lambda wire, _, bucket: put(wire, bucket, headers={"x-amz-checksum-crc32": WRONG_CRC})),
@@ -131,7 +131,7 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
     "the checksum of the object does not match its parts": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
             wire, full_object(s3, bucket), BOTH, x_amz_checksum_crc32=WRONG_CRC)),
-    "the number of parts behind a composite checksum of the object is wrong": (
+    "the number of parts after a composite checksum of the object is wrong": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
             wire, composite_of_one(s3, bucket), [(1, TWO)], END_CRC,
             x_amz_checksum_crc32=composite("CRC32", [b"end"]).replace("-1", "-2"))),

@@ -101,7 +101,7 @@ def test_damage_that_a_request_meets_is_told_with_file_and_key(store: Path, form
 @pytest.mark.parametrize("form", ["human", "json"])
 def test_damage_that_the_scrub_finds_is_told_with_its_place(store: Path, form: str) -> None:
     path = damage(store, CONTENT)
-    message = "The scrub found damage: `orcas fsck` tells what is affected"
+    message = "The scrub found damage: `orcas fsck` shows what is affected"
     with serving(store.parent, level="info", form=form, **SCRUB) as running:
         [text, *_] = awaited(lambda: [line for line in running.text().splitlines() if message in line])
         if form == "json":

@@ -72,6 +72,7 @@ def test_one_line_says_who_was_refused_what_and_why(logged: Running) -> None:
         ("GET", "/bucket/absent", {}, 404),
         ("HEAD", "/bucket/absent", {}, 404),
         ("GET", "/bucket/k", {"If-Match": '"0"'}, 412),
+        ("GET", "/bucket/k?annotation&annotationName=a", {}, 404),
         ("PUT", "/bucket/k", {"If-None-Match": "*"}, 412),
         ("GET", "/bucket/k", {}, 200),
     ],

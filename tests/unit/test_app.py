@@ -113,7 +113,7 @@ async def test_the_log_says_when_the_store_is_not_well(caplog: pytest.LogCapture
         await watch(lambda: said.pop(0), seconds=0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "The store is full: no room"),
-        ("INFO", "The store is well again: writes are taken"),
+        ("INFO", "The store is healthy again and accepts writes"),
         ("ERROR", "The store is damaged: the file /srv/x"),
     ]
 

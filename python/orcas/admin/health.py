@@ -60,7 +60,7 @@ async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECOND
         if health.status != reported:
             reported = health.status
             if reported == "ok":
-                log.info("The store is well again: writes are taken")
+                log.info("The store is healthy again and accepts writes")
             else:
                 level = logging.WARNING if reported == "full" else logging.ERROR
                 log.log(level, "The store is %s: %s", reported, health.detail)

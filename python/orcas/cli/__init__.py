@@ -1,6 +1,6 @@
 """The `orcas` command: arguments in, an exit code out.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 69 address or store not available, 78 invalid configuration,
+Exit codes: 0 success, 1 failure, 2 usage error, 69 address or store not available, 78 invalid configuration,
 130 interrupted, 141 output pipe closed. With every code except 0 and 141, one sentence goes to stderr. Each command
 imports only what it needs, so that none waits for the imports of another.
 """

@@ -20,7 +20,8 @@ def move(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Keys with the new prefix may exist. An object whose key is moved to is replaced."
+            "--overwrite",
+            help="Keys with the new prefix may exist. An object that already has one of the new keys is replaced.",
         ),
     ] = False,
     data: Data = None,
@@ -29,7 +30,7 @@ def move(
 ) -> None:
     """Move all objects with a prefix to another prefix, in their bucket or in another one.
 
-    This changes only metadata. All objects are moved at once: no client, and no crash, ever sees a part of them moved.
+    This changes only metadata. All objects are moved at once: no client sees only some of them moved, even after a crash.
     The prefix is text at the beginning of keys, so a directory ends in a slash.
 
     Examples:

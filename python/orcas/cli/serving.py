@@ -73,10 +73,10 @@ def _warn(settings: Settings) -> None:
         log.warning("A day of lifecycle rules has %s seconds: objects expire early", settings.lifecycle_day_sec)
     if not is_loopback(settings.host):
         log.warning(
-            "Listening on %s unencrypted: whoever sees the traffic can read it and replay requests", settings.host
+            "Listening on %s unencrypted: anyone who sees the traffic can read it and replay requests", settings.host
         )
     if settings.website_host is not None:
-        log.warning("Websites are public: whoever reaches %s can read those of all buckets", settings.website_host)
+        log.warning("Websites are public: anyone who reaches %s can read those of all buckets", settings.website_host)
 
 
 def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
@@ -99,7 +99,7 @@ def _tell_root_key(store: OpenStore, settings: Settings) -> None:
             f"  secret key  {root.secret_key}\n"
         )
     elif root.path is None:
-        log.info("The root key is the operator's, access key %s", root.access_key)
+        log.info("The root key was set by the operator, access key %s", root.access_key)
     else:
         again = "orcas env --memory" if settings.memory else f"orcas env --data {shlex.quote(str(settings.data))}"
         if root.fresh and sys.stderr.isatty():

@@ -175,7 +175,7 @@ def scrub(
     now: Annotated[bool, typer.Option("--now", help="Check everything now, at the rate of the scrub.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the progress of the background scrub, which reads the whole store again and again to find damage early."""
+    """Show the progress of the background scrub, which rereads the whole store continuously to find damage early."""
     from orcas.tools.reach import reached
 
     settings = settings_of(data)

@@ -31,7 +31,10 @@ _LOCK_RETRY_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
-    """Another process has the store open."""
+    """Another process has the store in `directory` open. `state`: what else is known of that process."""
+
+    def __init__(self, directory: Path, state: str = "") -> None:
+        super().__init__(f"The store in {directory} is in use by another process.{state and f' {state}'}")
 
 
 def make_directory(path: Path) -> None:
@@ -69,7 +72,7 @@ def locked(directory: Path) -> Iterator[None]:
         raise UnavailableError(f"The data directory {directory} cannot be used: {error.strerror}.") from None
     try:
         if not _lock(descriptor):
-            raise InUseError(f"The store in {directory} is in use by another process.")
+            raise InUseError(directory)
         yield
     finally:
         os.close(descriptor)

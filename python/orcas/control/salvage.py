@@ -52,7 +52,7 @@ def _locked_if_present(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in {errno.EWOULDBLOCK, errno.EAGAIN}:
-                raise InUseError(f"The store in {directory} is in use by another process.") from None
+                raise InUseError(directory) from None
         yield
     finally:
         os.close(descriptor)

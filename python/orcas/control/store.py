@@ -93,7 +93,8 @@ class Control:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
             log.warning(
-                "The disk is full: the root key counts, and %s gets it at a start with more room", DATABASE_NAME
+                "The disk is full: the root key is in effect, but %s gets it only at a start with more room",
+                DATABASE_NAME,
             )
 
     async def _stores_root(self) -> bool:

@@ -13,7 +13,7 @@ from orcas.config import Settings
 from orcas.control.address import read_address
 from orcas.control.files import InUseError, is_locked
 from orcas.control.keys import root_pair
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.errors import ConfigurationError
 from orcas.tools.session import HttpTransport, Session
 
 
@@ -68,12 +68,10 @@ def through_server(settings: Settings) -> Session:
     """The server that has the store of `settings.data`.
 
     Raises:
-        UnavailableError: the process that has it open is not a server that accepts requests.
+        InUseError: the process that has it open is not a server that accepts requests.
     """
     address = read_address(settings.data)
     if address is None:
-        raise UnavailableError(
-            f"The store in {settings.data} is in use by another process. It does not accept requests yet."
-        )
+        raise InUseError(settings.data, "It does not accept requests yet.")
     keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
     return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")

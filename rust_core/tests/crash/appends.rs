@@ -26,8 +26,8 @@ impl Model {
         }
         let whole = Payload::new([&before.body.bytes[..], &body.bytes].concat().into());
         let etag = before.etag.appended(&body.md5);
-        let (headers, tag) = (before.headers, before.tag);
-        bucket.put(key, Object { etag, headers, tag, ..Object::new(whole, at) });
+        let Object { headers, tag, annotations, .. } = before;
+        bucket.put(key, Object { etag, headers, tag, annotations, ..Object::new(whole, at) });
         done(true, Some(etag))
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
-    Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Expire,
-    ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart, RequestToken, SourceConditions, UpdateVersion,
+    Annotate, AnnotationChange, Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy,
+    CopyAttributes, CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart,
+    RequestToken, SourceConditions, UpdateVersion,
 };
 use orcas_record::{Bucket, BucketId, DefaultRetention, ObjectLock, Period};
 
@@ -79,6 +80,17 @@ impl Run {
             Op::Tag { bucket, key, version, tag } => {
                 update_version(bucket, key, version, AttributeChange::Tags(tags(Some(tag))))
             }
+            Op::Annotate { bucket, key, version, name, text, bypass } => {
+                let change = match text {
+                    Some(text) => {
+                        let body = self.body(bucket, &text, false)?;
+                        AnnotationChange::Put { md5: text.md5, checksum: None, body }
+                    }
+                    None => AnnotationChange::Delete { bypass },
+                };
+                let (name, version) = (name.to_string().into(), Some(version.id));
+                Intent::Annotate(Box::new(Annotate { bucket, key, version, name, if_match: None, change }))
+            }
             Op::Hold { bucket, key, version, on } => {
                 update_version(bucket, key, version, AttributeChange::LegalHold(on))
             }
@@ -101,16 +113,19 @@ impl Run {
                 Intent::DeleteObject { bucket, key, precondition, version: None, bypass: false }
             }
             Op::DeleteMany { bucket, entries } => Intent::DeleteObjects { bucket, entries },
-            Op::Copy { source, bucket, key, headers, precondition } => Intent::CopyObject(Box::new(Copy {
-                source: (source.0, source.1, None),
-                source_conditions: SourceConditions::default(),
-                bucket,
-                key,
-                precondition,
-                headers: headers.map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
-                attributes: Default::default(),
-                checksum: None,
-            })),
+            Op::Copy { source, bucket, key, headers, annotations, precondition } => {
+                Intent::CopyObject(Box::new(Copy {
+                    source: (source.0, source.1, None),
+                    source_conditions: SourceConditions::default(),
+                    bucket,
+                    key,
+                    precondition,
+                    headers: headers
+                        .map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
+                    attributes: CopyAttributes { annotations, ..CopyAttributes::default() },
+                    checksum: None,
+                }))
+            }
             Op::Move { from_bucket, from_key, bucket, key, precondition, token } => {
                 let from_conditions = SourceConditions::default();
                 let moved = Box::new(Move { from_bucket, from_key, from_conditions, bucket, key, precondition });

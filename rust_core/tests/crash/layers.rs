@@ -34,28 +34,36 @@ impl Model {
         if bucket.versioning == Versioning::Unversioned { Ok(bucket) } else { Err(INVALID_STATE) }
     }
 
-    /// Whether this asks for an earlier completion in a bucket that was restored since.
-    pub fn was_restored_since(&self, op: &Op) -> bool {
+    /// Whether this asks for an earlier completion that may be forgotten.
+    pub fn may_have_forgotten(&self, op: &Op) -> bool {
         let Op::Complete { upload, .. } = op else { return false };
-        self.completed.get(upload).is_some_and(|done| done.restored)
+        let Some(done) = self.completed.get(upload) else { return false };
+        let bucket = self.buckets.values().find(|bucket| bucket.id == Some(done.bucket));
+        let shown = bucket.and_then(|bucket| bucket.current(&done.key)).map(|object| object.etag);
+        done.restored || done.frozen && shown != Some(done.etag)
+    }
+
+    fn note_freeze(&mut self, bucket: BucketId) {
+        self.completed.values_mut().filter(|done| done.bucket == bucket).for_each(|done| done.frozen = true);
     }
 
     pub fn apply_to_layers(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
-            Op::CreateSnapshot { bucket, name } => {
-                let bucket = self.unversioned(*bucket)?;
+            Op::CreateSnapshot { bucket: id, name } => {
+                let bucket = self.unversioned(*id)?;
                 if bucket.snapshots.contains_key(name) {
                     return Err(Refusal::SnapshotAlreadyExists);
                 }
                 let snapshot = Snapshot { created_ms: at.now_ms, versions: bucket.freeze() };
                 bucket.snapshots.insert(name.clone(), snapshot);
+                self.note_freeze(*id);
             }
             Op::DeleteSnapshot { bucket, name } => {
                 self.live(*bucket)?.snapshots.remove(name).ok_or(Refusal::NoSuchSnapshot)?;
             }
-            Op::Fork { bucket, snapshot, name } => {
+            Op::Fork { bucket: id, snapshot, name } => {
                 let is_taken = self.buckets.contains_key(name);
-                let bucket = self.unversioned(*bucket)?;
+                let bucket = self.unversioned(*id)?;
                 if is_taken {
                     return Err(Refusal::BucketAlreadyOwnedByYou);
                 }
@@ -76,6 +84,7 @@ impl Model {
                     ..bucket.clone()
                 };
                 self.buckets.insert(name.clone(), fork);
+                self.note_freeze(*id);
             }
             Op::Restore { bucket, snapshot } => {
                 let held = self.unversioned(*bucket)?;

@@ -12,6 +12,9 @@ use orcas_record::{
 use crate::documents::{self, Documents};
 pub use crate::ops::{Expiring, Named, Op, Payload};
 
+/// By name, the texts and when they were written.
+pub type Annotations = BTreeMap<u64, (Payload, u64)>;
+
 /// A version: an object or a delete marker.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -23,6 +26,7 @@ pub struct Object {
     /// It is in a layer that no longer changes, so what changes it makes another version.
     pub frozen: bool,
     pub tag: Option<u64>,
+    pub annotations: Annotations,
     pub hold: Option<bool>,
     pub retention: Option<Retention>,
     pub body: Payload,
@@ -82,7 +86,10 @@ pub struct Completed {
     pub parts: Vec<(u16, [u8; 16])>,
     /// The bucket was restored since, so that it may be forgotten.
     pub restored: bool,
-    etag: Etag,
+    /// The layer of the object was frozen since. If it is merged with another one, the completion is remembered for as
+    /// long as the object is there.
+    pub frozen: bool,
+    pub etag: Etag,
 }
 
 /// When an operation is decided.
@@ -197,6 +204,7 @@ impl Model {
             | Op::Copy { bucket, .. }
             | Op::CreateUpload { bucket, .. }
             | Op::CopyPart { bucket, .. }
+            | Op::Annotate { bucket, .. }
             | Op::Abort { bucket, .. } => of(bucket),
         }
     }
@@ -208,7 +216,7 @@ impl Model {
             }
             Op::DefaultRetention { bucket, mode } => self.set_default_retention(*bucket, *mode),
             Op::DeleteVersion { .. } => self.delete_version(op, at),
-            Op::Tag { .. } | Op::Hold { .. } | Op::Retain { .. } => self.update_version(op, at),
+            Op::Tag { .. } | Op::Annotate { .. } | Op::Hold { .. } | Op::Retain { .. } => self.update_version(op, at),
             Op::PutDocument { bucket, kind, document } => documents::put(self.live(*bucket)?, *kind, document),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Append { .. } => self.append(op, at),
@@ -301,7 +309,7 @@ impl Model {
     }
 
     fn copy(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
-        let Op::Copy { source, bucket, key, headers, precondition } = op else { unreachable!("{op:?}") };
+        let Op::Copy { source, bucket, key, headers, annotations, precondition } = op else { unreachable!("{op:?}") };
         self.live(*bucket)?;
         let mut object = self.source(source)?;
         if source.0 == *bucket && source.1 == *key && headers.is_none() {
@@ -311,6 +319,8 @@ impl Model {
         evaluate(bucket.current(key), precondition)?;
         (object.stamp, object.frozen) = (at.stamp, false);
         (object.hold, object.retention) = (None, None);
+        object.annotations.retain(|_, _| *annotations);
+        object.annotations.values_mut().for_each(|(_, written_ms)| *written_ms = at.now_ms);
         object.modified_ms = at.now_ms;
         object.headers = headers.clone().unwrap_or(object.headers);
         if object.parts.is_empty() {
@@ -400,7 +410,9 @@ impl Model {
         let object = Object::new(Payload::new(bytes.into()), at);
         held.put(key, Object { etag, headers: upload.headers, parts: chosen, ..object });
         held.uploads.remove(&id);
-        self.completed.insert(id, Completed { bucket, key: key.clone(), parts: parts.to_vec(), restored: false, etag });
+        let completed =
+            Completed { bucket, key: key.clone(), parts: parts.to_vec(), restored: false, frozen: false, etag };
+        self.completed.insert(id, completed);
         done(true, Some(etag))
     }
 }

@@ -1,6 +1,7 @@
 //! Reads a store through its own interface, every list and every byte, into the same text as the model's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
@@ -9,9 +10,9 @@ use orcas_engine::{
     Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject,
     VersionSink,
 };
-use orcas_record::{Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
+use orcas_record::{Annotation, Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
-use crate::text::{bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
+use crate::text::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
 use crate::workload::KEYS;
 
 /// Small, so that pages end everywhere.
@@ -125,6 +126,11 @@ fn lines(handle: &Handle, object: &Object, contents: &mut Contents, out: &mut St
     let parts: Vec<_> = parts.iter().map(|part| (part.number, part.size)).collect();
     let hash = contents.hash(handle, object)?;
     object_line(out, *size, etag, *modified_ms, headers, &parts, &hash);
+    for Annotation { name, md5, modified_ms, .. } in attributes.annotations.as_slice() {
+        let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch());
+        let text = read(handle, &found.annotation(name).expect("the version has it").object)?;
+        annotation_line(out, name, text.len() as u64, md5, *modified_ms, &blake3::hash(&text));
+    }
     Ok(())
 }
 
@@ -229,7 +235,7 @@ fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
     let size = object.version.size;
     assert_eq!(object.version.manifest.iter().map(Extent::length).sum::<u64>(), size);
     let mut bytes = vec![0; size as usize];
-    let found = PinnedObject::new(std::sync::Arc::new(object.clone()), handle.pin_epoch());
+    let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch());
     let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
     let mut filled = 0;
     loop {

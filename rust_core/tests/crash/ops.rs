@@ -86,6 +86,15 @@ pub enum Op {
         version: Named,
         tag: u64,
     },
+    /// Writes an annotation, or removes it. The name is a number.
+    Annotate {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        name: u64,
+        text: Option<Payload>,
+        bypass: bool,
+    },
     Hold {
         bucket: BucketId,
         key: Bytes,
@@ -108,6 +117,7 @@ pub enum Op {
         bucket: BucketId,
         key: Bytes,
         headers: Option<ObjectHeaders>,
+        annotations: bool,
         precondition: Precondition,
     },
     /// Under a token it happens once.

@@ -84,6 +84,13 @@ impl Run {
         }
     }
 
+    /// A merge of layers that was submitted is decided.
+    pub fn settle_merge(&mut self) {
+        if self.stepper.reclaiming() == Some("merge of layers") {
+            self.idle(Duration::ZERO);
+        }
+    }
+
     /// Everything is looked at again, with `seal` also the log file in use.
     pub fn refresh(&mut self, seal: bool) {
         self.stepper.refresh_reclamation(seal);

@@ -295,7 +295,7 @@ impl Run {
                 assert!(same_refusal(expected, refusal), "{op:?}: {refusal:?} instead of {expected:?}");
             }
             // A completion is remembered with the layer that got its object.
-            (Ok(_), Err(Failure::Refused(Refusal::NoSuchUpload))) if model.was_restored_since(op) => return,
+            (Ok(_), Err(Failure::Refused(Refusal::NoSuchUpload))) if model.may_have_forgotten(op) => return,
             _ => panic!("{op:?}: {answer:?} instead of {expected:?}"),
         }
         if let (Op::CreateBucket { name, .. } | Op::Fork { name, .. }, Ok(Outcome::Bucket(bucket))) = (op, &answer) {
@@ -425,7 +425,10 @@ impl Run {
         let branches = self.branches.iter().flat_map(|branch| &branch.states);
         let mut states = self.history[self.must..].iter().chain(branches);
         let mut state = states.find(|state| &*state.text == found).expect("a legal state").clone();
-        state.model.completed.clone_from(&self.history[self.must].model.completed);
+        let mut completed = self.history[self.must].model.completed.clone();
+        let is_layered = |id| state.model.bucket(id).is_some_and(|bucket| bucket.layered);
+        completed.values_mut().for_each(|done| done.frozen |= is_layered(done.bucket));
+        state.model.completed = completed;
         state.model.tokens.clear();
         state
     }

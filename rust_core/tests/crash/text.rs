@@ -42,6 +42,16 @@ fn version_lines(out: &mut String, versions: &Versions) {
             version_line(out, key, object.named, object.marker, locks);
             let Object { body, etag, modified_ms, headers, parts, .. } = object;
             object_line(out, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
+            for (name, (text, written_ms)) in &object.annotations {
+                annotation_line(
+                    out,
+                    name.to_string().as_bytes(),
+                    text.bytes.len() as u64,
+                    &text.md5,
+                    *written_ms,
+                    &text.hash,
+                );
+            }
         }
     }
 }
@@ -87,6 +97,11 @@ pub fn object_line(
 ) {
     let headers = (&headers.content_type, &headers.user);
     writeln!(out, "    {size} {etag} at {modified_ms} {headers:?} parts {parts:?} {hash}").unwrap();
+}
+
+pub fn annotation_line(out: &mut String, name: &[u8], size: u64, md5: &[u8; 16], written_ms: u64, hash: &blake3::Hash) {
+    let (name, etag) = (String::from_utf8_lossy(name), Etag::simple(*md5));
+    writeln!(out, "    annotation {name} {size} {etag} at {written_ms} {hash}").unwrap();
 }
 
 pub fn upload_line(out: &mut String, key: &[u8], id: UploadId, initiated_ms: u64, headers: &ObjectHeaders) {

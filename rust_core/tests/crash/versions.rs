@@ -9,6 +9,7 @@ use orcas_record::{BucketId, Retention, RetentionMode, Versioning};
 
 use crate::model::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};
 use crate::run::Run;
+use crate::workload::text;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -21,6 +22,7 @@ impl Object {
             marker: false,
             frozen: false,
             tag: None,
+            annotations: Default::default(),
             hold: None,
             retention: None,
             etag: Etag::simple(body.md5),
@@ -115,24 +117,29 @@ impl Model {
 
     pub fn update_version(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         let (Op::Tag { bucket, key, version, .. }
+        | Op::Annotate { bucket, key, version, .. }
         | Op::Hold { bucket, key, version, .. }
         | Op::Retain { bucket, key, version, .. }) = op
         else {
             unreachable!("{op:?}")
         };
         let bucket = self.live(*bucket)?;
-        if !bucket.lock && !matches!(op, Op::Tag { .. }) {
+        if !bucket.lock && !matches!(op, Op::Tag { .. } | Op::Annotate { .. }) {
             return Err(Refusal::InvalidRequest { reason: "" });
         }
         let object = bucket.named(key, *version)?;
         let before = (object.tag, object.hold, object.retention);
+        let mut annotated = false;
         match op {
             Op::Tag { tag, .. } => object.tag = Some(*tag),
+            Op::Annotate { name, text, bypass, .. } => {
+                annotated = object.annotate(*name, text.as_ref(), *bypass, at)?;
+            }
             Op::Hold { on, .. } => object.hold = Some(*on),
             Op::Retain { retention, bypass, .. } => object.retain(*retention, *bypass, at.now_ms)?,
             _ => unreachable!("{op:?}"),
         }
-        let changed = before != (object.tag, object.hold, object.retention);
+        let changed = annotated || before != (object.tag, object.hold, object.retention);
         let replaced = changed && object.frozen;
         if replaced {
             (object.stamp, object.frozen) = (at.stamp, false);
@@ -143,6 +150,18 @@ impl Model {
 }
 
 impl Object {
+    /// Whether that is a change: a text that is written again is one, for its time.
+    fn annotate(&mut self, name: u64, text: Option<&Payload>, bypass: bool, at: Moment) -> Result<bool, Refusal> {
+        if let Some(text) = text {
+            self.annotations.insert(name, (text.clone(), at.now_ms));
+            return Ok(true);
+        }
+        if self.annotations.contains_key(&name) && self.is_locked(bypass, at.now_ms) {
+            return Err(Refusal::ObjectLocked);
+        }
+        Ok(self.annotations.remove(&name).is_some())
+    }
+
     fn retain(&mut self, new: Option<Retention>, bypass: bool, now_ms: u64) -> Result<(), Refusal> {
         if new.is_some_and(|new| new.until_ms <= now_ms) {
             return Err(Refusal::RetentionInPast);
@@ -188,7 +207,12 @@ pub fn version_ops(run: &mut Run, id: BucketId) -> Vec<Op> {
 
 fn version_op(run: &mut Run, bucket: BucketId, key: Bytes, version: Named, etag: Etag) -> Op {
     let bypass = run.rng.below(2) == 0;
-    match run.rng.below(12) {
+    match run.rng.below(15) {
+        12.. => {
+            let name = run.rng.below(3);
+            let text = (run.rng.below(3) > 0).then(|| text(&mut run.rng));
+            Op::Annotate { bucket, key, version, name, text, bypass }
+        }
         0..5 => {
             let if_match = match run.rng.below(8) {
                 0 => Some(EtagMatch::Any),

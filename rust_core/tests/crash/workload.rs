@@ -71,6 +71,20 @@ fn known_content(rng: &mut SimRng) -> Payload {
     Payload::new(known(name, 300 + 577 * name as usize).into())
 }
 
+/// The text of an annotation, never empty: inline, one that objects have as content too, or another content.
+pub fn text(rng: &mut SimRng) -> Payload {
+    match rng.below(3) {
+        0 => noise_of(rng, 1, 64),
+        1 => known_content(rng),
+        _ => noise_of(rng, 65, 3_000),
+    }
+}
+
+fn noise_of(rng: &mut SimRng, least: u64, most: u64) -> Payload {
+    let length = least + rng.below(most - least + 1);
+    noise(rng, length)
+}
+
 /// `count` chunks of `length` bytes, of which there are few, and perhaps the beginning of another.
 fn known_chunks(rng: &mut SimRng, count: u64, length: usize, names: u64) -> Payload {
     let mut bytes = Vec::new();
@@ -133,6 +147,8 @@ impl Workload {
     }
 
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
+        // What is looked up now gets no other sequence before it is decided.
+        run.settle_merge();
         let count = 1 + run.rng.below(6);
         let (left, again) = (self.left.take(), self.last_move.take());
         self.gone.extend(left);
@@ -225,7 +241,8 @@ impl Workload {
             59..66 => {
                 let (source, _) = self.bucket(run)?;
                 let headers = (run.rng.below(2) == 0).then(|| headers(&mut run.rng));
-                Op::Copy { source: (source, self::key(&mut run.rng)), bucket: id, key, headers, precondition }
+                let (source, annotations) = ((source, self::key(&mut run.rng)), run.rng.below(2) == 0);
+                Op::Copy { source, bucket: id, key, headers, annotations, precondition }
             }
             66..73 => {
                 let (from_bucket, _) = self.bucket(run)?;

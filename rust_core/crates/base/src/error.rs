@@ -88,8 +88,8 @@ impl Error {
             | Self::Index { .. }
             | Self::IndexDamaged { .. }
             | Self::Record { .. } => {
-                "; `orcas fsck` tells what is damaged, `orcas fsck --repair --accept-loss` goes on without it, and \
-                 `orcas serve --salvage` serves what is whole, read-only"
+                "; `orcas fsck` shows what is damaged, `orcas fsck --repair --accept-loss` gives it up, so that the \
+                 store opens, and `orcas serve --salvage` serves what is intact, read-only"
             }
             Self::Io { .. }
             | Self::Version { .. }

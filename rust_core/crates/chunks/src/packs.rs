@@ -107,7 +107,7 @@ impl Packs {
         }
         if !unborn.is_empty() {
             fs.sync_dir(&options.dir)?;
-            tracing::info!(packs = unborn.len(), "Packs of uploads that a crash has cut off were removed");
+            tracing::info!(packs = unborn.len(), "Packs of uploads that a crash interrupted were removed");
         }
         let highest = highest.map(codec::pack_number).max(present.last().copied()).max(live.iter().copied().max());
         Ok(Self::with(fs, options, None, highest.unwrap_or(0) + 1))

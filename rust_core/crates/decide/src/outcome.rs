@@ -146,8 +146,6 @@ pub enum Refusal {
     },
     /// The version has `ANNOTATIONS_MAX` annotations.
     TooManyAnnotations,
-    /// The source of a copy has annotations, which cannot go to another owner.
-    AnnotationsAcrossOwners,
     /// The object has `OBJECT_PARTS_MAX` parts.
     TooManyParts,
     /// More objects than `limit` are to be moved, or their metadata is too much for one batch.

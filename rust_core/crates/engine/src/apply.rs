@@ -73,7 +73,7 @@ impl Applier {
     }
 
     fn fail(&self, error: &Error) {
-        let reason = "the index could not follow the log: restart the server, which builds it again";
+        let reason = "the index could not follow the log: restart the server, which rebuilds it";
         self.shared.faults.stop_writing(Cause::new(reason, error.to_string()));
         self.shared.applies.fail();
     }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::body::BodyWriter;
 use super::handle::Handle;
 use super::reads::PinnedObject;
+use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
@@ -121,7 +122,8 @@ impl Handle {
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
         if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
-            return Err(Refusal::AnnotationsAcrossOwners.into());
+            // No client can ask for this as long as one identity owns all buckets. It must not lose them silently.
+            return Err(Error::Record { reason: "annotations cannot be copied to a bucket of another owner" }.into());
         }
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);

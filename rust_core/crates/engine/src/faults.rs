@@ -42,7 +42,7 @@ impl Faults {
     pub fn note_damage(&self, part: StorePart, cause: Cause) {
         let known = self.damage.lock().entry(part).or_insert_with(|| cause.clone()).clone();
         if known != cause {
-            tracing::error!(part = ?part, %cause, "There is more damage: `orcas fsck` tells what is affected");
+            tracing::error!(part = ?part, %cause, "There is more damage: `orcas fsck` shows what is affected");
         }
     }
 

@@ -227,7 +227,7 @@ fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask
         if let Err(error) = shared.index.quick_check()
             && !matches!(error, Error::IndexDamaged { .. })
         {
-            tracing::warn!(%error, "The index could not be checked after a crash: `orcas fsck` does it");
+            tracing::warn!(%error, "The index could not be checked after a crash: run `orcas fsck`");
         }
     }
     for task in tasks {

@@ -182,7 +182,7 @@ impl Stall {
     fn error(self) -> Error {
         match self {
             Self::Space => Error::StorageFull,
-            Self::Damage => Error::IndexDamaged { reason: "it is being built anew".into() },
+            Self::Damage => Error::IndexDamaged { reason: "it is being rebuilt".into() },
         }
     }
 }

@@ -78,7 +78,7 @@ impl IndexOpener<'_> {
                 Index::destroy(&data.join(REBUILT_NAME))?;
             }
             if is_marked(fs, data)? {
-                return Err(Error::IndexDamaged { reason: "that was found out before the last stop".into() });
+                return Err(Error::IndexDamaged { reason: "the damage was found before the last shutdown".into() });
             }
         }
         let index = self.open()?;

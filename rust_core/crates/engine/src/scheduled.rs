@@ -105,6 +105,7 @@ pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
         }
     };
     wrong(buckets.dropped().is_some(), &("a layer that was dropped is left", buckets.dropped()));
+    wrong(buckets.mergeable().is_some(), &("two layers could be one", buckets.mergeable()));
     let counted = references(handle, buckets.of_any_role().map(|bucket| bucket.id))?;
     let reader = shared.index.read()?;
     for (blob, refs) in &counted {

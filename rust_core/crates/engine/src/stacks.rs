@@ -33,7 +33,7 @@ pub(super) fn lost_layer_name(id: BucketId) -> Bytes {
     layer_name(b"lost-layer", id)
 }
 
-/// The layers that a bucket gets.
+/// The layers that a bucket or snapshot gets.
 pub(super) struct RepairedStack {
     pub bucket: BucketId,
     pub layers: Vec<BucketId>,
@@ -44,8 +44,8 @@ pub(super) struct RepairedStack {
 /// The buckets whose records do not tell their layers any more. `buckets` are all that are there, of any role.
 ///
 /// The record that puts a new layer on top of a bucket may be lost. Then nothing names the layer, but its own name says
-/// which bucket it was made for, and its id that it is newer than the others. The record that gives layers up may be there
-/// and the next one be lost: then the bucket names layers that are gone.
+/// which bucket it was made for, and its id that it is newer than the others. The record that gives layers up, or removes
+/// one that was merged, may be there and another one be lost: then a bucket or a snapshot names layers that are gone.
 pub(super) fn repaired_stacks<'b>(buckets: impl IntoIterator<Item = &'b Bucket>) -> Vec<RepairedStack> {
     let buckets: BTreeMap<BucketId, &Bucket> = buckets.into_iter().map(|bucket| (bucket.id, bucket)).collect();
     let named: BTreeSet<BucketId> = buckets.values().flat_map(|bucket| bucket.layers.iter().copied()).collect();
@@ -53,15 +53,18 @@ pub(super) fn repaired_stacks<'b>(buckets: impl IntoIterator<Item = &'b Bucket>)
     let lone: Vec<&Bucket> = buckets.values().filter(is_lone).copied().collect();
     let there = |layer: &BucketId| buckets.get(layer).is_some_and(|bucket| bucket.role != BucketRole::Dropped);
     let mut repaired = Vec::new();
-    for bucket in buckets.values().filter(|bucket| bucket.role == BucketRole::Bucket) {
+    let is_stack = |role| matches!(role, BucketRole::Bucket | BucketRole::Snapshot);
+    for bucket in buckets.values().filter(|bucket| is_stack(bucket.role)) {
         let mut layers: Vec<BucketId> = bucket.stack().iter().copied().filter(there).collect();
         let newest = layers.iter().copied().max().max(Some(bucket.id));
         let is_of = |layer: &&&Bucket| Some(layer.id) > newest && layer.name == layer_name(&bucket.name, layer.id);
-        let above: Vec<BucketId> = lone.iter().filter(is_of).map(|layer| layer.id).rev().collect();
+        let is_written = bucket.role == BucketRole::Bucket;
+        let above: Vec<BucketId> =
+            lone.iter().filter(|layer| is_written && is_of(layer)).map(|layer| layer.id).rev().collect();
         if above.is_empty() && layers.len() == bucket.stack().len() {
             continue;
         }
-        let needs_top = above.is_empty() && layers.first() != Some(&bucket.top());
+        let needs_top = is_written && above.is_empty() && layers.first() != Some(&bucket.top());
         layers.splice(0..0, above);
         repaired.push(RepairedStack { bucket: bucket.id, layers, needs_top });
     }

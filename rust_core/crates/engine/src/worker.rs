@@ -50,7 +50,7 @@ impl<R> WorkerQueue<R> {
     pub fn died(&self) {
         let mut state = self.state.lock();
         state.busy = false;
-        state.failed = Some("its thread panicked; it goes on after a restart".into());
+        state.failed = Some("its thread panicked; the work continues after a restart".into());
         drop(state);
         self.stop();
     }

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
+mod annotation;
 mod attributes;
 mod authorize;
 mod body_md5;

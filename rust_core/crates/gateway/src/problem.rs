@@ -70,17 +70,17 @@ impl From<Error> for Problem {
         let answer = match &error {
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
-                "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."
+                "The server's disk is full. Reads and, if there is room, deletions still work; no content is stored."
                     .to_owned(),
             ),
             Error::UnderReserve { reserve } => unavailable(format!(
                 "The server's disk has less than {reserve} bytes free, the reserve that ORCAS_DISK_RESERVE sets. Reads and \
-                 deletions go on; nothing else is stored until there is more room."
+                 deletions still work; no content is stored until there is more room."
             )),
             Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
             Error::IndexDamaged { .. } => unavailable(
-                "The server's index is damaged and is being built anew. This request needs its damaged part; repeat it in a \
-                 moment."
+                "The server's index is damaged and is being rebuilt. This request needs the damaged part; repeat it \
+                 in a moment."
                     .to_owned(),
             ),
             Error::Closed => ErrorCode::ServiceUnavailable.into(),
@@ -191,11 +191,6 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         }
         Refusal::InvalidBucketState { reason } => S3Error::with(ErrorCode::InvalidBucketState, *reason),
         Refusal::TooManyAnnotations => ErrorCode::AnnotationLimitExceeded.into(),
-        Refusal::AnnotationsAcrossOwners => S3Error::with(
-            ErrorCode::NotImplemented,
-            "Annotations cannot be copied to a bucket of another owner. Exclude them with \
-             x-amz-object-annotation-directive.",
-        ),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
         Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),

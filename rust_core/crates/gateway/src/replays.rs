@@ -25,11 +25,11 @@ struct Taken {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
-    #[error("This very request was taken before; sign it anew, with another x-amz-orcas-nonce within the same second.")]
+    #[error("This request was accepted before; sign it again, with another x-amz-orcas-nonce within the same second.")]
     Replayed,
-    #[error("The request was signed before this server started, by its own clock; sign it anew.")]
+    #[error("By the server's clock, the request was signed before the server started; sign it again.")]
     Unknown,
-    #[error("More orders came within half an hour than can be remembered.")]
+    #[error("More requests arrived within half an hour than the server can remember; try again later.")]
     Full,
 }
 

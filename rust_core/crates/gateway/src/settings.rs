@@ -28,14 +28,19 @@ pub struct SettingsChange {
 
 impl SettingsChange {
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        let durability = "Durability is sync, interval, buffered, unsafe-none or default";
-        let ref_level = "The reference level is off, full, fast or default";
+        let durability = "The durability must be sync, interval, buffered, unsafe-none or default";
+        let ref_level = "The reference level must be off, full, fast or default";
         Ok(Self {
-            chunk_size: read(headers, CHUNK_SIZE, "A chunk has 65536 to 67108864 bytes, or default", chunk_size)?,
+            chunk_size: read(headers, CHUNK_SIZE, "A chunk must have 65536 to 67108864 bytes, or default", chunk_size)?,
             durability: read(headers, DURABILITY, durability, Durability::from_name)?,
             ref_level: read(headers, REF_LEVEL, ref_level, RefLevel::from_name)?,
-            chunking: read(headers, CHUNKING, "Chunking is fixed, content-defined or default", Chunking::from_name)?,
-            keep_sha256: read(headers, KEEP_SHA256, "Keeping SHA-256 is true, false or default", boolean)?,
+            chunking: read(
+                headers,
+                CHUNKING,
+                "The chunking must be fixed, content-defined or default",
+                Chunking::from_name,
+            )?,
+            keep_sha256: read(headers, KEEP_SHA256, "The setting keep-sha256 must be true, false or default", boolean)?,
         })
     }
 

@@ -35,6 +35,8 @@ pub struct LogCompaction {
     /// Sequence of the last record pushed.
     last: Sequence,
     progress: Progress,
+    /// Syncs of the directory that had failed before the file was created.
+    failed_syncs: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,8 @@ impl LogFiles {
 
 impl LogCompaction {
     fn begin(files: LogFiles, run: Run) -> Result<Self> {
-        let LogDirectory { fs, options, .. } = files.directory();
+        let LogDirectory { fs, options, syncs, .. } = files.directory();
+        let failed_syncs = syncs.failed();
         let mut salt = [0; 16];
         let filled = options.random.fill(&mut salt);
         let created = filled.and_then(|()| fs.open(&files.directory().path(run.number), Open::Create));
@@ -73,7 +76,7 @@ impl LogCompaction {
         let position = LogPosition { file: run.number, offset: FILE_HEADER, ..run.from.clone() };
         let last = run.from.sequence;
         let (batch, progress) = (Batch::new(), Progress::Body);
-        let compaction = Self { files, run, file, salt, seal, batch, position, last, progress };
+        let compaction = Self { files, run, file, salt, seal, batch, position, last, progress, failed_syncs };
         // A file without records must still be long enough for a header.
         compaction.file.write_at(0, &[0; FILE_HEADER as usize])?;
         Ok(compaction)
@@ -119,7 +122,7 @@ impl LogCompaction {
         if !planted::is(Bug::CompactedLogWithoutSync) {
             self.file.sync_data()?;
         }
-        let LogDirectory { fs, options, keys } = self.files.directory();
+        let LogDirectory { fs, options, keys, syncs } = self.files.directory();
         let header = CompactedHeader {
             store_id: options.store_id,
             number: self.run.number,
@@ -135,7 +138,7 @@ impl LogCompaction {
             self.file.sync_data()?;
         }
         if !planted::is(Bug::CompactedLogWithoutDirectorySync) {
-            fs.sync_dir(&options.dir)?;
+            syncs.sync(&**fs, options, self.failed_syncs)?;
         }
         self.files.finished(header);
         self.progress = Progress::Finished;

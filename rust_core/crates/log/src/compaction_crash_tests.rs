@@ -345,6 +345,23 @@ fn run_seed(seed: u64, faults: bool) -> usize {
     replaced
 }
 
+/// A sync of the directory that fails loses the name of the new file, whatever the next one says.
+#[test]
+fn a_compaction_fails_if_a_sync_of_the_directory_failed_meanwhile() {
+    let (mut rng, mut driver) = (SimRng::new(1), Driver::new(1));
+    (0..60).for_each(|_| driver.write(&mut rng));
+    let sealed: Vec<LogFileId> = driver.log.files().sealed().iter().map(|sealed| sealed.file).collect();
+    let (replacing, replacement) = driver.rewrite(&sealed[..1]).unwrap();
+    driver.commit(&[(REPLACE, replacement.encode())]);
+    driver.log.files().replace(&replacing);
+    let compaction = driver.log.files().compact(&sealed[2..3]).unwrap();
+    driver.disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
+    assert!(driver.log.files().remove(sealed[0]).is_err());
+    driver.disk.clear_faults();
+    assert!(compaction.finish().is_err());
+    assert!(driver.rewrite(&sealed[2..3]).is_some());
+}
+
 #[test]
 fn no_power_loss_during_a_compaction_loses_a_record_that_counts() {
     let replaced: usize = (0..12)

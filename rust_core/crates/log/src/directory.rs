@@ -1,9 +1,11 @@
 //! The directory of a log with its options and keys, and operations on single files by number.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orcas_base::error::Result;
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::Mutex;
 use orcas_fs::{FileSystem, Open};
 
 use super::format::{FILE_HEADER, LogKeys};
@@ -17,12 +19,43 @@ pub struct LogDirectory {
     pub fs: Arc<dyn FileSystem>,
     pub options: Arc<LogOptions>,
     pub keys: LogKeys,
+    pub syncs: DirectorySyncs,
+}
+
+/// Syncs of the directory while the log is in use. One that fails loses the names of all files that were created before
+/// it, whoever did so, for later syncs as well.
+#[derive(Clone, Default)]
+pub struct DirectorySyncs {
+    /// Syncs that failed. Locked during each, so that none is missed.
+    failed: Arc<Mutex<u64>>,
+}
+
+impl DirectorySyncs {
+    /// Syncs that failed so far.
+    pub fn failed(&self) -> u64 {
+        *self.failed.lock()
+    }
+
+    /// Makes the names in the directory durable.
+    ///
+    /// # Errors
+    /// When this sync fails, or one did after `failed` was asked, which was before a file was created.
+    pub fn sync(&self, fs: &dyn FileSystem, options: &LogOptions, failed: u64) -> Result<()> {
+        let mut count = self.failed.lock();
+        let synced = fs.sync_dir(&options.dir);
+        *count += u64::from(synced.is_err());
+        if synced.is_ok() && *count != failed {
+            let reason = io::Error::other("an earlier sync of the directory failed");
+            return Err(Error::io("sync directory", &options.dir, reason));
+        }
+        synced
+    }
 }
 
 impl LogDirectory {
     pub fn new(fs: Arc<dyn FileSystem>, options: LogOptions) -> Self {
         let keys = LogKeys::derive(&options.commit_key);
-        Self { fs, options: Arc::new(options), keys }
+        Self { fs, options: Arc::new(options), keys, syncs: DirectorySyncs::default() }
     }
 
     pub fn path(&self, number: u64) -> PathBuf {

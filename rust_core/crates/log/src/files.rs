@@ -228,7 +228,9 @@ impl LogFiles {
         self.inner.directory.fs.remove(&path)?;
         self.inner.reader.forget(file);
         self.inner.chain.lock().retired.remove(&file);
-        self.inner.directory.fs.sync_dir(&self.inner.directory.options.dir)?;
+        let LogDirectory { fs, options, syncs, .. } = self.directory();
+        // An earlier sync that failed did not make this name stay.
+        syncs.sync(&**fs, options, syncs.failed())?;
         self.inner.chain.lock().claims.remove(&file);
         Ok(())
     }
@@ -277,7 +279,7 @@ impl LogFiles {
             // The file is void. If it cannot be removed now, the next start removes it.
             let removed = self.inner.directory.fs.remove(&self.directory().path(number));
             let _ =
-                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
+                removed.inspect_err(|error| tracing::warn!(%error, "Leftovers of a compaction could not be removed"));
             return self.released(number);
         }
         if let Some(claim) = self.inner.chain.lock().claims.get_mut(&number) {
@@ -285,7 +287,7 @@ impl LogFiles {
         }
         // If this fails, the claim stays, and the next compaction of these files tries again.
         let removed = self.remove_number(number);
-        let _ = removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
+        let _ = removed.inspect_err(|error| tracing::warn!(%error, "Leftovers of a compaction could not be removed"));
     }
 
     /// A compaction ended without a file.

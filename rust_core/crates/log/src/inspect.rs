@@ -129,7 +129,7 @@ pub fn inspect(
 
 impl Search<'_> {
     fn survey(&mut self, read_spares: bool) -> Result<()> {
-        let LogDirectory { fs, options, keys } = self.directory.clone();
+        let LogDirectory { fs, options, keys, .. } = self.directory.clone();
         for number in fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)) {
             let path = file_path(&options.dir, number);
             let file = match fs.open(&path, Open::Read) {

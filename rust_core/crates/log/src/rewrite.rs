@@ -118,7 +118,7 @@ impl Drop for LogRewrite {
             // Without a header the file is void in any case.
             let removed = self.directory.fs.remove(&self.directory.path(self.header.number));
             let _ =
-                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
+                removed.inspect_err(|error| tracing::warn!(%error, "Leftovers of a compaction could not be removed"));
         }
     }
 }

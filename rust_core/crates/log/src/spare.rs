@@ -11,6 +11,7 @@ use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_fs::{File, FileSystem, Open};
 
+use super::directory::{DirectorySyncs, LogDirectory};
 use super::{LogOptions, file_path};
 
 /// Zeros written at a time.
@@ -45,6 +46,7 @@ struct Slot {
 pub struct SpareMaker {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
+    syncs: DirectorySyncs,
     /// Locked while a file is made.
     slot: Arc<Mutex<Slot>>,
     /// Whether a file is ready or being made. Changed under the lock, read without it.
@@ -52,9 +54,10 @@ pub struct SpareMaker {
 }
 
 impl SpareMaker {
-    pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, next_number: u64) -> Self {
+    pub(super) fn new(directory: &LogDirectory, next_number: u64) -> Self {
+        let LogDirectory { fs, options, syncs, .. } = directory.clone();
         let slot = Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false }));
-        Self { fs, options, slot, coming: Arc::default() }
+        Self { fs, options, syncs, slot, coming: Arc::default() }
     }
 
     /// Makes a spare file unless there is one. Blocks until the disk has written `file_size` bytes; a roll in that time
@@ -129,10 +132,11 @@ impl SpareMaker {
         let number = slot.next_number;
         slot.next_number += 1;
         let path = file_path(&self.options.dir, number);
+        let failed_syncs = self.syncs.failed();
         let created = self.fs.open(&path, Open::Create).and_then(|file| {
             fill(&*file, 0, bytes)?;
             file.sync_data()?;
-            self.fs.sync_dir(&self.options.dir)?;
+            self.syncs.sync(&*self.fs, &self.options, failed_syncs)?;
             Ok(file)
         });
         if created.is_err() {

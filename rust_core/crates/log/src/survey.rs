@@ -39,7 +39,7 @@ struct Step {
 
 impl Survey {
     pub fn take(directory: &LogDirectory) -> Result<Self> {
-        let LogDirectory { fs, options, keys } = directory;
+        let LogDirectory { fs, options, keys, .. } = directory;
         let mut survey = Self {
             plain: BTreeMap::new(),
             compacted: BTreeMap::new(),

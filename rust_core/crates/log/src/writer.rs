@@ -95,8 +95,8 @@ impl Log {
         found: RecoveredChain,
         first: &mut dyn FnMut(&mut Self) -> Result<()>,
     ) -> Result<Self> {
-        let LogDirectory { fs, options, keys } = directory.clone();
-        let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
+        let LogDirectory { fs, options, keys, .. } = directory.clone();
+        let spares = SpareMaker::new(&directory, found.survey.highest + 1);
         let spare = match (spares.take(), found.last) {
             // The space after the last batch is not needed.
             (Err(Error::StorageFull), Some((file, end))) => {

@@ -139,6 +139,7 @@ impl ErrorCode {
             self,
             Self::NoSuchKey
                 | Self::NoSuchVersion
+                | Self::NoSuchAnnotation
                 | Self::PreconditionFailed
                 | Self::NotModified
                 | Self::MetadataConfigurationNotFound

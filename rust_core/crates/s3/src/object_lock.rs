@@ -104,6 +104,11 @@ pub fn bypasses_governance(headers: &Headers<'_>, enabled: bool) -> Result<bool,
         let message = "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.";
         return Err(S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", BYPASS));
     }
+    asks_to_bypass(headers)
+}
+
+/// The same where the header is accepted in all buckets: in one without Object Lock, it has nothing to pass over.
+pub fn asks_to_bypass(headers: &Headers<'_>) -> Result<bool, S3Error> {
     flag(headers, BYPASS)
 }
 

@@ -152,7 +152,7 @@ impl<'a> Trial<'a> {
     fn run(&self, credential: &dyn Fn(&str) -> Option<Credential>) -> String {
         let missing = self.claim.signed.split(';').find(|name| self.head.headers.get(name).is_none());
         if let Some(name) = missing {
-            return format!("the header '{name}' was signed and did not arrive: a proxy took it away");
+            return format!("the header '{name}' was signed and did not arrive: a proxy removed it");
         }
         let Some(known) = credential(&self.claim.access_key) else { return "unknown access key".to_owned() };
         let key = self.key(&known.secret, &self.claim.region);
@@ -256,7 +256,7 @@ impl<'a> Trial<'a> {
         let prefixed =
             prefixed.map(|prefix| [prefix.trim_ascii_end().strip_suffix(b"/").unwrap_or(prefix), &strict].concat());
         let mut candidates = vec![
-            (Some(twice), "the client encodes the path twice, as other services than S3 want it; sign for S3"),
+            (Some(twice), "the client encodes the path twice, as services other than S3 expect; sign for S3"),
             (once_less, "the path was encoded once more on its way: a proxy encodes its percent signs again"),
             (
                 Some(normalised(&strict)),
@@ -264,10 +264,10 @@ impl<'a> Trial<'a> {
             ),
             (canonical_path(&spaces).ok(), "the client signed a space where '+' arrived; in a path a space is %20"),
             (percent_decode(self.head.path), "the client signed the path without encoding it"),
-            (Some(slash), "a slash at the end of the path was added or taken away"),
+            (Some(slash), "a slash at the end of the path was added or removed"),
         ];
-        candidates.push((original, "a proxy changed the path; it has to pass it on as it is"));
-        candidates.push((prefixed, "a proxy took a prefix off the path; it has to pass the path on as it is"));
+        candidates.push((original, "a proxy changed the path; it must pass the path on unchanged"));
+        candidates.push((prefixed, "a proxy removed a prefix from the path; it must pass the path on unchanged"));
         let as_sent = CanonicalQuery::as_sent(self.head.query);
         let right = |path: &[u8]| {
             path != strict

@@ -261,7 +261,7 @@ impl Census<'_> {
         }
         for pack in sums.packs.keys() {
             let place = format!("index.db, table packs, row {pack}");
-            self.collector.find(FindingKind::Counts, place, "chunks stand in it, but it is not there");
+            self.collector.find(FindingKind::Counts, place, "chunks are in it, but it does not exist");
         }
         Ok(())
     }

@@ -95,7 +95,7 @@ fn tell_of_files(collector: &Collector<'_>, inspection: &Inspection, online: boo
             OtherLog::Headless(file) => collector.find(
                 FindingKind::Suspicious,
                 format!("log/{file:020}.log, byte 0"),
-                "the file has no header, and yet bytes follow: a start that was cut leaves that, or the header is gone",
+                "the file has content but no header: an interrupted start leaves that, or the header is gone",
             ),
             // A running store makes and replaces files.
             OtherLog::Unnamed(file) if !online => collector.find(

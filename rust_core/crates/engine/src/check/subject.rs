@@ -175,7 +175,7 @@ impl Subject<'_> {
             }
         }
         if let Some(why) = &replayed.behind {
-            let why = format!("the index cannot follow the log, the next start builds it anew: {why}");
+            let why = format!("the index cannot follow the log, the next start rebuilds it: {why}");
             self.collector.find(FindingKind::Index, "index.db", why.clone());
             return Ok(IndexState::NotCompared { why });
         }

@@ -30,11 +30,10 @@ const TIMES_MAX: usize = 3;
 const WITHIN: Duration = Duration::from_secs(3600);
 
 const UNDER_WAY: &str =
-    "the index is damaged and is being built anew from the log; what needs its damaged part has to wait";
-const NO_ROOM: &str = "the index is damaged and there is no room to build it anew: free space on the disk";
-const IN_VAIN: &str = "the index is damaged and could not be built anew: stop the server and run `orcas fsck`";
-const TOO_OFTEN: &str =
-    "the index was damaged again and again: stop the server, look after the disk and run `orcas fsck`";
+    "the index is damaged and is being rebuilt from the log; requests that need its damaged part are refused";
+const NO_ROOM: &str = "the index is damaged and there is no room to rebuild it: free space on the disk";
+const IN_VAIN: &str = "the index is damaged and could not be rebuilt: stop the server and run `orcas fsck`";
+const TOO_OFTEN: &str = "the index was damaged repeatedly: stop the server, check the disk and run `orcas fsck`";
 
 /// The thread, until `RebuildRequests::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {

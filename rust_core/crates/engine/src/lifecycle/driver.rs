@@ -80,6 +80,6 @@ fn tell(shared: &EngineState, report: &LifecycleReport, ended: &Result<()>, took
     if let Err(error) = ended
         && known.is_none()
     {
-        tracing::warn!(%error, "Lifecycle rules could not be applied to all buckets; the next run tries it again");
+        tracing::warn!(%error, "Lifecycle rules could not be applied to all buckets; the next run tries again");
     }
 }

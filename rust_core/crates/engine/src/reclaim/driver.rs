@@ -80,7 +80,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
                 if shared.reclaim.queue.note_failure(Some(error.to_string().into())).is_none() {
-                    tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if it goes on");
+                    tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if this persists");
                 }
                 IDLE_PAUSE * 5
             }

@@ -16,7 +16,7 @@ use orcas_record::PackId;
 const PASSED_FOR: Duration = Duration::from_secs(600);
 impl Reclaimer {
     pub(super) fn choose_pack(&mut self, limits: &ReclaimLimits) -> Result<Option<Step>> {
-        let left: HashSet<PackId> = self.removals.iter().filter_map(|(_, grave)| grave.vacated()).collect();
+        let left: HashSet<PackId> = self.removals.iter().filter_map(|(_, removal)| removal.vacated()).collect();
         let now = self.shared.clock.monotonic();
         if now.saturating_sub(self.passed_since) > PASSED_FOR {
             self.passed_since = now;

@@ -138,7 +138,10 @@ impl Replay<'_> {
             }
             Salvaged::Torn { place, end } => {
                 if !self.position.is_behind(end) {
-                    self.find(place, "what follows is no whole record: the end of the log may be lost".to_owned());
+                    self.find(
+                        place,
+                        "what follows is not a complete record: the end of the log may be lost".to_owned(),
+                    );
                     self.outcome.torn = true;
                     self.outcome.doubt = Sequence::MAX;
                 }

@@ -196,7 +196,7 @@ impl Verify<'_> {
                 return;
             }
             Verdict::Lost(reason) => reason,
-            Verdict::Other => "what stands in its place is not what was stored".to_owned(),
+            Verdict::Other => "what is in its place is not what was stored".to_owned(),
         };
         state.found.losses_total += 1;
         if state.losses.len() < LOSSES_MAX && !planted::is(Bug::SalvageLossNotListed) {

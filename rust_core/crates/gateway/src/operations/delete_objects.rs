@@ -15,7 +15,7 @@ use crate::response::{HeaderBlock, Response};
 use crate::versions::{version_id, version_name};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
 use orcas_record::{Bucket, VersionId};
-use orcas_s3::object_lock::bypasses_governance;
+use orcas_s3::object_lock::asks_to_bypass;
 use orcas_s3::support::{OF_A_LOCK, Understood};
 use orcas_s3::target::checked_key;
 use orcas_s3::versions::VersionName;
@@ -49,8 +49,7 @@ impl Operation for DeleteObjects {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let checked = reading.bucket().and_then(|bucket| {
-            let bypass = bypasses_governance(reading.headers(), bucket.object_lock.is_some())?;
-            Ok((bucket, bypass))
+            Ok((bucket, asks_to_bypass(reading.headers())?))
         });
         Ok(Self { name: reading.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
     }

@@ -25,7 +25,7 @@ impl Operation for PutBucketSettings {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let bucket = reading.bucket()?;
-        refuse_body(reading.headers(), "The settings of a bucket stand in headers; there is no body")?;
+        refuse_body(reading.headers(), "The settings of a bucket are sent as headers; the request has no body")?;
         let change = SettingsChange::parse(reading.headers())?;
         if change == SettingsChange::default() {
             return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting").into());

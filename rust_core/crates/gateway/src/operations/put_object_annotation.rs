@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::annotation::AnnotationAddress;
 use crate::body_plan::BodyPlan;
-use crate::conditions::precondition;
 use crate::intake::{DeclaredBody, Digests};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
-use crate::versions::{VersionAddress, version_name};
+use crate::versions::version_name;
 use orcas_checksum::ObjectChecksum;
-use orcas_decide::{Annotate, AnnotationChange, Intent, Outcome};
-use orcas_s3::annotations::{TEXT_LEN_MAX, check_name, name_in, object_condition, written};
-use orcas_s3::conditions::WriteCondition;
+use orcas_decide::{AnnotationChange, Outcome};
+use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
 use orcas_s3::{ErrorCode, Named, S3Error};
@@ -24,20 +23,14 @@ use orcas_s3::{ErrorCode, Named, S3Error};
 const INLINE_MAX: usize = 64;
 
 pub struct PutObjectAnnotation {
-    address: VersionAddress,
-    name: Bytes,
-    condition: WriteCondition,
+    annotation: AnnotationAddress,
 }
 
 impl Operation for PutObjectAnnotation {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ANNOTATION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let name = name_in(&reading.query);
-        check_name(name)?;
-        let name = Bytes::copy_from_slice(name);
-        let condition = object_condition(reading.headers())?;
-        Ok(Self { address: VersionAddress::parse(reading)?, name, condition })
+        Ok(Self { annotation: AnnotationAddress::parse(reading)? })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -57,30 +50,23 @@ impl Operation for PutObjectAnnotation {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let Self { address, name, condition } = &call.input;
-        let engine = &call.lane.engine;
+        let annotation = &call.input.annotation;
+        let (engine, bucket) = (&call.lane.engine, &annotation.version.bucket);
         let body = match content.len() {
-            ..=INLINE_MAX => engine.small_body(&address.bucket, content),
+            ..=INLINE_MAX => engine.small_body(bucket, content),
             // As for an append: a content, however small.
-            _ => engine.appended_body(&address.bucket, content),
+            _ => engine.appended_body(bucket, content),
         };
-        let annotate = Annotate {
-            bucket: address.bucket.id,
-            key: address.key.clone(),
-            version: address.version_id(),
-            name: name.clone(),
-            if_match: precondition(condition).if_match,
-            change: AnnotationChange::Put { md5: digests.md5, checksum: digests.stored, body },
-        };
-        Ok(call.submit(Intent::Annotate(Box::new(annotate)), slot))
+        let change = AnnotationChange::Put { md5: digests.md5, checksum: digests.stored, body };
+        Ok(call.submit(annotation.intent(change), slot))
     }
 
     fn named(&self) -> Named<'_> {
-        self.address.named()
+        self.annotation.version.named()
     }
 
     fn detailed(&self, error: S3Error) -> S3Error {
-        self.address.detailed(error)
+        self.annotation.version.detailed(error)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -89,6 +75,7 @@ impl Operation for PutObjectAnnotation {
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        Ok(call.envelope.document(200, headers, written(&call.input.address.key, &call.input.name)))
+        let annotation = &call.input.annotation;
+        Ok(call.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
     }
 }

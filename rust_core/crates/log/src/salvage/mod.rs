@@ -17,6 +17,7 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
 use orcas_record::Sequence;
 
+use super::directory::LogDirectory;
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
 use super::header::{HEADER_ENCODED, Header};
 use super::spare::SpareMaker;
@@ -138,7 +139,7 @@ impl LogSalvage {
             },
         };
         if header.is_some() && length < FILE_HEADER {
-            self.findings.push((path.clone(), "the file is cut".to_owned()));
+            self.findings.push((path.clone(), "the file is truncated".to_owned()));
         }
         let limit = match &header {
             Some(Header::Compacted(compacted)) => compacted.own_end,
@@ -203,7 +204,7 @@ impl LogSalvage {
 
     /// A `SpareMaker` for an engine that never writes.
     pub fn spare_maker(&self, options: LogOptions) -> SpareMaker {
-        SpareMaker::new(Arc::clone(&self.fs), Arc::new(options), 1)
+        SpareMaker::new(&LogDirectory::new(Arc::clone(&self.fs), options), 1)
     }
 
     /// The last sequence that a compacted file covers.

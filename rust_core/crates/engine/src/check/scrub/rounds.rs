@@ -272,7 +272,7 @@ impl<'a> Round<'a> {
         if let Some(blob) = blob {
             self.shared.pins.note_damage(blob);
         }
-        tracing::error!(place, detail, "The scrub found damage: `orcas fsck` tells what is affected");
+        tracing::error!(place, detail, "The scrub found damage: `orcas fsck` shows what is affected");
         self.shared.scrub.note(ScrubDamage { place, detail, blob });
     }
 }

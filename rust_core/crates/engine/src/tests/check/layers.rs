@@ -339,3 +339,41 @@ fn what_was_written_to_a_fork_that_is_lost_gets_a_bucket() {
     expected(&layered.store.handle());
     layered.assert_keeps_what_is_written(&name);
 }
+
+/// The record is lost that took a merged layer out of a stack.
+#[test]
+fn a_stack_goes_on_without_a_layer_that_was_merged() {
+    for of_snapshot in [false, true] {
+        let mut layered = Layered::new();
+        let bucket = layered.store.bucket("bbb");
+        for key in ["x", "z"] {
+            layered.store.put(&bucket, key, b"old").unwrap();
+        }
+        layered.snapshot(&bucket, "first");
+        for key in ["x", "y"] {
+            layered.store.put(&bucket, key, b"new").unwrap();
+        }
+        layered.store.delete(&bucket, "z").unwrap();
+        layered.snapshot(&bucket, "second");
+        layered.store.put(&bucket, "y", b"top").unwrap();
+        layered.run(Intent::DeleteSnapshot { bucket: bucket.id, name: "first".into() });
+        layered.store.handle().reclaim(Effort::Collect).unwrap();
+        assert_eq!(layered.bucket("bbb").layers.len(), 2);
+        let snapshot = Arc::clone(&layered.store.handle().snapshots(b"bbb")[0]);
+        assert_eq!(snapshot.layers, [bucket.id]);
+        layered.damage_last_record(if of_snapshot { &snapshot } else { &bucket });
+        let expected = |handle: &super::super::super::Handle, y: &[u8]| {
+            assert_eq!(shown(handle, "bbb", "x").as_deref(), Some(&b"new"[..]));
+            assert_eq!((shown(handle, "bbb", "y").as_deref(), shown(handle, "bbb", "z")), (Some(y), None));
+        };
+        let (engine, _) = layered.salvage();
+        expected(&engine.handle(), b"top");
+        drop(engine);
+        assert_eq!(layered.repair().losses_total, 0);
+        expected(&layered.store.handle(), b"top");
+        layered.assert_keeps_what_is_written("bbb");
+        layered.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "second".into() });
+        expected(&layered.store.handle(), b"new");
+        layered.assert_keeps_what_is_written("bbb");
+    }
+}

@@ -1,0 +1,39 @@
+//! The annotation that a request writes or removes: of which version, its name, and the condition on the object. A
+//! bucket that does not exist is noticed first, as in every other operation on objects.
+
+use bytes::Bytes;
+
+use super::conditions::precondition;
+use super::problem::Problem;
+use super::reading::Reading;
+use super::versions::VersionAddress;
+use orcas_decide::{Annotate, AnnotationChange, Intent};
+use orcas_s3::annotations::{check_name, name_in, object_condition};
+use orcas_s3::conditions::WriteCondition;
+
+pub struct AnnotationAddress {
+    pub version: VersionAddress,
+    pub name: Bytes,
+    condition: WriteCondition,
+}
+
+impl AnnotationAddress {
+    pub fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let version = VersionAddress::parse(reading)?;
+        let name = name_in(&reading.query);
+        check_name(name)?;
+        let condition = object_condition(reading.headers())?;
+        Ok(Self { version, name: Bytes::copy_from_slice(name), condition })
+    }
+
+    pub fn intent(&self, change: AnnotationChange) -> Intent {
+        Intent::Annotate(Box::new(Annotate {
+            bucket: self.version.bucket.id,
+            key: self.version.key.clone(),
+            version: self.version.version_id(),
+            name: self.name.clone(),
+            if_match: precondition(&self.condition).if_match,
+            change,
+        }))
+    }
+}

@@ -46,7 +46,7 @@ pub(super) struct ReplayOutcome {
     pub last: Sequence,
     /// Whatever was brought before this record may have been ended by one that is gone.
     pub doubt: Sequence,
-    /// What such records seem to name, with their sequences: keys in layers, and in those that were ever below them.
+    /// What such records seem to name, with their sequences.
     pub named: BTreeMap<(BucketId, Bytes), Sequence>,
     /// Ascending. What names one of these had been deleted.
     pub condemned: Vec<Sequence>,
@@ -72,8 +72,6 @@ struct Replay<'a> {
     names: HashMap<Bytes, BucketId>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
-    /// The layers that were below each layer in any stack, also in one that is no more.
-    below: BTreeMap<BucketId, BTreeSet<BucketId>>,
     /// Buckets and layers that objects were put into.
     filled: HashSet<BucketId>,
     packs: HashSet<PackId>,
@@ -105,7 +103,6 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         names: HashMap::new(),
         deleted: HashSet::new(),
         made_up: BTreeSet::new(),
-        below: BTreeMap::new(),
         filled: HashSet::new(),
         packs: index.read()?.packs()?.into_iter().collect(),
         completed: HashSet::new(),
@@ -117,7 +114,6 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
             record::decode(stored.kind, &stored.record)?
         {
-            replay.note_stack(&bucket.layers);
             replay.names.insert(bucket.name.clone(), bucket.id);
             replay.buckets.insert(bucket.id, bucket);
         }
@@ -275,7 +271,6 @@ impl Replay<'_> {
         for layer in bucket.layers.iter().filter(|layer| self.made_up.contains(layer)).copied().collect::<Vec<_>>() {
             self.make_layer(sequence, layer, lost_layer_name(layer))?;
         }
-        self.note_stack(&bucket.layers);
         self.made_up.remove(&bucket.id);
         self.names.insert(bucket.name.clone(), bucket.id);
         match self.buckets.insert(bucket.id, bucket.clone()) {
@@ -286,23 +281,6 @@ impl Replay<'_> {
                 Ok(Record::UpdateBucket(bucket))
             }
             None => Ok(Record::CreateBucket(bucket)),
-        }
-    }
-
-    fn note_stack(&mut self, layers: &[BucketId]) {
-        for (place, layer) in layers.iter().enumerate() {
-            self.below.entry(*layer).or_default().extend(&layers[place + 1..]);
-        }
-    }
-
-    /// What was put into a layer has replaced what was below. A merge may have moved it there since.
-    fn name_below(&mut self) {
-        for ((layer, key), sequence) in std::mem::take(&mut self.outcome.named) {
-            let below = self.below.get(&layer).into_iter().flatten();
-            for layer in below.chain([&layer]) {
-                let later = self.outcome.named.entry((*layer, key.clone())).or_default();
-                *later = sequence.max(*later);
-            }
         }
     }
 
@@ -386,7 +364,6 @@ impl Replay<'_> {
         let lost = lost_layers(self.buckets.values(), &repaired, |layer| self.filled.contains(&layer));
         let lost: Vec<BucketId> = lost.into_iter().map(|layer| layer.id).collect();
         for stack in repaired {
-            self.note_stack(&stack.layers);
             if let Some(bucket) = self.buckets.get(&stack.bucket) {
                 let repaired = Record::UpdateBucket(Bucket { layers: stack.layers, ..bucket.clone() });
                 self.push(encoded(self.outcome.last, repaired))?;
@@ -402,7 +379,6 @@ impl Replay<'_> {
         }
         self.flush()?;
         self.writer.end_salvage()?;
-        self.name_below();
         let text = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
         let name = |id: &BucketId| self.buckets.get(id).map(text);
         self.outcome.made_up = self.made_up.iter().filter_map(name).collect();

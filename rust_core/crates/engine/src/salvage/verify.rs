@@ -63,6 +63,8 @@ struct Verify<'a> {
     handle: &'a Handle,
     outcome: &'a ReplayOutcome,
     names: BTreeMap<BucketId, String>,
+    /// The layers above each layer, in any stack.
+    above: BTreeMap<BucketId, Vec<BucketId>>,
     cursor: Mutex<Sequence>,
     state: Mutex<Progress>,
 }
@@ -73,11 +75,18 @@ struct Verify<'a> {
 /// When the private index cannot be read or written; damage is no error.
 pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
     let buckets = Arc::clone(&handle.shared.buckets.read());
+    let mut above: BTreeMap<BucketId, Vec<BucketId>> = BTreeMap::new();
+    for bucket in buckets.of_any_role() {
+        for (place, layer) in bucket.layers.iter().enumerate() {
+            above.entry(*layer).or_default().extend(&bucket.layers[..place]);
+        }
+    }
     let verify = Verify {
         shared: &handle.shared,
         handle,
         outcome,
         names: reported_names(buckets.of_any_role().map(|bucket| &**bucket)),
+        above,
         cursor: Mutex::new(0),
         state: Mutex::default(),
     };
@@ -220,8 +229,9 @@ impl Verify<'_> {
             return;
         }
         found.doubtful += 1;
-        let named = self.outcome.named.get(&(version.bucket, version.key.clone()));
-        if named.is_some_and(|later| later > sequence) {
+        let above = self.above.get(&version.bucket).into_iter().flatten();
+        let named = |layer: &BucketId| self.outcome.named.get(&(*layer, version.key.clone()));
+        if above.chain([&version.bucket]).filter_map(named).any(|later| later > sequence) {
             found.named.push((self.name(version.bucket), Bytes::copy_from_slice(&version.key)));
         }
     }

@@ -48,9 +48,7 @@ impl Operation for DeleteObjects {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let checked = reading.bucket().and_then(|bucket| {
-            Ok((bucket, asks_to_bypass(reading.headers())?))
-        });
+        let checked = reading.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(reading.headers())?)));
         Ok(Self { name: reading.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
     }
 

@@ -44,6 +44,7 @@ pub enum Bug {
     TokenOutlivesFailure,
     LocksOutOfOrder,
     NewerObjectHides,
+    HitBeforeOverlay,
     DamageTakenForATornEnd,
     CleanEndNotWritten,
     SecondHeaderIgnored,
@@ -85,7 +86,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 56] = [
+        pub const ALL: [Self; 57] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -122,6 +123,7 @@ mod chosen {
             Self::TokenOutlivesFailure,
             Self::LocksOutOfOrder,
             Self::NewerObjectHides,
+            Self::HitBeforeOverlay,
             Self::DamageTakenForATornEnd,
             Self::CleanEndNotWritten,
             Self::SecondHeaderIgnored,
@@ -183,6 +185,7 @@ mod chosen {
                 | Self::CondemnWithoutSecondLook
                 | Self::LocksOutOfOrder
                 | Self::NewerObjectHides
+                | Self::HitBeforeOverlay
                 | Self::OlderVersionShown => Suite::Races,
                 Self::DamageTakenForATornEnd
                 | Self::CleanEndNotWritten

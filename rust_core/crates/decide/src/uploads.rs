@@ -188,8 +188,11 @@ fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8
     let completed = view.completed(complete.upload)?;
     let asked = |completed: &Completed| completed.request == *request && completed.key == complete.key;
     let Some(completed) = completed.filter(asked) else { return Err(Refusal::NoSuchUpload.into()) };
+    // A bucket is older than the layers that are made for it, but for the first one of a fork, which is one record older.
+    // So the layer was not that of an earlier bucket with the same name.
+    let was_its_layer = || view.bucket(completed.bucket).is_none() && completed.bucket.0 + 1 >= bucket.id.0;
     let is_known = bucket.stack().contains(&completed.bucket)
-        || view.bucket(completed.bucket).is_none()
+        || was_its_layer()
             && layers::object(view, bucket, &complete.key)?.is_some_and(|shown| shown.version.etag == completed.etag);
     if is_known {
         Ok(Decision::without_records(Outcome::Completed(completed, None)))

@@ -72,7 +72,7 @@ impl EngineState {
     /// What these layers show, as the index and the overlay have it.
     pub fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
         for layer in layers {
-            if let Some(located) = self.lookup(*layer, key)? {
+            if let Some(located) = self.lookup_layer(*layer, key)? {
                 return Ok(Some(located));
             }
             let Some(newest) = self.newest_below(*layer, key, NewerChanges::default())? else { continue };

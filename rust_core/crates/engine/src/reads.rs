@@ -14,6 +14,7 @@ use super::overlay::{BlobPlace, Overlay};
 use super::state::EngineState;
 use super::stored::{upload_of, version_of};
 use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_decide::Completed;
 use orcas_record::{
@@ -105,11 +106,52 @@ impl EngineState {
         Ok(self.lookup(bucket, key)?.map(|located| PinnedObject::of(located, pin)))
     }
 
-    pub fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
-        let ticket = match self.at_hand(bucket, key)? {
-            AtHand::Known(located) => return Ok(located),
-            AtHand::Unknown(ticket) => ticket,
-        };
+    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
+        match self.at_hand(bucket, key)? {
+            AtHand::Known(located) => Ok(located),
+            AtHand::Unknown(ticket) => self.lookup_stored(ticket, bucket, key),
+        }
+    }
+
+    /// As `lookup`, after the layers above were asked. A merge may have moved the key down meanwhile: what was in the
+    /// cache before then is no answer any more.
+    pub fn lookup_layer(&self, layer: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
+        loop {
+            let cached = self.cache.get(layer, key);
+            if let Some(recent) = self.lookup_recent(layer, key)? {
+                return Ok(recent);
+            }
+            match cached {
+                Ok(located) if planted::is(Bug::HitBeforeOverlay) => return Ok(Some(located)),
+                // A change leaves the cache before it leaves the overlay. So what the cache has now, no change that
+                // is gone from the overlay has replaced.
+                Ok(_) => {
+                    if let Ok(located) = self.cache.get(layer, key) {
+                        return Ok(Some(located));
+                    }
+                }
+                Err(ticket) => return self.lookup_stored(ticket, layer, key),
+            }
+        }
+    }
+
+    /// What the overlay says; `None` when the cache or the index must be asked.
+    fn lookup_recent(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Option<LocatedObject>>> {
+        let overlay = self.overlay.read();
+        match overlay.key_changes(bucket, key).map(KeyChanges::current) {
+            Some(Current::Object(object)) => Ok(Some(Some(in_overlay(&overlay, object)))),
+            Some(Current::None) => Ok(Some(None)),
+            Some(Current::Below) => {
+                drop(overlay);
+                let newest = self.newest_below(bucket, key, NewerChanges::default())?;
+                Ok(Some(newest.filter(|located| !located.object.version.delete_marker)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// From the index, for the cache as well.
+    fn lookup_stored(&self, ticket: Ticket, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
         let reader = self.index.read()?;
         let Some(stored) = reader.object(bucket, key)? else { return Ok(None) };
         let version = version_of(&stored)?;
@@ -137,17 +179,10 @@ impl EngineState {
         // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
         // the index still has would stay in the cache when the change has left the overlay.
         let cached = self.cache.get(bucket, key);
-        let overlay = self.overlay.read();
-        match overlay.key_changes(bucket, key).map(KeyChanges::current) {
-            Some(Current::Object(object)) => Ok(AtHand::Known(Some(in_overlay(&overlay, object)))),
-            Some(Current::None) => Ok(AtHand::Known(None)),
-            Some(Current::Below) => {
-                drop(overlay);
-                let newest = self.newest_below(bucket, key, NewerChanges::default())?;
-                Ok(AtHand::Known(newest.filter(|located| !located.object.version.delete_marker)))
-            }
-            None => Ok(cached.map_or_else(AtHand::Unknown, |located| AtHand::Known(Some(located)))),
+        if let Some(recent) = self.lookup_recent(bucket, key)? {
+            return Ok(AtHand::Known(recent));
         }
+        Ok(cached.map_or_else(AtHand::Unknown, |located| AtHand::Known(Some(located))))
     }
 
     pub fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

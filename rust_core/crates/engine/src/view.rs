@@ -13,7 +13,7 @@ use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
 use super::tokens::RequestTokens;
-use orcas_base::error::Result;
+use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_record::{
@@ -266,6 +266,24 @@ impl SequencerView<'_> {
     /// Whether `id` is a layer that is to be removed.
     pub fn is_dropped(&self, id: BucketId) -> bool {
         self.buckets.by_id(id).is_some_and(|bucket| bucket.role == BucketRole::Dropped)
+    }
+
+    /// Whether nothing is left in a layer that takes no writes. The index must say so twice, by its rows and by its
+    /// counts: it could not be built again from a log that deletes a layer which is not empty.
+    pub fn layer_is_empty(&self, layer: BucketId) -> Result<bool> {
+        // What is decided or published is not counted yet.
+        let is_changed = |overlay: &Overlay| overlay.range(layer, Bound::Unbounded).next().is_some();
+        if is_changed(self.pending) || is_changed(&self.shared.overlay.read()) || !self.bucket_is_empty(layer)? {
+            return Ok(false);
+        }
+        if self.shared.index.read()?.bucket_is_empty(layer)? {
+            return Ok(true);
+        }
+        let reason = Arc::from("it lacks versions of a layer that it counts");
+        if self.shared.index.is_file() {
+            self.shared.index_rebuild.request(&reason);
+        }
+        Err(Error::IndexDamaged { reason })
     }
 
     /// Whether the bytes of `blob` are in `pack`.

@@ -8,7 +8,6 @@ use super::super::merges::LayerMerge;
 use super::super::view::SequencerView;
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergedVersion, ReplaceLog};
 use orcas_base::error::Result;
-use orcas_decide::View;
 use orcas_record::{Bucket, BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, Version, VersionId};
 
 impl MaintenanceIntent {
@@ -70,11 +69,7 @@ fn remove_layer(view: &SequencerView<'_>, layer: BucketId, keys: Vec<Bytes>) -> 
         return Ok(Vec::new());
     }
     if keys.is_empty() {
-        return Ok(if view.bucket_is_empty(layer)? {
-            vec![Record::DeleteBucket { bucket: layer }]
-        } else {
-            Vec::new()
-        });
+        return Ok(if view.layer_is_empty(layer)? { vec![Record::DeleteBucket { bucket: layer }] } else { Vec::new() });
     }
     let removed = |key| Record::DeleteVersion { bucket: layer, key, version_id: VersionId::Null };
     Ok(keys.into_iter().map(removed).collect())
@@ -87,7 +82,7 @@ fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<Merge
         return Ok(Vec::new());
     }
     if versions.is_empty() {
-        return if view.bucket_is_empty(upper)? { Ok(remove_merged(view, upper)) } else { Ok(Vec::new()) };
+        return if view.layer_is_empty(upper)? { Ok(remove_merged(view, upper)) } else { Ok(Vec::new()) };
     }
     let mut records = Vec::with_capacity(versions.len());
     for MergedVersion { found, ends } in versions {

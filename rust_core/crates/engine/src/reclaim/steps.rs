@@ -146,7 +146,8 @@ impl Reclaimer {
         };
         let early = matches!(after, FollowUp::Replaced(_)) && planted::is(Bug::ReplaceLogBeforeApplied);
         if !self.shared.applies.has(last) && !early {
-            if limits.hurry {
+            // A merge has many parts, and each waits for the one before.
+            if limits.hurry || matches!(after, FollowUp::Merged) {
                 self.shared.applies.hurry();
             }
             self.activity = Activity::Submitted { answer, after, then };

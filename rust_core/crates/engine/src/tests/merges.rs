@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -12,7 +13,8 @@ use super::check::fixture::check;
 use super::layers::{get, list};
 use super::steps::Steps;
 use super::support::{Store, noise};
-use orcas_decide::Intent;
+use orcas_base::error::Error;
+use orcas_decide::{Failure, Intent, Refusal};
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
 
 type Objects = BTreeMap<String, Vec<u8>>;
@@ -120,6 +122,56 @@ fn a_completion_is_answered_again_after_a_merge() {
     // Not when the bucket shows another object.
     store.put(&bucket, "k", b"other").unwrap();
     assert!(store.complete(&bucket, "k", upload, &[part]).is_err());
+}
+
+/// What a completion made is not what a later bucket of that name has, be it the same.
+#[test]
+fn a_completion_is_not_answered_again_for_a_later_bucket() {
+    for forked in [false, true] {
+        let store = Store::new();
+        let source = store.bucket("source");
+        let make = || {
+            if forked {
+                store.handle().execute(fork(&source, None, "b")).unwrap();
+            } else {
+                store.bucket("b");
+            }
+            store.handle().bucket(b"b").unwrap()
+        };
+        let complete = |bucket: &Bucket| {
+            let upload = store.create_upload(bucket, "k");
+            let part = store.put_part(bucket, "k", upload, 1, b"content");
+            (upload, part, store.complete(bucket, "k", upload, &[part]).unwrap())
+        };
+        let bucket = make();
+        let (upload, part, first) = complete(&bucket);
+        store.delete(&bucket, "k").unwrap();
+        store.handle().execute(Intent::DeleteBucket { bucket: bucket.id }).unwrap();
+        store.handle().reclaim(Effort::Collect).unwrap();
+        let later = make();
+        assert_eq!(complete(&later).2.etag, first.etag);
+        let answer = store.complete(&later, "k", upload, &[part]);
+        assert!(matches!(answer, Err(Failure::Refused(Refusal::NoSuchUpload))), "{answer:?}");
+    }
+}
+
+/// The first layer of a fork is older than the fork.
+#[test]
+fn a_completion_in_a_fork_is_answered_again_after_a_merge() {
+    let mut store = Store::new();
+    let source = store.bucket("source");
+    store.handle().execute(fork(&source, None, "fork")).unwrap();
+    store.handle().execute(Intent::DeleteBucket { bucket: source.id }).unwrap();
+    let bucket = store.handle().bucket(b"fork").unwrap();
+    let upload = store.create_upload(&bucket, "k");
+    let part = store.put_part(&bucket, "k", upload, 1, b"content");
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+    store.handle().execute(snapshot(&bucket, "first")).unwrap();
+    let layer = bucket.top();
+    store.handle().reclaim(Effort::Collect).unwrap();
+    assert!(!store.handle().bucket(b"fork").unwrap().layers.contains(&layer));
+    store.reopen();
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
 }
 
 /// Merges until nothing is left to merge. `false` if nothing was.
@@ -277,6 +329,73 @@ fn a_merge_goes_on_where_it_was_cut_off() {
             assert!(cut > 9);
             return;
         }
+    }
+}
+
+/// Puts keys, freezes them, puts them again and freezes that: two layers to be merged.
+fn two_layers(steps: &mut Steps) -> Arc<Bucket> {
+    let bucket = steps.bucket("b");
+    for name in ["first", "second"] {
+        let puts = (0..KEYS).map(|at| steps.intent(&bucket, &format!("{at:03}"), name.as_bytes())).collect();
+        run_all(steps, puts);
+        steps.run(snapshot(&bucket, name)).unwrap();
+    }
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    bucket
+}
+
+/// Every part waits for the one before to be in the index, and nobody else may be writing.
+#[test]
+fn a_merge_lets_the_index_follow_at_once() {
+    let mut steps = Steps::new();
+    two_layers(&mut steps);
+    let mut waited = Vec::new();
+    for _ in 0..200 {
+        if steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
+            break;
+        }
+        steps.stepper().commit();
+        let merging = steps.stepper().reclaiming() == Some("merge of layers");
+        if merging && steps.handle().health().lag_records > 0 {
+            assert_eq!(steps.stepper().reclaim(&LIMITS).unwrap(), Step::Waiting);
+            let begun = Instant::now();
+            steps.shared().applies.wait_for_work();
+            waited.push(begun.elapsed());
+        }
+        steps.apply();
+    }
+    assert!(waited.len() >= 4);
+    assert!(waited.iter().min() < Some(&Duration::from_millis(100)), "{waited:?}");
+}
+
+/// An index that has lost rows of a layer must not be believed that the layer is empty: what they are of would go.
+#[test]
+fn a_layer_whose_rows_are_gone_is_not_removed() {
+    let mut steps = Steps::new();
+    let bucket = two_layers(&mut steps);
+    let present = steps.handle().bucket(b"b").unwrap();
+    let upper = present.layers[1];
+    let gone = format!("DELETE FROM heads WHERE bucket = {}", upper.0);
+    let rows = orcas_index_testing::open_raw(&steps.path().join("index.db")).execute(&gone, []).unwrap();
+    assert_eq!(rows as u64, KEYS);
+    let before = steps.stepper().committer.next_sequence;
+    let found = (0..20).find_map(|_| {
+        let step = steps.stepper().reclaim(&LIMITS);
+        steps.stepper().commit();
+        steps.apply();
+        step.err()
+    });
+    assert!(matches!(found, Some(Error::IndexDamaged { .. })), "{found:?}");
+    assert_eq!(steps.stepper().committer.next_sequence, before, "a record was written");
+    assert!(steps.shared().index_rebuild.is_wanted());
+    steps.rebuild();
+    merge_all(steps.stepper());
+    let present = steps.handle().bucket(b"b").unwrap();
+    assert_eq!(present.layers, [present.top(), bucket.id]);
+    for at in 0..KEYS {
+        let found = steps.handle().object_in(&present, &format!("{at:03}").into()).unwrap();
+        assert_eq!(found.map(|found| found.object.version.size), Some(6));
     }
 }
 

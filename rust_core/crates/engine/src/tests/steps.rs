@@ -116,6 +116,10 @@ impl Steps {
         self.reopen();
     }
 
+    pub fn path(&self) -> &Path {
+        &self.options.data
+    }
+
     pub fn stepper(&mut self) -> &mut Stepper {
         self.stepper.as_mut().unwrap()
     }

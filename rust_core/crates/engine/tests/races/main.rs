@@ -10,6 +10,7 @@
 mod client;
 mod history;
 mod layers;
+mod merges;
 mod order;
 mod scheduler;
 mod stacks;

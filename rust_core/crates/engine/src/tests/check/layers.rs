@@ -283,6 +283,26 @@ fn a_bucket_whose_top_layer_is_gone_gets_a_new_one() {
     layered.assert_keeps_what_is_written("bbb");
 }
 
+/// The record is lost that moved an object down in a merge. No stack has the layer any more that the record names.
+#[test]
+fn an_object_that_a_lost_record_of_a_merge_had_replaced_is_named() {
+    let mut layered = Layered::new();
+    let bucket = layered.store.bucket("bbb");
+    for key in ["x", "y"] {
+        layered.store.put(&bucket, key, b"old").unwrap();
+    }
+    layered.snapshot(&bucket, "first");
+    layered.store.put(&bucket, "x", b"the newer one").unwrap();
+    layered.snapshot(&bucket, "second");
+    layered.run(Intent::DeleteSnapshot { bucket: bucket.id, name: "first".into() });
+    layered.store.handle().reclaim(Effort::Collect).unwrap();
+    assert_eq!(layered.bucket("bbb").layers.len(), 2);
+    layered.damage(b"the newer one", 1, false);
+    let (engine, report) = layered.salvage();
+    assert_eq!(shown(&engine.handle(), "bbb", "x").as_deref(), Some(&b"old"[..]));
+    assert_eq!(report.named, [("bbb".to_owned(), Bytes::from("x"))]);
+}
+
 /// The record of a fork is lost, and nothing else names its layer.
 #[test]
 fn what_was_written_to_a_fork_that_is_lost_gets_a_bucket() {

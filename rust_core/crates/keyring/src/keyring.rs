@@ -148,7 +148,8 @@ impl Keyring {
     }
 
     fn with(environment: Environment, dir: &Path, keys: Keys, writer: Writer) -> Arc<Self> {
-        let durable = keys.data_keys().len();
+        // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
+        let durable = if writer.settled { keys.data_keys().len() } else { 0 };
         Arc::new(Self {
             environment,
             dir: dir.to_owned(),

@@ -337,6 +337,19 @@ fn a_failure_says_what_holds_and_a_data_key_needs_both_files() {
 }
 
 #[test]
+fn a_file_that_was_replaced_counts_as_changed_although_it_cannot_be_read_again() {
+    let bench = Bench::new();
+    let keyring = bench.create();
+    let sse_s3 = keyring.list()[0].id;
+    bench.disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
+    bench.disk.fail(Operation::Read, 1, Fault::Io, true);
+    assert!(matches!(keyring.rotate(sse_s3), Err(ChangeError::Uncertain { .. })));
+    bench.disk.clear_faults();
+    assert_eq!(keyring.list()[0].versions, 2);
+    assert_eq!(bench.open(&master(1)).unwrap().list()[0].versions, 2);
+}
+
+#[test]
 fn a_disabled_key_stops_what_it_wraps_at_once() {
     let bench = Bench::new();
     let keyring = bench.create();

@@ -30,7 +30,7 @@ from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_presence, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
-from orcas.control.root import Root
+from orcas.control.root import Root, noted_keyring
 from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
 from orcas.http.asgi import HostedExchange
@@ -93,7 +93,10 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
-        core = await asyncio.to_thread(open_core, settings, snapshot, keyring_required=keyring_required)
+        noted = noted_keyring(settings.data)
+        core = await asyncio.to_thread(
+            open_core, settings, snapshot, keyring_required=keyring_required, keyring_noted=noted
+        )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with _assembled(core, settings, control.root, opening) as store:
             keyring = core.keyring()

@@ -19,7 +19,7 @@ fn purpose(owner: &[u8]) -> Vec<u8> {
 fn refusal(error: KeyError) -> Error {
     let reason = error.to_string().into();
     match error {
-        KeyError::NotStored(_) => Error::NoNewKey { reason },
+        KeyError::NotStored(_) | KeyError::Older(_) => Error::NoNewKey { reason },
         KeyError::Unusable(_) | KeyError::NoKey { .. } | KeyError::Unknown { .. } => Error::KeyUnusable { reason },
     }
 }

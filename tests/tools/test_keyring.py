@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, read
 from tests.tools.conftest import BUCKET, fill
@@ -199,6 +200,47 @@ def test_an_older_keyring_does_not_replace_that_of_a_backup(store: Path, tmp_pat
     assert "of generation 2" in sentence
     command("restore", tmp_path / "backup", "--data", tmp_path / "restored")
     assert keyring(tmp_path / "restored") == new
+
+
+def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
+    serve: Serve, data: Path, tmp_path: Path
+) -> None:
+    key, sealed = {"ORCAS_MASTER_KEY": KEY}, {"Bucket": BUCKET, "ServerSideEncryption": "AES256"}
+    with serve(master_key=KEY) as target:
+        target.client().create_bucket(Bucket=BUCKET)
+        target.client().put_object(Key="old", Body=b"old", **sealed)
+        old = keyring(data)
+        command("key", "create", "reports", "--data", data)
+    newer = keyring(data)
+    command("backup", tmp_path / "backup", "--data", data)
+    for name, content in zip(FILES, old, strict=True):
+        (data / name).write_bytes(content)
+
+    with serve(master_key=KEY) as target:
+        assert read(target.client(), BUCKET, "old") == b"old"
+        target.client().put_object(Bucket=BUCKET, Key="plain", Body=b"plain")
+        with pytest.raises(ClientError) as refused:
+            target.client().put_object(Key="new", Body=b"new", **sealed)
+        assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+    sentence = command("key", "rotate", "orcas/s3", "--data", data, code=1, **key)
+    assert "orcas key accept-older" in sentence
+    assert keyring(data) == old
+
+    assert "newer copies are given up" in command("key", "accept-older", "--data", data, **key)
+    assert "is not older" in command("key", "accept-older", "--data", data, code=1, **key)
+    with serve(master_key=KEY) as target:
+        target.client().put_object(Key="new", Body=b"new", **sealed)
+    # The keys that only the newer copy has are not lost: the target has it beside the one that replaced it.
+    for _ in range(2):
+        command("backup", tmp_path / "backup", "--data", data)
+    restored = tmp_path / "restored"
+    command("restore", tmp_path / "backup", "--data", restored)
+    assert keyring(restored) == keyring(data)
+    assert [path.read_bytes() for path in restored.glob("keyring.[0-9]*")] == newer[:1]
+    # Nor does the copy that was given up come back unnoticed.
+    for name, content in zip(FILES, newer, strict=True):
+        (restored / name).write_bytes(content)
+    assert "accept-older" in command("key", "rotate", "orcas/s3", "--data", restored, code=1, **key)
 
 
 def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None:

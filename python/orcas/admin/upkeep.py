@@ -39,7 +39,7 @@ async def keyring_upkeep(keyring: Keyring, directory: Path) -> AsyncIterator[Non
     if found < noted:
         log.warning(
             "The keyring is of generation %d, and the store has had generation %d: what was sealed under newer "
-            "data keys cannot be read",
+            "data keys cannot be read, and nothing new is encrypted",
             found, noted,
         )  # fmt: skip
     await asyncio.to_thread(_note, keyring, directory)

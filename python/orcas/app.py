@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
-from orcas.admin.upkeep import check_presence, keyring_upkeep
+from orcas.admin.upkeep import check_default, check_presence, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root, noted_keyring
@@ -90,6 +90,7 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
         if keyring_required:
+            check_default(settings)
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()

@@ -76,6 +76,16 @@ def test_a_start_with_a_master_key_creates_the_keyring_and_later_ones_need_it(se
         assert {key: read(target.client(), BUCKET, key) for key in bodies} == bodies
 
 
+def test_a_server_that_is_to_encrypt_everything_needs_a_keyring(serve: Serve, data: Path) -> None:
+    default = {"ORCAS_ENCRYPT_BY_DEFAULT": "true"}
+    sentence = command("serve", "--data", data, "--port", "0", code=78, **default)
+    assert "ORCAS_ENCRYPT_BY_DEFAULT needs a keyring: set ORCAS_MASTER_KEY" in sentence
+    with serve(master_key=KEY, encrypt_by_default=True) as target:
+        fill(target, range(5))
+    # Commands that store nothing do not need it.
+    assert document("stats", "--data", data, **default)["buckets"][0]["objects"] == 5
+
+
 def test_only_a_server_and_key_create_create_a_keyring(serve: Serve, data: Path) -> None:
     with serve():
         pass

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from orcas.config import Settings
 from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import note_keyring, noted_keyring
 from orcas.edge import Keyring, StoreError
-from orcas.errors import UnavailableError
+from orcas.errors import ConfigurationError, UnavailableError
 
 PERIOD_SECONDS: Final = 60.0
 
@@ -30,6 +31,18 @@ def check_presence(directory: Path) -> None:
     """
     if noted_keyring(directory) and not any((directory / name).exists() for name in KEYRING_NAMES):
         raise UnavailableError(f"keyring and keyring.copy are missing in {directory}: restore them from a backup.")
+
+
+def check_default(settings: Settings) -> None:
+    """Called before a server opens the store.
+
+    Raises:
+        ConfigurationError: everything is to be encrypted, and nothing can be.
+    """
+    if settings.encrypt_by_default and settings.master_key is None and settings.master_passphrase is None:
+        raise ConfigurationError(
+            "ORCAS_ENCRYPT_BY_DEFAULT needs a keyring: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE, too."
+        )
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
-from orcas.admin.upkeep import check_default, check_presence, keyring_upkeep
+from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root, noted_keyring
@@ -101,8 +101,9 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with _assembled(core, settings, control.root, opening) as store:
             keyring = core.keyring()
-            if keyring_required and isinstance(keyring, Keyring):
-                async with keyring_upkeep(keyring, settings.data):
+            if isinstance(keyring, Keyring):
+                looked_after = keyring_upkeep if keyring_required else keyring_noted
+                async with looked_after(keyring, settings.data):
                     yield store
             else:
                 yield store

@@ -253,6 +253,15 @@ def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
     assert "accept-older" in command("key", "rotate", "orcas/s3", "--data", restored, code=1, **key)
 
 
+def test_a_change_without_a_server_makes_the_former_keyring_an_older_one(store: Path) -> None:
+    key, old = {"ORCAS_MASTER_KEY": KEY}, keyring(store)
+    command("key", "rotate", "orcas/s3", "--data", store, **key)
+    for name, content in zip(FILES, old, strict=True):
+        (store / name).write_bytes(content)
+    sentence = command("key", "create", "reports", "--data", store, code=1, **key)
+    assert "of generation 1, and the store has had generation 2" in sentence
+
+
 def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None:
     code = (
         "import sys, resource, ctypes, orcas.config as c, orcas.edge as e, orcas.control as k\n"

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn nothing_is_stored_that_nothing_enforces() {
         let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
-                          <SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
+                          <SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
         assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
     }

@@ -253,6 +253,21 @@ def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
     assert "accept-older" in command("key", "rotate", "orcas/s3", "--data", restored, code=1, **key)
 
 
+def test_a_key_that_cannot_be_stored_is_not_a_refusal_of_access(serve: Serve, data: Path) -> None:
+    with serve(master_key=KEY) as target:
+        client = target.client()
+        client.create_bucket(Bucket=BUCKET)
+        # In the place of the draft, so that neither file can be replaced.
+        (data / "keyring.draft").mkdir()
+        sealed = {"Bucket": BUCKET, "Key": "k", "Body": b"text", "ServerSideEncryption": "AES256"}
+        with pytest.raises(ClientError) as refused:
+            client.put_object(**sealed)
+        assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+        (data / "keyring.draft").rmdir()
+        client.put_object(**sealed)
+        assert read(client, BUCKET, "k") == b"text"
+
+
 def test_a_change_without_a_server_makes_the_former_keyring_an_older_one(store: Path) -> None:
     key, old = {"ORCAS_MASTER_KEY": KEY}, keyring(store)
     command("key", "rotate", "orcas/s3", "--data", store, **key)

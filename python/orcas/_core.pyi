@@ -613,6 +613,7 @@ class KeyringOptions(TypedDict):
 
     required: bool
     read_only: bool
+    noted: int
     master_key: str | None
     master_passphrase: str | None
 
@@ -910,6 +911,9 @@ class Keyring:
 
     def cancel_destruction(self, name: str) -> tuple[int, str, str] | None:
         """Call a destruction off. The key is then disabled."""
+
+    def accept_older(self) -> tuple[int, str, str] | None:
+        """Give up newer copies of an older keyring that was put back, and use it for new content."""
 
     def change_master(self, key: str | None, passphrase: str | None) -> tuple[int, str, str] | None:
         """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt."""

@@ -27,10 +27,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
-from orcas.admin.upkeep import check_presence, keyring_upkeep
+from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
-from orcas.control.root import Root
+from orcas.control.root import Root, noted_keyring
 from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
 from orcas.http.asgi import HostedExchange
@@ -90,15 +90,20 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
         if keyring_required:
+            check_default(settings)
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
-        core = await asyncio.to_thread(open_core, settings, snapshot, keyring_required=keyring_required)
+        noted = noted_keyring(settings.data)
+        core = await asyncio.to_thread(
+            open_core, settings, snapshot, keyring_required=keyring_required, keyring_noted=noted
+        )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with _assembled(core, settings, control.root, opening) as store:
             keyring = core.keyring()
-            if keyring_required and isinstance(keyring, Keyring):
-                async with keyring_upkeep(keyring, settings.data):
+            if isinstance(keyring, Keyring):
+                looked_after = keyring_upkeep if keyring_required else keyring_noted
+                async with looked_after(keyring, settings.data):
                     yield store
             else:
                 yield store

@@ -94,18 +94,20 @@ _WORKERS_MAX: Final = 64
 
 
 @forwarded()
-def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool = True) -> Core:
+def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool = True, keyring_noted: int = 0) -> Core:
     """Open the store and start its threads. Blocks while the log is replayed.
 
     `keyring_required`: create a keyring if there is none and a master key is given, and fail if it does not open.
     Otherwise nothing is created, and a store whose keyring does not open is open without it.
+    `keyring_noted`: the newest generation that the store has had. An older keyring is for reading only.
 
     Raises:
         ConfigurationError: the master key is missing, or is not that of the keyring.
         UnavailableError: the store is locked, damaged or of another format.
     """
     try:
-        return Core.open(_options(settings), *_identities(snapshot), _keyring(settings, required=keyring_required))
+        keyring = _keyring(settings, required=keyring_required, noted=keyring_noted)
+        return Core.open(_options(settings), *_identities(snapshot), keyring)
     except MasterKeyError as error:
         raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:
@@ -135,10 +137,11 @@ def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:
     return [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials], snapshot.root_owner
 
 
-def _keyring(settings: Settings, *, required: bool, read_only: bool = False) -> KeyringOptions:
+def _keyring(settings: Settings, *, required: bool, read_only: bool = False, noted: int = 0) -> KeyringOptions:
     return {
         "required": required,
         "read_only": read_only,
+        "noted": noted,
         "master_key": settings.master_key,
         "master_passphrase": settings.master_passphrase,
     }

@@ -16,13 +16,17 @@ fn purpose(owner: &[u8]) -> Vec<u8> {
     [PURPOSE, owner].concat()
 }
 
-fn unusable(error: KeyError) -> Error {
-    Error::KeyUnusable { reason: error.to_string().into() }
+fn refusal(error: KeyError) -> Error {
+    let reason = error.to_string().into();
+    match error {
+        KeyError::NotStored(_) | KeyError::Older(_) => Error::NoNewKey { reason },
+        KeyError::Unusable(_) | KeyError::NoKey { .. } | KeyError::Unknown { .. } => Error::KeyUnusable { reason },
+    }
 }
 
 impl ContentKeys for KeyringKeys {
     fn current(&self, owner: &[u8]) -> Result<Arc<DataKey>> {
-        self.0.data_key(&purpose(owner)).map_err(unusable)
+        self.0.data_key(&purpose(owner)).map_err(refusal)
     }
 
     fn at_hand(&self, owner: &[u8]) -> bool {
@@ -30,6 +34,6 @@ impl ContentKeys for KeyringKeys {
     }
 
     fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
-        self.0.unwrap(id).map_err(unusable)
+        self.0.unwrap(id).map_err(refusal)
     }
 }

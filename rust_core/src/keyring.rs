@@ -25,6 +25,8 @@ pub struct KeyringOptions {
     /// Creates a keyring where there is none, and fails where it cannot be opened. Otherwise the store opens without.
     required: bool,
     read_only: bool,
+    /// The newest generation that the store has had.
+    noted: u64,
     master_key: Option<String>,
     master_passphrase: Option<String>,
 }
@@ -39,20 +41,6 @@ pub enum Opened {
 }
 
 impl KeyringOptions {
-    fn secret(&mut self) -> Result<Option<MasterSecret>, SealError> {
-        let key = self.master_key.take().map(Zeroizing::new);
-        let passphrase = self.master_passphrase.take().map(Zeroizing::new);
-        let secret = match (&key, &passphrase) {
-            (Some(key), _) => Some(MasterSecret::from_base64(key.as_bytes())?),
-            (None, Some(passphrase)) => Some(MasterSecret::from_passphrase(passphrase.as_bytes())?),
-            (None, None) => None,
-        };
-        if secret.is_some() {
-            keep_out_of_core_dumps();
-        }
-        Ok(secret)
-    }
-
     /// Opens the keyring of the store in `dir`. Blocks, for scrypt and for the disk.
     ///
     /// # Errors
@@ -73,7 +61,7 @@ impl KeyringOptions {
     fn tried(&mut self, dir: &Path, store: StoreId) -> Result<Opened, OpenError> {
         let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
         let fs = if self.read_only { Arc::new(ReadOnlyFileSystem::new(fs)) as Arc<dyn FileSystem> } else { fs };
-        let secret = self.secret()?;
+        let secret = secret_of(self.master_key.take(), self.master_passphrase.take())?;
         let found = presence(&fs, dir);
         let environment = environment(fs);
         match (secret, found) {
@@ -82,9 +70,23 @@ impl KeyringOptions {
             }
             (_, Presence::None) => Ok(Opened::Absent),
             (None, _) => Err(OpenError::NoMasterKey { dir: dir.to_owned() }),
-            (Some(secret), _) => Keyring::open(environment, dir, store, &secret).map(Opened::Open),
+            (Some(secret), _) => Keyring::open(environment, dir, store, &secret, self.noted).map(Opened::Open),
         }
     }
+}
+
+/// At most one of the two is set.
+fn secret_of(key: Option<String>, passphrase: Option<String>) -> Result<Option<MasterSecret>, SealError> {
+    let (key, passphrase) = (key.map(Zeroizing::new), passphrase.map(Zeroizing::new));
+    let secret = match (&key, &passphrase) {
+        (Some(key), _) => Some(MasterSecret::from_base64(key.as_bytes())?),
+        (None, Some(passphrase)) => Some(MasterSecret::from_passphrase(passphrase.as_bytes())?),
+        (None, None) => None,
+    };
+    if secret.is_some() {
+        keep_out_of_core_dumps();
+    }
+    Ok(secret)
 }
 
 fn environment(fs: Arc<dyn FileSystem>) -> Environment {
@@ -185,12 +187,15 @@ impl PyKeyring {
         self.change(py, name, |id| self.inner.cancel_destruction(id))
     }
 
+    /// Gives up newer copies of an older keyring.
+    fn accept_older(&self, py: Python<'_>) -> Option<Refused> {
+        py.detach(|| self.inner.accept_older()).err().map(refused)
+    }
+
     /// Seals the keyring under another master key or passphrase.
     fn change_master(&self, py: Python<'_>, key: Option<String>, passphrase: Option<String>) -> Option<Refused> {
         py.detach(|| {
-            let mut options =
-                KeyringOptions { required: true, read_only: false, master_key: key, master_passphrase: passphrase };
-            let Some(secret) = options.secret()? else {
+            let Some(secret) = secret_of(key, passphrase)? else {
                 return Err(SealError::MalformedMasterKey { reason: "there is no new master key" }.into());
             };
             self.inner.change_master(&secret)
@@ -224,6 +229,8 @@ impl PyKeyring {
 fn refused(error: ChangeError) -> Refused {
     let (status, code) = match &error {
         ChangeError::InUse => (409, "KeyInUse"),
+        ChangeError::Older(_) => (409, "KeyringOlder"),
+        ChangeError::NotOlder => (409, "KeyringNotOlder"),
         ChangeError::Unchanged { .. } | ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. } => {
             (503, "KeyringNotStored")
         }

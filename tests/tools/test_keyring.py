@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, read
 from tests.tools.conftest import BUCKET, fill
@@ -73,6 +74,16 @@ def test_a_start_with_a_master_key_creates_the_keyring_and_later_ones_need_it(se
     assert keyring(data) == [first, second]
     with serve(master_key=KEY) as target:
         assert {key: read(target.client(), BUCKET, key) for key in bodies} == bodies
+
+
+def test_a_server_that_is_to_encrypt_everything_needs_a_keyring(serve: Serve, data: Path) -> None:
+    default = {"ORCAS_ENCRYPT_BY_DEFAULT": "true"}
+    sentence = command("serve", "--data", data, "--port", "0", code=78, **default)
+    assert "ORCAS_ENCRYPT_BY_DEFAULT needs a keyring: set ORCAS_MASTER_KEY" in sentence
+    with serve(master_key=KEY, encrypt_by_default=True) as target:
+        fill(target, range(5))
+    # Commands that store nothing do not need it.
+    assert document("stats", "--data", data, **default)["buckets"][0]["objects"] == 5
 
 
 def test_only_a_server_and_key_create_create_a_keyring(serve: Serve, data: Path) -> None:
@@ -199,6 +210,71 @@ def test_an_older_keyring_does_not_replace_that_of_a_backup(store: Path, tmp_pat
     assert "of generation 2" in sentence
     command("restore", tmp_path / "backup", "--data", tmp_path / "restored")
     assert keyring(tmp_path / "restored") == new
+
+
+def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
+    serve: Serve, data: Path, tmp_path: Path
+) -> None:
+    key, sealed = {"ORCAS_MASTER_KEY": KEY}, {"Bucket": BUCKET, "ServerSideEncryption": "AES256"}
+    with serve(master_key=KEY) as target:
+        target.client().create_bucket(Bucket=BUCKET)
+        target.client().put_object(Key="old", Body=b"old", **sealed)
+        old = keyring(data)
+        command("key", "create", "reports", "--data", data)
+    newer = keyring(data)
+    command("backup", tmp_path / "backup", "--data", data)
+    for name, content in zip(FILES, old, strict=True):
+        (data / name).write_bytes(content)
+
+    with serve(master_key=KEY) as target:
+        assert read(target.client(), BUCKET, "old") == b"old"
+        target.client().put_object(Bucket=BUCKET, Key="plain", Body=b"plain")
+        with pytest.raises(ClientError) as refused:
+            target.client().put_object(Key="new", Body=b"new", **sealed)
+        assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+    sentence = command("key", "rotate", "orcas/s3", "--data", data, code=1, **key)
+    assert "orcas key accept-older" in sentence
+    assert keyring(data) == old
+
+    assert "newer copies are given up" in command("key", "accept-older", "--data", data, **key)
+    assert "is not older" in command("key", "accept-older", "--data", data, code=1, **key)
+    with serve(master_key=KEY) as target:
+        target.client().put_object(Key="new", Body=b"new", **sealed)
+    # The keys that only the newer copy has are not lost: the target has it beside the one that replaced it.
+    for _ in range(2):
+        command("backup", tmp_path / "backup", "--data", data)
+    restored = tmp_path / "restored"
+    command("restore", tmp_path / "backup", "--data", restored)
+    assert keyring(restored) == keyring(data)
+    assert [path.read_bytes() for path in restored.glob("keyring.[0-9]*")] == newer[:1]
+    # Nor does the copy that was given up come back unnoticed.
+    for name, content in zip(FILES, newer, strict=True):
+        (restored / name).write_bytes(content)
+    assert "accept-older" in command("key", "rotate", "orcas/s3", "--data", restored, code=1, **key)
+
+
+def test_a_key_that_cannot_be_stored_is_not_a_refusal_of_access(serve: Serve, data: Path) -> None:
+    with serve(master_key=KEY) as target:
+        client = target.client()
+        client.create_bucket(Bucket=BUCKET)
+        # In the place of the draft, so that neither file can be replaced.
+        (data / "keyring.draft").mkdir()
+        sealed = {"Bucket": BUCKET, "Key": "k", "Body": b"text", "ServerSideEncryption": "AES256"}
+        with pytest.raises(ClientError) as refused:
+            client.put_object(**sealed)
+        assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+        (data / "keyring.draft").rmdir()
+        client.put_object(**sealed)
+        assert read(client, BUCKET, "k") == b"text"
+
+
+def test_a_change_without_a_server_makes_the_former_keyring_an_older_one(store: Path) -> None:
+    key, old = {"ORCAS_MASTER_KEY": KEY}, keyring(store)
+    command("key", "rotate", "orcas/s3", "--data", store, **key)
+    for name, content in zip(FILES, old, strict=True):
+        (store / name).write_bytes(content)
+    sentence = command("key", "create", "reports", "--data", store, code=1, **key)
+    assert "of generation 1, and the store has had generation 2" in sentence
 
 
 def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None:

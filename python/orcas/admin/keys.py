@@ -95,6 +95,13 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         log.info("Key %s: %s", order.key, order.action)
         return {}
 
+    @app.post("/keys/accept-older")
+    def accept_older() -> dict[str, Any]:
+        """Use an older keyring that was put back for new content, and give up newer copies."""
+        check(keyring().accept_older())
+        log.warning("The keyring that was put back counts: newer copies are given up")
+        return {}
+
     @app.put("/keys/master")
     def master(order: Annotated[MasterBody, Body()]) -> dict[str, Any]:
         """Seal the keyring under another master key. No content is written again."""

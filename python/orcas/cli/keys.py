@@ -1,4 +1,4 @@
-"""Commands for the keys of the keyring: key create, list, rotate, disable, enable, destroy, cancel and set-master."""
+"""Commands for the keyring: key create, list, rotate, disable, enable, destroy, cancel, accept-older and set-master."""
 
 from __future__ import annotations
 
@@ -123,6 +123,20 @@ def cancel(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: As
     """Cancel the destruction of a key. The key is then disabled."""
     _act("cancel", name, data, endpoint)
     _tell({"key": name}, f"key {name} is kept, and disabled", as_json)
+
+
+@key_app.command("accept-older")
+def accept_older(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Go on with an older keyring that was put back, if no newer copy can be restored.
+
+    Until then, content is read as far as the keyring has its keys, and nothing is encrypted or changed. Content under
+    keys of newer copies stays unreadable.
+    """
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        session.admin("POST", "keys/accept-older")
+    _tell({}, "the keyring is used again: newer copies are given up", as_json)
 
 
 @key_app.command("set-master")

@@ -8,6 +8,7 @@ pin is lost, because files that it has not read yet may have been deleted.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 import threading
 import time
@@ -179,8 +180,10 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory, database)
         known = {} if before is None else {entry.name: entry for entry in before.files}
+        # Before the keyring, which must not be older than the note of it.
+        root = _copied(directory / ROOT_NAME, Path(scratch))
         keyring = keyring_copy(directory, Path(scratch), known, target)
-        sources = _sources(directory, [database, *keyring.files], pinned)
+        sources = _sources(directory, [database, root, *keyring.files], pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.
@@ -206,10 +209,17 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     return outcome
 
 
+def _copied(path: Path, scratch: Path) -> Path:
+    try:
+        return Path(shutil.copyfile(path, scratch / path.name))
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
+
+
 def _sources(directory: Path, copies: list[Path], pinned: _PinnedFiles) -> list[tuple[str, Path, int]]:
     """Name, path and length of every file of a backup. `copies`: files that were copied for it."""
     listed = [(name, directory / name, length) for name, length in pinned.files]
-    control_files = (*copies, directory / ROOT_NAME, directory / KEY_NAME)
+    control_files = (*copies, directory / KEY_NAME)
     listed += [(path.name, path, path.stat().st_size) for path in control_files]
     for _, path, length in listed:
         try:

@@ -1,7 +1,8 @@
 """The keyring in a backup: two equal copies of what is whole and newest in the store.
 
 Read after the pin was taken, so it has every data key that the pinned files need: a data key is in both files before
-anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has.
+anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has. One that went on
+from an older copy (`orcas key accept-older`) may lack keys of the target's, which stays beside it as `keyring.GENERATION`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from orcas.control.files import KEYRING_NAMES
 from orcas.edge import inspect_keyring
 from orcas.errors import UnavailableError
-from orcas.tools.manifest import Entry
+from orcas.tools.manifest import FORMER_KEYRING, Entry
 from orcas.tools.targets import DirectoryTarget, S3Target
+
+# The bits above these count how often an older keyring was accepted.
+_BRANCH_BITS: Final = 32
 
 log = logging.getLogger("orcas")
 
@@ -38,26 +43,30 @@ def keyring_copy(
     there = [path for name in KEYRING_NAMES if (path := directory / name).exists()]
     found = [copy for path in there if (copy := _whole(path)) is not None]
     had = _newest_of(before, target)
+    former = [entry for name, entry in before.items() if FORMER_KEYRING.fullmatch(name)]
     if not found:
         if had is None and not there:
-            return KeyringCopy([], [])
+            return KeyringCopy([], former)
         if had is None:
             raise UnavailableError(
                 f"Both copies of the keyring in {directory} are damaged, and {target.name} has none: "
                 "restore keyring and keyring.copy from another backup."
             )
         log.warning("The keyring of the store is lost or damaged: the backup keeps the one that it had")
-        return KeyringCopy([], [before[name] for name in KEYRING_NAMES if name in before])
+        return KeyringCopy([], former + [before[name] for name in KEYRING_NAMES if name in before])
     generation, content = max(found)
-    if had is not None and generation < had:
+    if had is not None and generation < had[0]:
         raise UnavailableError(
             f"The keyring in {directory} is of generation {generation}, older than the one in {target.name}, which is "
-            f"of generation {had}: restore keyring and keyring.copy from there, or choose another target."
+            f"of generation {had[0]}: restore keyring and keyring.copy from there, or choose another target."
         )
     files = [scratch / name for name in KEYRING_NAMES]
     for path in files:
         path.write_bytes(content)
-    return KeyringCopy(files, [])
+    if had is not None and generation >> _BRANCH_BITS != had[0] >> _BRANCH_BITS:
+        files.append(scratch / f"keyring.{had[0]}")
+        files[-1].write_bytes(had[1])
+    return KeyringCopy(files, former)
 
 
 def _whole(path: Path) -> tuple[int, bytes] | None:
@@ -70,16 +79,17 @@ def _whole(path: Path) -> tuple[int, bytes] | None:
     return None if inspected is None else (inspected[1], content)
 
 
-def _newest_of(before: dict[str, Entry], target: DirectoryTarget | S3Target) -> int | None:
-    """The newest generation that the last backup has; None if it has no keyring that is whole."""
-    generations = []
+def _newest_of(before: dict[str, Entry], target: DirectoryTarget | S3Target) -> tuple[int, bytes] | None:
+    """Generation and content of the newest copy of the last backup; None if it has no keyring that is whole."""
+    copies = []
     for name in KEYRING_NAMES:
         if name in before:
             entry = before[name]
             try:
-                inspected = inspect_keyring(b"".join(target.fetch(entry.stored, entry.length)))
+                content = b"".join(target.fetch(entry.stored, entry.length))
             except UnavailableError:
                 continue
+            inspected = inspect_keyring(content)
             if inspected is not None:
-                generations.append(inspected[1])
-    return max(generations, default=None)
+                copies.append((inspected[1], content))
+    return max(copies, default=None)

@@ -17,9 +17,12 @@ NAME: Final = "manifest.json"
 FORMAT: Final = 1
 # A manifest names every file of the store: some 250 bytes each.
 SIZE_MAX: Final = 256 << 20
+# A keyring that another one replaced without having all its keys, with its generation.
+FORMER_KEYRING: Final = re.compile(r"keyring\.[0-9]{1,20}", re.ASCII)
 # Everything that a data directory is made of. Nothing else is ever written by a restore.
 _FILE: Final = re.compile(
-    r"store\.keys(\.copy)?|keyring(\.copy)?|root\.json|control\.(db|key)|log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack",
+    rf"store\.keys(\.copy)?|keyring(\.copy)?|{FORMER_KEYRING.pattern}|root\.json|control\.(db|key)|"
+    r"log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack",
     re.ASCII,
 )
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

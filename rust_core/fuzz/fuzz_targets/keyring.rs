@@ -78,7 +78,7 @@ fuzz_target!(|data: &[u8]| {
     replace(&fs, NAMES[0], &first);
     replace(&fs, NAMES[1], &second);
     let _ = inspect(&first);
-    match Keyring::open(environment(&fs), Path::new(DIR), STORE, &secret) {
+    match Keyring::open(environment(&fs), Path::new(DIR), STORE, &secret, 0) {
         Ok(found) => {
             assert!(first == good || second == good, "something else was believed");
             assert_eq!(found.list(), made.list());

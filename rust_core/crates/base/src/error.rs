@@ -40,6 +40,9 @@ pub enum Error {
     /// A key of the keyring cannot be used.
     #[error("the key of the content cannot be used: {reason}")]
     KeyUnusable { reason: Arc<str> },
+    /// Nothing new can be encrypted at present.
+    #[error("no key for new content: {reason}")]
+    NoNewKey { reason: Arc<str> },
     #[error("the disk is full")]
     StorageFull,
     /// There is free space, but not more than the reserve.
@@ -105,6 +108,7 @@ impl Error {
             | Self::Busy { .. }
             | Self::NoKeyring
             | Self::KeyUnusable { .. }
+            | Self::NoNewKey { .. }
             | Self::StorageFull
             | Self::UnderReserve { .. }
             | Self::ReadOnly { .. }

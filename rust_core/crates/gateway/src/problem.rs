@@ -69,9 +69,12 @@ impl From<Error> for Problem {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
             Error::NoKeyring | Error::KeyUnusable { .. } => {
-                let message = "The content is encrypted, and this server cannot use the key for it.";
+                let message = "The content is encrypted, or is to be, and this server cannot use the key for it.";
                 S3Error::with(ErrorCode::AccessDenied, message)
             }
+            Error::NoNewKey { .. } => unavailable(
+                "The content is to be encrypted, and the server cannot give it a key at present. Reads go on.".to_owned(),
+            ),
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
                 "The server's disk is full. Reads and, if there is room, deletions still work; no content is stored."
@@ -338,6 +341,16 @@ mod tests {
         assert!(reserve.contains("1234 bytes") && reserve.contains("ORCAS_DISK_RESERVE"), "{reserve}");
         let stopped = message(Error::ReadOnly { cause: Cause::new("it stopped", "on /a/path") });
         assert_eq!(stopped, "The server is read-only: it stopped.");
+    }
+
+    #[test]
+    fn a_disk_that_takes_no_new_key_is_not_a_refusal_of_access() {
+        let problem = Problem::from(Error::NoNewKey { reason: "/a/path is full".into() });
+        assert_eq!(problem.error.code, ErrorCode::ServiceUnavailable);
+        assert!(!problem.error.message.contains("/a/path"), "{}", problem.error.message);
+        assert!(problem.fault.is_some_and(|fault| fault.contains("/a/path")));
+        let denied = Problem::from(Error::KeyUnusable { reason: "it is disabled".into() });
+        assert_eq!(denied.error.code, ErrorCode::AccessDenied);
     }
 
     #[test]

@@ -171,11 +171,11 @@ pub(crate) fn write(fs: &Arc<dyn FileSystem>, dir: &Path, path: &Path, bytes: &[
         let _ = fs.remove(&draft);
         return Err((error, false));
     }
-    let done = fs.rename(&draft, path).and_then(|()| fs.sync_dir(dir));
-    done.map_err(|error| {
+    if let Err(error) = fs.rename(&draft, path) {
         let replaced = read(fs, path).is(bytes);
-        (error, replaced)
-    })
+        return Err((error, replaced));
+    }
+    fs.sync_dir(dir).map_err(|error| (error, true))
 }
 
 fn write_draft(fs: &Arc<dyn FileSystem>, dir: &Path, draft: &Path, bytes: &[u8]) -> Result<()> {

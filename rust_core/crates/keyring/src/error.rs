@@ -44,11 +44,27 @@ pub enum OpenError {
     NotStored(#[from] ChangeError),
 }
 
+/// The keyring is an older one that was put back. Changes and new data keys would make it differ from newer copies, of
+/// which one may be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the keyring is of generation {found}, and the store has had generation {noted}: restore a newer copy, or give it up \
+     with `orcas key accept-older`"
+)]
+pub struct Older {
+    pub found: u64,
+    pub noted: u64,
+}
+
 /// A change that is not durable in both files. Says what holds now.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
     Refused(#[from] SealError),
+    #[error(transparent)]
+    Older(#[from] Older),
+    #[error("the keyring is not older than one that the store has had")]
+    NotOlder,
     /// Content may be sealed under data keys that the key wraps.
     #[error("content may need this key and would be lost with it; `--lose-content` destroys it nevertheless")]
     InUse,
@@ -79,6 +95,9 @@ pub enum KeyError {
     /// The keyring is older than what was sealed with it.
     #[error("data key {} is not in the keyring, which is older than the store: restore a newer copy", hex(id))]
     Unknown { id: DataKeyId },
+    /// Nothing new is sealed.
+    #[error(transparent)]
+    Older(#[from] Older),
     #[error("a new data key cannot be stored: {0}")]
     NotStored(#[from] ChangeError),
 }

@@ -16,7 +16,7 @@ use orcas_seal::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::copies::{self, Copies, NAMES, Presence};
-use crate::error::{ChangeError, KeyError, OpenError};
+use crate::error::{ChangeError, KeyError, Older, OpenError};
 
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -48,6 +48,8 @@ pub struct Keyring {
     environment: Environment,
     dir: PathBuf,
     writer: Mutex<Writer>,
+    /// The newest generation that the store has had. An older keyring is for reading only.
+    noted: u64,
     published: RwLock<Arc<State>>,
     cache: KeyCache<DataKeyId, DataKey>,
 }
@@ -104,7 +106,7 @@ impl Keyring {
         let mut keys = Keys::new(store);
         let name = KeyName::new(SSE_S3_KEY)?;
         keys.create(name, (environment.now_ms)(), &mut random)?;
-        let keyring = Self::with(environment, dir, keys, Writer { master, settled: false });
+        let keyring = Self::with(environment, dir, 0, keys, Writer { master, settled: false });
         let stored = keyring.settle(&mut keyring.writer.lock());
         match stored {
             Err(error @ (ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. })) => {
@@ -119,6 +121,9 @@ impl Keyring {
     /// Opens the keyring of a store. A copy that is damaged or older is written again; where that fails, a warning says
     /// so, and the next change tries it again. Takes as long as scrypt.
     ///
+    /// `noted`: the newest generation that the store has had. If the keyring is older, it opens what it has data keys for,
+    /// and neither changes nor seals anything until [`Self::accept_older`].
+    ///
     /// # Errors
     /// See [`OpenError`].
     pub fn open(
@@ -126,6 +131,7 @@ impl Keyring {
         dir: &Path,
         store: StoreId,
         secret: &MasterSecret,
+        noted: u64,
     ) -> Result<Arc<Self>, OpenError> {
         let copies = Copies::read(&environment.fs, dir, store)?;
         let (path, bytes) = copies.newest();
@@ -144,14 +150,16 @@ impl Keyring {
         if let Err(error) = &repaired {
             tracing::warn!(%error, "The keyring has one good copy only: the other cannot be written");
         }
-        Ok(Self::with(environment, dir, keys, Writer { master, settled: repaired.is_ok() }))
+        Ok(Self::with(environment, dir, noted, keys, Writer { master, settled: repaired.is_ok() }))
     }
 
-    fn with(environment: Environment, dir: &Path, keys: Keys, writer: Writer) -> Arc<Self> {
-        let durable = keys.data_keys().len();
+    fn with(environment: Environment, dir: &Path, noted: u64, keys: Keys, writer: Writer) -> Arc<Self> {
+        // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
+        let durable = if writer.settled { keys.data_keys().len() } else { 0 };
         Arc::new(Self {
             environment,
             dir: dir.to_owned(),
+            noted,
             writer: Mutex::new(writer),
             published: RwLock::new(Arc::new(State::new(keys, durable))),
             cache: KeyCache::new(KeyCache::<DataKeyId, DataKey>::CAPACITY, KeyCache::<DataKeyId, DataKey>::LIFETIME_MS),
@@ -215,6 +223,7 @@ impl Keyring {
     /// # Errors
     /// [`KeyError`].
     pub fn known_data_key(&self, owner: &[u8]) -> Result<Option<Arc<DataKey>>, KeyError> {
+        self.check_newest()?;
         let current = self.state().current.get(owner).copied();
         current.map(|id| self.unwrap(id)).transpose()
     }
@@ -233,6 +242,7 @@ impl Keyring {
 
     fn make_data_key(&self, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
         let mut writer = self.writer.lock();
+        self.check_newest()?;
         if !writer.settled {
             // The files may lack a data key that another caller has made in vain.
             self.settle(&mut writer)?;
@@ -315,6 +325,7 @@ impl Keyring {
     pub fn change_master(&self, secret: &MasterSecret) -> Result<(), ChangeError> {
         let master = secret.derive(kdf_for(secret, &mut |bytes| fill(&self.environment, bytes))?)?;
         let mut writer = self.writer.lock();
+        self.check_newest()?;
         let former = std::mem::replace(&mut writer.master, master);
         let mut next = self.state().keys.clone();
         next.renew();
@@ -323,6 +334,20 @@ impl Keyring {
             writer.master = former;
         }
         stored
+    }
+
+    /// Gives up newer copies of an older keyring, which from now on is the newest one. They are recognised as older ones.
+    ///
+    /// # Errors
+    /// [`ChangeError`], [`ChangeError::NotOlder`] if it is not one.
+    pub fn accept_older(&self) -> Result<(), ChangeError> {
+        let mut writer = self.writer.lock();
+        if self.check_newest().is_ok() {
+            return Err(ChangeError::NotOlder);
+        }
+        let mut next = self.state().keys.clone();
+        next.branch(self.noted);
+        self.store_and_publish(&mut writer, next)
     }
 
     /// What is due: keys whose time is over are destroyed, an unfinished write is repeated, and data keys that nobody
@@ -334,11 +359,16 @@ impl Keyring {
         self.cache.trim((self.environment.monotonic_ms)());
         let now_ms = (self.environment.now_ms)();
         let is_due = |key: &Key| matches!(key.state, KeyState::PendingDestruction { due_ms } if due_ms <= now_ms);
-        if self.state().keys.keys().iter().any(is_due) {
+        if self.check_newest().is_ok() && self.state().keys.keys().iter().any(is_due) {
             return self.change(|keys| Ok(keys.destroy_due(now_ms)));
         }
         let mut writer = self.writer.lock();
         if writer.settled { Ok(Vec::new()) } else { self.settle(&mut writer).map(|()| Vec::new()) }
+    }
+
+    fn check_newest(&self) -> Result<(), Older> {
+        let (found, noted) = (self.generation(), self.noted);
+        if found < noted { Err(Older { found, noted }) } else { Ok(()) }
     }
 
     fn state(&self) -> Arc<State> {
@@ -347,6 +377,7 @@ impl Keyring {
 
     fn change<T>(&self, change: impl FnOnce(&mut Keys) -> Result<T, ChangeError>) -> Result<T, ChangeError> {
         let mut writer = self.writer.lock();
+        self.check_newest()?;
         let mut next = self.state().keys.clone();
         let value = change(&mut next)?;
         self.store_and_publish(&mut writer, next).map(|()| value)

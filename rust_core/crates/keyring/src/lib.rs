@@ -11,5 +11,5 @@ mod keyring;
 mod tests;
 
 pub use copies::{NAMES, Presence, inspect, presence};
-pub use error::{ChangeError, KeyError, OpenError};
+pub use error::{ChangeError, KeyError, Older, OpenError};
 pub use keyring::{Environment, KeyInfo, Keyring, Now};

@@ -46,7 +46,11 @@ impl Bench {
     }
 
     fn open(&self, secret: &MasterSecret) -> Result<Arc<Keyring>, OpenError> {
-        Keyring::open(self.environment(), Path::new("/"), STORE, secret)
+        self.open_noted(secret, 0)
+    }
+
+    fn open_noted(&self, secret: &MasterSecret, noted: u64) -> Result<Arc<Keyring>, OpenError> {
+        Keyring::open(self.environment(), Path::new("/"), STORE, secret, noted)
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
@@ -141,7 +145,7 @@ fn a_wrong_master_key_is_named_and_changes_nothing() {
     assert!(matches!(bench.open(&master(2)), Err(OpenError::MasterKey { .. })));
     let passphrase = MasterSecret::from_passphrase(b"correct horse").unwrap();
     assert!(matches!(bench.open(&passphrase), Err(OpenError::WantsKey { .. })));
-    let other = Keyring::open(bench.environment(), Path::new("/"), StoreId([8; 16]), &master(1));
+    let other = Keyring::open(bench.environment(), Path::new("/"), StoreId([8; 16]), &master(1), 0);
     assert!(matches!(other, Err(OpenError::Foreign { .. })));
     assert_eq!(bench.disk.fingerprint(), before);
 }
@@ -189,12 +193,17 @@ fn a_start_goes_on_where_a_copy_cannot_be_written_again() {
     bench.set(NAMES[1], b"rubbish");
     bench.disk.fail(Operation::Write, 1, Fault::NoSpace, true);
     let keyring = bench.open(&master(1)).unwrap();
-    assert!(same(&known, &keyring.data_key(b"a").unwrap()), "what was there can be used");
-    assert!(matches!(keyring.data_key(b"b"), Err(KeyError::NotStored(ChangeError::Unchanged { .. }))));
+    assert!(same(&known, &keyring.unwrap(known.id()).unwrap()), "what was there can be read");
+    // Nothing new is sealed under what a single damaged block can destroy.
+    for owner in [b"a", b"b"] {
+        assert!(keyring.known_data_key(owner).unwrap().is_none());
+        assert!(matches!(keyring.data_key(owner), Err(KeyError::NotStored(ChangeError::Unchanged { .. }))));
+    }
     assert_eq!(bench.bytes(NAMES[1]), b"rubbish");
     // With room again, the upkeep writes it.
     bench.disk.clear_faults();
     keyring.upkeep().unwrap();
+    assert!(same(&known, &keyring.known_data_key(b"a").unwrap().unwrap()));
     let [first, second] = bench.copies();
     assert_eq!(first, second);
 }
@@ -258,6 +267,43 @@ fn an_old_keyring_does_not_pretend_to_have_newer_data_keys() {
     NAMES.iter().for_each(|name| bench.set(name, &old));
     let error = bench.open(&master(1)).unwrap().unwrap(id).unwrap_err();
     assert!(error.to_string().contains("older than the store"), "{error}");
+}
+
+#[test]
+fn an_old_keyring_only_reads_until_newer_copies_are_given_up() {
+    let bench = Bench::new();
+    let keyring = bench.create();
+    let known = keyring.data_key(b"a").unwrap();
+    let old = bench.bytes(NAMES[0]);
+    keyring.data_key(b"b").unwrap();
+    let (noted, newer) = (keyring.generation(), bench.bytes(NAMES[0]));
+    NAMES.iter().for_each(|name| bench.set(name, &old));
+
+    let keyring = bench.open_noted(&master(1), noted).unwrap();
+    let sse_s3 = keyring.list()[0].id;
+    assert!(same(&known, &keyring.unwrap(known.id()).unwrap()));
+    for owner in [b"a", b"b"] {
+        assert!(matches!(keyring.data_key(owner), Err(KeyError::Older(_))));
+        assert!(matches!(keyring.known_data_key(owner), Err(KeyError::Older(_))));
+    }
+    let error = keyring.rotate(sse_s3).unwrap_err();
+    assert!(error.to_string().contains("orcas key accept-older"), "{error}");
+    assert!(matches!(keyring.destroy(sse_s3, 7, true), Err(ChangeError::Older(_))));
+    assert!(matches!(keyring.change_master(&master(2)), Err(ChangeError::Older(_))));
+    keyring.upkeep().unwrap();
+    assert_eq!(bench.copies(), [old.clone(), old]);
+
+    keyring.accept_older().unwrap();
+    assert!(matches!(keyring.accept_older(), Err(ChangeError::NotOlder)));
+    assert!(same(&known, &keyring.data_key(b"a").unwrap()));
+    keyring.data_key(b"b").unwrap();
+    // However many changes the newer copy had, it is the older one now.
+    assert!(keyring.generation() >> 32 > noted >> 32);
+    let again = bench.open_noted(&master(1), keyring.generation()).unwrap();
+    again.data_key(b"a").unwrap();
+    NAMES.iter().for_each(|name| bench.set(name, &newer));
+    let given_up = bench.open_noted(&master(1), keyring.generation()).unwrap();
+    assert!(matches!(given_up.data_key(b"b"), Err(KeyError::Older(_))));
 }
 
 #[test]
@@ -329,6 +375,19 @@ fn a_failure_says_what_holds_and_a_data_key_needs_both_files() {
         crashed.remove(NAMES[0]);
         crashed.open(&master(1)).unwrap().unwrap(made.id()).unwrap();
     }
+}
+
+#[test]
+fn a_file_that_was_replaced_counts_as_changed_although_it_cannot_be_read_again() {
+    let bench = Bench::new();
+    let keyring = bench.create();
+    let sse_s3 = keyring.list()[0].id;
+    bench.disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
+    bench.disk.fail(Operation::Read, 1, Fault::Io, true);
+    assert!(matches!(keyring.rotate(sse_s3), Err(ChangeError::Uncertain { .. })));
+    bench.disk.clear_faults();
+    assert_eq!(keyring.list()[0].versions, 2);
+    assert_eq!(bench.open(&master(1)).unwrap().list()[0].versions, 2);
 }
 
 #[test]

@@ -54,10 +54,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
-        Operation::PutBucketEncryption => {
-            encryption::check(body)?;
-            encryption::by_default()
-        }
+        Operation::PutBucketEncryption => encryption::read(body)?,
         Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),
     };

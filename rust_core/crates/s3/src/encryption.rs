@@ -24,27 +24,28 @@ pub fn asked(headers: &Headers<'_>) -> Result<bool, S3Error> {
     }
 }
 
-/// Checks a ServerSideEncryptionConfiguration document that asks for keys of the server.
+/// A ServerSideEncryptionConfiguration document that asks for keys of the server, as it is stored.
 ///
-/// Errors: `MalformedXML`, and `NotImplemented` for keys of a key service.
-pub fn check(body: &[u8]) -> Result<(), S3Error> {
+/// Errors: `MalformedXML`, `NotImplemented` for keys of a key service, and `InvalidArgument` for the id of such a key.
+pub fn read(body: &[u8]) -> Result<Vec<u8>, S3Error> {
     let root = parse_document(body, ROOT)?;
     let [rule] = root.children.as_slice() else { return Err(malformed()) };
-    let mut algorithm = None;
+    let (mut algorithm, mut names_key, mut bucket_key) = (None, false, false);
     for child in &rule.children {
         match (rule.name.as_str(), child.name.as_str()) {
             ("Rule", "ApplyServerSideEncryptionByDefault") if algorithm.is_none() => {
                 for value in &child.children {
                     match (value.name.as_str(), value.leaf()?.trim()) {
                         ("SSEAlgorithm", text) => algorithm = Some(text.to_owned()),
-                        ("KMSMasterKeyID", _) => {}
+                        ("KMSMasterKeyID", _) => names_key = true,
                         _ => return Err(malformed()),
                     }
                 }
             }
-            // A bucket key is of keys of a key service only; S3 accepts it here.
+            // It matters for keys of a key service only. S3 takes and returns it with keys of the server, too.
             ("Rule", "BucketKeyEnabled") => match child.leaf()?.trim() {
-                "true" | "false" => {}
+                "true" => bucket_key = true,
+                "false" => bucket_key = false,
                 _ => return Err(malformed()),
             },
             ("Rule", "BlockedEncryptionTypes") => return Err(not_implemented("BlockedEncryptionTypes")),
@@ -52,7 +53,12 @@ pub fn check(body: &[u8]) -> Result<(), S3Error> {
         }
     }
     match algorithm.as_deref() {
-        Some(AES256) => Ok(()),
+        Some(AES256) if names_key => {
+            let message =
+                "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse";
+            Err(S3Error::with(ErrorCode::InvalidArgument, message))
+        }
+        Some(AES256) => Ok(written(bucket_key)),
         Some(other @ ("aws:kms" | "aws:kms:dsse")) => Err(not_implemented(other)),
         _ => Err(malformed()),
     }
@@ -64,12 +70,16 @@ fn not_implemented(what: &str) -> S3Error {
 
 /// The document of a bucket whose new objects are encrypted with keys of the server.
 pub fn by_default() -> Vec<u8> {
+    written(false)
+}
+
+fn written(bucket_key: bool) -> Vec<u8> {
     document(ROOT, |xml| {
         xml.open("Rule");
         xml.open("ApplyServerSideEncryptionByDefault");
         xml.plain("SSEAlgorithm", AES256);
         xml.close("ApplyServerSideEncryptionByDefault");
-        xml.boolean("BucketKeyEnabled", false);
+        xml.boolean("BucketKeyEnabled", bucket_key);
         xml.close("Rule");
     })
 }
@@ -92,24 +102,40 @@ mod tests {
         assert_eq!(asks("aes256"), Err(ErrorCode::NotImplemented));
     }
 
-    fn checked(rule: &str) -> Result<(), ErrorCode> {
-        check(format!("<{ROOT}><Rule>{rule}</Rule></{ROOT}>").as_bytes()).map_err(|error| error.code)
+    fn of_rule(rule: &str) -> Result<Vec<u8>, ErrorCode> {
+        read(format!("<{ROOT}><Rule>{rule}</Rule></{ROOT}>").as_bytes()).map_err(|error| error.code)
     }
 
     #[test]
     fn a_document_for_keys_of_the_server_is_accepted_and_no_other() {
-        assert_eq!(check(&by_default()), Ok(()));
+        assert_eq!(read(&by_default()), Ok(by_default()));
         let of = |algorithm: &str| {
-            checked(&format!(
+            of_rule(&format!(
                 "<ApplyServerSideEncryptionByDefault><SSEAlgorithm>{algorithm}</SSEAlgorithm>\
                  </ApplyServerSideEncryptionByDefault>"
             ))
         };
-        assert_eq!(of("AES256"), Ok(()));
+        assert_eq!(of("AES256"), Ok(by_default()));
         assert_eq!(of("aws:kms"), Err(ErrorCode::NotImplemented));
         assert_eq!(of("ROT13"), Err(ErrorCode::MalformedXML));
-        assert_eq!(checked(""), Err(ErrorCode::MalformedXML));
-        assert_eq!(checked("<BucketKeyEnabled>true</BucketKeyEnabled>"), Err(ErrorCode::MalformedXML));
-        assert_eq!(check(format!("<{ROOT}/>").as_bytes()).map_err(|e| e.code), Err(ErrorCode::MalformedXML));
+        assert_eq!(of_rule(""), Err(ErrorCode::MalformedXML));
+        assert_eq!(of_rule("<BucketKeyEnabled>true</BucketKeyEnabled>"), Err(ErrorCode::MalformedXML));
+        assert_eq!(read(format!("<{ROOT}/>").as_bytes()).map_err(|e| e.code), Err(ErrorCode::MalformedXML));
+    }
+
+    #[test]
+    fn what_a_document_says_of_keys_of_a_key_service_is_neither_dropped_nor_changed() {
+        let rule = |more: &str, bucket_key: &str| {
+            format!(
+                "<ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>{more}\
+                 </ApplyServerSideEncryptionByDefault><BucketKeyEnabled>{bucket_key}</BucketKeyEnabled>"
+            )
+        };
+        let named = of_rule(&rule("<KMSMasterKeyID>k</KMSMasterKeyID>", "false"));
+        assert_eq!(named, Err(ErrorCode::InvalidArgument));
+        assert_eq!(of_rule(&rule("", "false")), Ok(by_default()));
+        let with_bucket_key = of_rule(&rule("", "true")).unwrap();
+        assert!(with_bucket_key.windows(4).any(|text| text == b"true"));
+        assert_eq!(read(&with_bucket_key), Ok(with_bucket_key));
     }
 }

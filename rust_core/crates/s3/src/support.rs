@@ -103,7 +103,8 @@ pub struct Understood {
     pub extensions: &'static [&'static str],
     /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
     pub attributes: &'static [&'static str],
-    /// The operation reads an object. Nothing is encrypted, so headers of encryption are an error of their own.
+    /// The operation reads what is stored. It needs no header of encryption: keys of the server are used without, and
+    /// nothing is encrypted with a key of the client. So such headers are an error of their own.
     pub reads_clear: bool,
     /// Headers that other operations implement and that would change what this one stores.
     pub refused: &'static [&'static str],

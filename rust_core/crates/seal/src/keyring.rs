@@ -27,12 +27,14 @@ pub const WAIT_DAYS_DEFAULT: u32 = 30;
 pub const WAIT_DAYS_MAX: u32 = 30;
 
 const DAY_MS: u64 = 86_400_000;
+/// Bits of a generation that count the changes of one branch.
+const BRANCH_BITS: u32 = 32;
 
 /// Keys in the order of their creation. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct Keyring {
     store: StoreId,
-    /// Rises with each change: of two copies, the newer one counts.
+    /// Rises with each change: of two copies, the newer one counts. See [`Keyring::branch`].
     generation: u64,
     keys: Vec<Key>,
     /// In the order of their creation.
@@ -253,6 +255,12 @@ impl Keyring {
     /// Counts as a change although nothing else does: the keyring is to be sealed under another master key.
     pub fn renew(&mut self) {
         self.generation += 1;
+    }
+
+    /// Counts as a change after which no generation up to `noted`, which other copies have had, is a later one. The upper
+    /// 32 bits of the generation tell that those copies may have what this one lacks.
+    pub fn branch(&mut self, noted: u64) {
+        self.generation = ((self.generation.max(noted) >> BRANCH_BITS) + 1) << BRANCH_BITS;
     }
 
     /// The bytes of the keyring under a master key. Sealing under another one than before is a change: see

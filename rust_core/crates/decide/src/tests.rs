@@ -249,7 +249,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     let mut state = State::with_bucket();
-    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096) };
+    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096), seal: None };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),
         chunk(2, Sharing::Offered, place(2)),

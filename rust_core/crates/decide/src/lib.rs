@@ -11,6 +11,7 @@ mod decision;
 mod deletions;
 mod dispatch;
 mod expirations;
+mod expired;
 mod intent;
 mod layers;
 mod limits;
@@ -20,6 +21,7 @@ mod moves;
 mod objects;
 mod outcome;
 mod snapshots;
+mod stored_copies;
 mod uploads;
 mod versions;
 mod view;
@@ -30,11 +32,11 @@ mod tests;
 pub use attributes::{AttributeChange, CopyAttributes, UpdateVersion};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
+pub use expired::{Expire, ExpireEntry, ExpiredPlace};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
-    Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
-    UnderPrefix,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
+    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, StoredCopy, StoredInto, UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use limits::{

@@ -13,7 +13,7 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
 use crate::versions::{VersionAddress, version_name};
 use orcas_checksum::{Checksum, ObjectChecksum};
-use orcas_decide::{Annotate, AnnotationChange, Body, Intent, Outcome};
+use orcas_decide::{Annotate, AnnotationChange, Body, Failure, Intent, Outcome, Refusal};
 use orcas_s3::annotations::{TEXT_LEN_MAX, check_name, name_in, object_condition, written};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
@@ -22,6 +22,8 @@ use orcas_s3::{ErrorCode, Named, S3Error};
 
 /// Bytes of the longest text in the record of its version: each change of an annotation writes that record anew.
 const INLINE_MAX: usize = 64;
+/// Times an object is looked up whose encryption keeps changing.
+const ATTEMPTS_MAX: usize = 8;
 
 pub struct PutObjectAnnotation {
     address: VersionAddress,
@@ -110,13 +112,21 @@ impl Call<PutObjectAnnotation> {
     /// Encrypts the text as its object is. Blocks.
     fn annotate(&self, content: Bytes, md5: [u8; 16], checksum: Option<Checksum>) -> Result<Response, Problem> {
         let (engine, address) = (&self.lane.engine, &self.input.address);
-        address.find(&self.lane, &self.envelope, |found| {
-            let body = match found.object.version.attributes.encryption {
-                None => self.plain(content.clone()),
-                Some(_) => engine.sealed_body(&address.bucket, &content)?,
-            };
-            let outcome = engine.execute_for(self.cause(), self.intent(md5, checksum, body))?;
-            PutObjectAnnotation::answer(self, outcome)
-        })
+        for _ in 0..ATTEMPTS_MAX {
+            let mut differs = false;
+            let answer = address.find(&self.lane, &self.envelope, |found| {
+                let body = match found.object.version.attributes.encryption {
+                    None => self.plain(content.clone()),
+                    Some(_) => engine.sealed_body(&address.bucket, &content)?,
+                };
+                let done = engine.execute_for(self.cause(), self.intent(md5, checksum, body));
+                differs = matches!(done, Err(Failure::Refused(Refusal::EncryptionDiffers)));
+                PutObjectAnnotation::answer(self, done?)
+            });
+            if !differs {
+                return answer;
+            }
+        }
+        Err(Refusal::EncryptionDiffers.into())
     }
 }

@@ -7,7 +7,7 @@ use super::super::sealing::OneKey;
 use super::super::support::{Store, environment, noise};
 use super::fixture::{CHUNK, check, files, flip, open_index};
 use super::{kinds, lost_keys};
-use orcas_decide::{Body, Intent, PutObject, Sharing};
+use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_index::BlobEntry;
 use orcas_record::{self as record, BlobLocation, Bucket, ChunkMove, Encryption, Record, Seal};
 
@@ -160,4 +160,21 @@ fn an_object_whose_content_is_not_sealed_as_it_says_is_not_served() {
     let report = check(store.path());
     assert_eq!(kinds(&report), [FindingKind::Manifest].into());
     assert_eq!(lost_keys(&report), ["bkt/bare".to_owned(), "bkt/sealed".to_owned()].into());
+}
+
+#[test]
+fn a_chunk_that_ends_with_another_seal_than_its_record_is_named() {
+    let mut store = store();
+    let (bucket, content) = (store.bucket("bkt"), noise(60_000, 1));
+    let Body::Chunks(mut chunks) = sealed_body(&store, &bucket, &content) else { panic!("no chunks") };
+    for chunk in &mut chunks {
+        let ChunkPlace::New { seal: Some(seal), .. } = &mut chunk.place else { panic!("{chunk:?}") };
+        seal.id[0] ^= 1;
+    }
+    put_encrypted(&store, &bucket, "other", (&content, Body::Chunks(chunks)));
+    put_sealed(&store, &bucket, "right", &noise(60_000, 2));
+    store.close();
+    let report = check(store.path());
+    assert_eq!(kinds(&report), [FindingKind::Blob].into());
+    assert_eq!(lost_keys(&report), ["bkt/other".to_owned()].into());
 }

@@ -1,15 +1,19 @@
 //! Sealed content in checks and repairs: it stays sealed, and no blob is taken for another.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::super::super::{CheckProgress, Effort, FindingKind, Repaired, repair_store};
+use super::super::super::{CheckProgress, FindingKind, Repaired, repair_store};
 use super::super::sealing::OneKey;
+use super::super::steps::Steps;
 use super::super::support::{Store, environment, noise};
+use super::faults;
 use super::fixture::{CHUNK, check, files, flip, open_index};
 use super::{kinds, lost_keys};
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
+use orcas_fs::sim::SimDisk;
 use orcas_index::BlobEntry;
-use orcas_record::{self as record, BlobLocation, Bucket, ChunkMove, Encryption, Record, Seal};
+use orcas_record::{Bucket, Encryption, Record, Seal};
 
 fn store() -> Store {
     let store = Store::with(|options| options.chunk_size = CHUNK);
@@ -81,56 +85,44 @@ fn a_sealed_chunk_whose_record_is_lost_comes_back_sealed() {
     assert_eq!(store.get(&bucket, "again").unwrap(), Some(content));
 }
 
-/// The move as a record has it.
-fn encoded(chunk: ChunkMove) -> Vec<u8> {
-    let payload = |moves| {
-        let mut payload = Vec::new();
-        record::encode(&Record::MoveChunks { moves }, &mut payload);
-        payload
-    };
-    payload(vec![chunk]).split_off(payload(Vec::new()).len())
-}
-
 /// Equal content that was sealed twice, and the record that said where it was moved to is lost.
 #[test]
 fn sealed_chunks_are_found_again_by_their_seals() {
-    let mut store = Store::with(|options| {
-        options.chunk_size = CHUNK;
-        options.pack_size = 1 << 20;
-    });
-    store.handle().use_keys(OneKey::new(7));
-    let (bucket, content) = (store.bucket("bkt"), noise(60_000, 1));
-    let twice = [sealed_body(&store, &bucket, &content), sealed_body(&store, &bucket, &content)];
-    for (key, body) in ["one", "two"].into_iter().zip(twice) {
-        let Body::Chunks(mut chunks) = body else { panic!("{body:?}") };
+    let disk = SimDisk::new();
+    disk.refuse_holes();
+    let mut steps = faults::steps(&disk);
+    steps.handle().use_keys(OneKey::new(7));
+    let (bucket, content) = (steps.bucket("b"), noise(200_000, 1));
+    let keys = ["one", "two"];
+    let put = |steps: &mut Steps, key: &str, bytes: &[u8]| {
+        let mut writer = steps.handle().sealed_body_writer(&bucket, bytes.len() as u64).unwrap();
+        writer.write(bytes, &mut ()).unwrap();
+        let Body::Chunks(mut chunks) = writer.finish().unwrap() else { panic!("no chunks") };
         // As of uploads that did not see each other.
         chunks.iter_mut().for_each(|chunk| chunk.sharing = Sharing::Offered);
-        put_encrypted(&store, &bucket, key, (&content, Body::Chunks(chunks)));
+        let mut put = Steps::put_of(&bucket, key, bytes, Body::Chunks(chunks));
+        put.attributes.encryption = Some(Encryption::Managed);
+        steps.run(Intent::PutObject(Box::new(put))).unwrap();
+    };
+    // Each beside what will be gone.
+    for key in keys {
+        put(&mut steps, key, &content);
+        (0..4).for_each(|n| put(&mut steps, &format!("{key}-{n}"), &noise(200_000, 10 + n)));
     }
-    for n in 0..40 {
-        put_sealed(&store, &bucket, &format!("gone-{n}"), &noise(60_000, 100 + n));
+    for key in keys {
+        (0..4).for_each(|n| steps.delete(&bucket, &format!("{key}-{n}")));
     }
-    for n in 0..40 {
-        store.delete(&bucket, &format!("gone-{n}")).unwrap();
-    }
-    store.handle().reclaim(Effort::Compact).unwrap();
-    store.close();
-    let moved = sealed_blobs(&store);
-    assert_eq!(moved.len(), 2);
-    assert!(moved[0].0.fingerprint == moved[1].0.fingerprint && moved[0].1.id != moved[1].1.id);
-    for (entry, _) in &moved {
-        let BlobLocation::Pack { at, .. } = entry.location else { panic!("{entry:?}") };
-        let (log, at) = in_log(&store, &encoded(ChunkMove { blob: entry.sequence, to: at }));
-        flip(&log, at);
-    }
-    for suffix in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(store.path().join(format!("index.db{suffix}")));
-    }
-    let repaired = repair(&store);
+    faults::reclaim_all(&mut steps);
+    steps.put(&bucket, "last", &noise(2_000, 99));
+    drop(steps);
+    assert!(faults::damage(&disk, &Record::MoveChunks { moves: Vec::new() }), "nothing moved");
+    let repaired = faults::repair(Arc::new(disk.clone())).unwrap();
+    assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
     assert_eq!(repaired.given_up.unwrap().losses_total, 0);
-    reopen(&mut store);
-    for key in ["one", "two"] {
-        assert_eq!(store.get(&bucket, key).unwrap(), Some(content.clone()), "{key}");
+    let steps = faults::steps(&disk);
+    steps.handle().use_keys(OneKey::new(7));
+    for key in keys {
+        assert!(steps.get(&bucket, key) == content, "{key}");
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
     let mut draft = Draft::new(context.next_sequence);
     let (outcome, annotations) = match change {
         AnnotationChange::Put { md5, checksum, body } => {
+            if !body.is(before.encryption) {
+                // Whoever stored the text saw another object.
+                return Err(Refusal::EncryptionDiffers.into());
+            }
             let [text] = <[_; 1]>::try_from(draft.store(view, body, before.encryption)?)
                 .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
             let modified_ms = context.now_ms;

@@ -4,7 +4,9 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, uploads, versions};
+use super::{
+    annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, stored_copies, uploads, versions,
+};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -45,6 +47,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         }
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
+        Intent::StoredCopy(copy) => stored_copies::stored_copy(view, context, *copy),
         Intent::AbortUpload { bucket, key, upload } => uploads::abort(view, bucket, &key, upload),
         Intent::CompleteUpload(complete) => uploads::complete(view, context, *complete),
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{Expire, ExpireEntry, ExpiredPlace};
+use super::expired::{Expire, ExpireEntry, ExpiredPlace};
 use super::layers::{self, delete_marker};
 use super::locks;
 use super::outcome::{Expired, Failure, Outcome};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::attributes::{CopyAttributes, UpdateVersion};
+use super::expired::Expire;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object, ObjectHeaders,
@@ -94,6 +95,7 @@ pub enum Intent {
     },
     PutPart(Box<PutPart>),
     CopyPart(Box<CopyPart>),
+    StoredCopy(Box<StoredCopy>),
     AbortUpload {
         bucket: BucketId,
         key: Bytes,
@@ -225,37 +227,6 @@ pub struct DeleteEntry {
     pub bypass: bool,
 }
 
-/// Versions and uploads that were found to expire.
-#[derive(Clone, Debug)]
-pub struct Expire {
-    pub bucket: BucketId,
-    /// The lifecycle document that says so. Nothing happens if the bucket has another one now.
-    pub document: Bytes,
-    pub entries: Vec<ExpireEntry>,
-}
-
-#[derive(Clone, Debug)]
-pub struct ExpireEntry {
-    pub key: Bytes,
-    /// Of the record that brought the version. Unused for an upload, whose id never means another one.
-    pub sequence: Sequence,
-    pub place: ExpiredPlace,
-    /// The tags that the version had, if its expiration depends on them.
-    pub tags: Option<Vec<(Bytes, Bytes)>>,
-}
-
-/// What something that expires was among the versions of its key. It does not expire once that is different.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpiredPlace {
-    /// The current version.
-    Current,
-    /// A delete marker that is the only version.
-    LoneMarker,
-    /// Not the newest version.
-    Noncurrent(VersionId),
-    Upload(UploadId),
-}
-
 /// CopyObject: refers to the source's blobs and copies no bytes.
 #[derive(Clone, Debug)]
 pub struct Copy {
@@ -382,6 +353,25 @@ pub struct PutPart {
     /// One that the server computed in the algorithm of the upload.
     pub computed: Option<Checksum>,
     pub body: Body,
+}
+
+/// A copy whose bytes were read from the source at `source_sequence` and stored again, because they cannot be shared.
+#[derive(Clone, Debug)]
+pub struct StoredCopy {
+    pub source: Source,
+    pub source_sequence: Sequence,
+    pub source_conditions: SourceConditions,
+    pub into: StoredInto,
+}
+
+#[derive(Clone, Debug)]
+pub enum StoredInto {
+    /// Its attributes are those that the source has when this is decided, changed like this.
+    Object {
+        put: PutObject,
+        attributes: CopyAttributes,
+    },
+    Part(PutPart),
 }
 
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.

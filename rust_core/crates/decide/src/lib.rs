@@ -11,6 +11,7 @@ mod decision;
 mod deletions;
 mod dispatch;
 mod expirations;
+mod expired;
 mod intent;
 mod layers;
 mod lengths;
@@ -21,6 +22,7 @@ mod moves;
 mod objects;
 mod outcome;
 mod snapshots;
+mod stored_copies;
 mod uploads;
 mod versions;
 mod view;
@@ -31,11 +33,11 @@ mod tests;
 pub use attributes::{AttributeChange, CopyAttributes, UpdateVersion};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
+pub use expired::{Expire, ExpireEntry, ExpiredPlace};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
-    Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
-    UnderPrefix,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
+    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, StoredCopy, StoredInto, UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use lengths::{record_len, records_len};

@@ -166,6 +166,8 @@ pub enum Refusal {
     TokenReused,
     /// The source was replaced after its digests were computed; compute and submit again.
     SourceChanged,
+    /// The text of an annotation is sealed and its object is not encrypted, or the reverse; look the object up again.
+    EncryptionDiffers,
 }
 
 /// What is wrong with the checksums that a client states of an upload.

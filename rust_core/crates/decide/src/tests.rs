@@ -8,6 +8,7 @@ mod expirations;
 mod locks;
 mod snapshots;
 mod state;
+mod stored_copies;
 mod uploads;
 mod versions;
 

@@ -17,7 +17,9 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, Sharing};
 use orcas_log::LogReader;
-use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Seal, Sequence, head_of};
+use orcas_record::{
+    BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Seal, Sequence, head_of,
+};
 use orcas_seal::DataKey;
 
 impl Handle {
@@ -104,6 +106,15 @@ impl EngineState {
         self.packs.sync(chunks)
     }
 
+    /// Refuses the blob of an object that is not sealed as the object says: what was sealed must not be taken for
+    /// content, and what was not is no content of an encrypted object.
+    pub fn check_seal(&self, place: &BlobPlace, encryption: Option<Encryption>) -> Result<()> {
+        if place.seal.is_some() == encryption.is_some() {
+            return Ok(());
+        }
+        Err(self.error_at(&place.bytes, UNLIKE_ITS_OBJECT))
+    }
+
     /// Bytes of a blob from `start`, verified. Remembers the blob if it is damaged.
     pub fn read_blob(&self, held: &mut HeldBlob, start: u32, buf: &mut [u8]) -> Result<()> {
         let HeldBlob { blob, place, open } = held;
@@ -174,14 +185,17 @@ impl EngineState {
 
     /// The error for sealed content, which names the file and the byte.
     fn unopened(&self, unopened: Unopened, bytes: &StoredBytes) -> Error {
-        const REASON: &str = "sealed content does not match its tag";
-        match (unopened, bytes) {
-            (Unopened::Read(error), _) => error,
-            (Unopened::NotAuthentic, StoredBytes::Memory(_)) => Error::Record { reason: REASON },
-            (Unopened::NotAuthentic, StoredBytes::At(BlobLocation::Log { at, .. })) => {
-                self.log_reader.corrupt(*at, REASON)
-            }
-            (Unopened::NotAuthentic, StoredBytes::At(BlobLocation::Pack { at, .. })) => self.packs.corrupt(*at, REASON),
+        match unopened {
+            Unopened::Read(error) => error,
+            Unopened::NotAuthentic => self.error_at(bytes, "sealed content does not match its tag"),
+        }
+    }
+
+    fn error_at(&self, bytes: &StoredBytes, reason: &'static str) -> Error {
+        match bytes {
+            StoredBytes::Memory(_) => Error::Record { reason },
+            StoredBytes::At(BlobLocation::Log { at, .. }) => self.log_reader.corrupt(*at, reason),
+            StoredBytes::At(BlobLocation::Pack { at, .. }) => self.packs.corrupt(*at, reason),
         }
     }
 
@@ -235,8 +249,13 @@ impl ContentWriter {
     }
 }
 
-/// Bytes of an inline extent from `start`.
-pub(super) fn read_inline(stored: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {
+const UNLIKE_ITS_OBJECT: &str = "content is not sealed as its object says";
+
+/// Bytes of an inline extent from `start`; an encrypted object has none.
+pub(super) fn read_inline(stored: &Bytes, encryption: Option<Encryption>, start: u32, buf: &mut [u8]) -> Result<()> {
+    if encryption.is_some() {
+        return Err(Error::Record { reason: UNLIKE_ITS_OBJECT });
+    }
     copy_from(stored, start, buf)
 }
 

@@ -12,10 +12,10 @@ use super::handle::Handle;
 use super::reads::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
-    Refusal, Source, SourceConditions,
+    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
+    SourceConditions, StoredCopy, StoredInto,
 };
-use orcas_record::{Bucket, BucketId, Cause, Encryption, UploadId, Version};
+use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, UploadId, Version};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -149,25 +149,22 @@ impl Handle {
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
-        let attributes = CopyAttributes { annotations: false, ..copy.attributes.clone() }
-            .apply_to(&version.attributes, self.shared.clock.now_ms());
-        let again = self.store_again((bucket, attributes.encryption), &source, (0, last), algorithm)?;
-        self.still_stands(&copy.source, &source)?;
-        self.execute_for(
-            request.cause,
-            Intent::PutObject(Box::new(PutObject {
-                bucket: copy.bucket,
-                key: copy.key.clone(),
-                precondition: copy.precondition.clone(),
-                size: version.size,
-                md5: again.md5,
-                sha256: version.sha256,
-                checksum: Some(again.checksum),
-                headers: copy.headers.apply_to(&version.headers),
-                attributes,
-                body: again.body,
-            })),
-        )
+        let encryption = copy.attributes.encryption.or(version.attributes.encryption);
+        let again = self.store_again((bucket, encryption), &source, (0, last), algorithm)?;
+        let put = PutObject {
+            bucket: copy.bucket,
+            key: copy.key.clone(),
+            precondition: copy.precondition.clone(),
+            size: version.size,
+            md5: again.md5,
+            sha256: version.sha256,
+            checksum: Some(again.checksum),
+            headers: copy.headers.apply_to(&version.headers),
+            attributes: Attributes::default(),
+            body: again.body,
+        };
+        let into = StoredInto::Object { put, attributes: copy.attributes.clone() };
+        self.execute_for(request.cause, stored_copy(&copy.source, &source, &copy.source_conditions, into))
     }
 
     fn copy_part_across(
@@ -184,8 +181,7 @@ impl Handle {
             return Err(Refusal::EntityTooLarge { size }.into());
         }
         let again = self.store_again(into, source, (first, last), algorithm)?;
-        self.still_stands(&request.source, source)?;
-        self.execute(Intent::PutPart(Box::new(PutPart {
+        let into = StoredInto::Part(PutPart {
             bucket: request.bucket,
             key: request.key.clone(),
             upload: request.upload,
@@ -195,15 +191,8 @@ impl Handle {
             checksum: Some(again.checksum),
             computed: None,
             body: again.body,
-        })))
-    }
-
-    fn still_stands(&self, place: &Source, source: &PinnedObject) -> Result<(), Failure> {
-        if self.source(place)?.object.sequence == source.object.sequence {
-            Ok(())
-        } else {
-            Err(Refusal::SourceChanged.into())
-        }
+        });
+        self.execute(stored_copy(&request.source, source, &request.source_conditions, into))
     }
 
     /// Reads a range of the source into a body for `bucket`.
@@ -258,6 +247,15 @@ impl Handle {
             hasher.update(&buf[..read]);
         }
     }
+}
+
+fn stored_copy(place: &Source, read: &PinnedObject, conditions: &SourceConditions, into: StoredInto) -> Intent {
+    Intent::StoredCopy(Box::new(StoredCopy {
+        source: place.clone(),
+        source_sequence: read.object.sequence,
+        source_conditions: conditions.clone(),
+        into,
+    }))
 }
 
 /// The checksum of the whole content, if it is stored in this algorithm.

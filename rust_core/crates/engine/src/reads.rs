@@ -18,7 +18,8 @@ use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_decide::Completed;
 use orcas_record::{
-    self as record, Attributes, BucketId, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId, Version,
+    self as record, Attributes, BucketId, Encryption, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId,
+    Version,
 };
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
@@ -52,7 +53,7 @@ impl PinnedObject {
             sha256: None,
             checksum: annotation.checksum.map(ObjectChecksum::full),
             headers: ObjectHeaders::default(),
-            attributes: Attributes::default(),
+            attributes: Attributes { encryption: version.attributes.encryption, ..Attributes::default() },
             parts: Vec::new(),
             manifest: vec![annotation.text.clone()],
             key: version.key.clone(),
@@ -233,9 +234,11 @@ impl EngineState {
         if buf.is_empty() {
             return Ok(true);
         }
+        let encryption = found.object.version.attributes.encryption;
         match (found.object.version.manifest.as_slice(), &found.place) {
-            ([Extent::Inline(bytes)], _) => read_inline(bytes, first as u32, buf).map(|()| true),
+            ([Extent::Inline(bytes)], _) => read_inline(bytes, encryption, first as u32, buf).map(|()| true),
             ([Extent::Blob { blob, start, .. }], Some(place)) => {
+                self.check_seal(place, encryption)?;
                 self.try_read_blob(*blob, place, start + first as u32, buf)
             }
             _ => Ok(false),
@@ -277,6 +280,7 @@ pub struct ObjectReader {
     shared: Arc<EngineState>,
     levels: Vec<Level>,
     remaining: u64,
+    encryption: Option<Encryption>,
     /// The blob in hand, so that its place is looked up once.
     blob: Option<HeldBlob>,
     /// Held until the last byte.
@@ -296,7 +300,8 @@ impl ObjectReader {
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };
         let levels = vec![Level { extents, next: 0, skip: first }];
-        Self { shared, levels, remaining, blob: None, _pin: found.pin.clone() }
+        let encryption = version.attributes.encryption;
+        Self { shared, levels, remaining, encryption, blob: None, _pin: found.pin.clone() }
     }
 
     /// Bytes still to come.
@@ -340,7 +345,9 @@ impl ObjectReader {
                     self.levels.push(Level { extents, next: 0, skip });
                     continue;
                 }
-                Extent::Inline(bytes) => read_inline(&bytes, skip as u32, &mut buf[..wanted as usize])?,
+                Extent::Inline(bytes) => {
+                    read_inline(&bytes, self.encryption, skip as u32, &mut buf[..wanted as usize])?;
+                }
                 Extent::Blob { blob, start, .. } => {
                     self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
                 }
@@ -356,7 +363,11 @@ impl ObjectReader {
     fn read_from(&mut self, blob: Sequence, start: u32, buf: &mut [u8]) -> Result<()> {
         let held = match self.blob.take() {
             Some(held) if held.is(blob) => held,
-            _ => HeldBlob::new(blob, self.shared.place(blob)?),
+            _ => {
+                let place = self.shared.place(blob)?;
+                self.shared.check_seal(&place, self.encryption)?;
+                HeldBlob::new(blob, place)
+            }
         };
         self.shared.read_blob(self.blob.insert(held), start, buf)
     }

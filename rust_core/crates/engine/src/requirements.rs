@@ -1,6 +1,6 @@
 //! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
 
-use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk};
+use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto};
 use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
@@ -11,6 +11,7 @@ pub(super) fn adds_content(intent: &Intent) -> bool {
         Intent::PutObject(_)
             | Intent::AppendObject(_)
             | Intent::PutPart(_)
+            | Intent::StoredCopy(_)
             | Intent::CreateBucket { .. }
             | Intent::CreateUpload { .. }
     ) || annotation(intent).is_some()
@@ -50,11 +51,20 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
         Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
         Body::Chunks(_) => 0,
     };
+    body(intent).or_else(|| annotation(intent)).map_or(0, of)
+}
+
+/// What becomes content of an object or a part.
+fn body(intent: &Intent) -> Option<&Body> {
     match intent {
-        Intent::PutObject(put) => of(&put.body),
-        Intent::AppendObject(append) => of(&append.put.body),
-        Intent::PutPart(put) => of(&put.body),
-        _ => annotation(intent).map_or(0, of),
+        Intent::PutObject(put) => Some(&put.body),
+        Intent::AppendObject(append) => Some(&append.put.body),
+        Intent::PutPart(put) => Some(&put.body),
+        Intent::StoredCopy(copy) => Some(match &copy.into {
+            StoredInto::Object { put, .. } => &put.body,
+            StoredInto::Part(put) => &put.body,
+        }),
+        _ => None,
     }
 }
 
@@ -64,12 +74,7 @@ pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
         Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
         Body::Inline(_) | Body::Content { .. } => Vec::new(),
     };
-    match intent {
-        Intent::PutObject(put) => of(&put.body),
-        Intent::AppendObject(append) => of(&append.put.body),
-        Intent::PutPart(put) => of(&put.body),
-        _ => Vec::new(),
-    }
+    body(intent).map(of).unwrap_or_default()
 }
 
 /// How durable the intent must be before it is acknowledged, given the mode of each bucket.
@@ -101,6 +106,10 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         Intent::Expire(expire) => of_bucket(expire.bucket),
         Intent::CopyObject(copy) => of_bucket(copy.bucket),
         Intent::CopyPart(copy) => of_bucket(copy.bucket),
+        Intent::StoredCopy(copy) => match &copy.into {
+            StoredInto::Object { put, .. } => of_body(put.bucket, &put.body),
+            StoredInto::Part(put) => of_body(put.bucket, &put.body),
+        },
         Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => {
             of_bucket(moved.from_bucket).max(of_bucket(moved.bucket))
         }

@@ -73,7 +73,8 @@ impl From<Error> for Problem {
                 S3Error::with(ErrorCode::AccessDenied, message)
             }
             Error::NoNewKey { .. } => unavailable(
-                "The content is to be encrypted, and the server cannot give it a key at present. Reads go on.".to_owned(),
+                "The content is to be encrypted, and the server cannot give it a key at present. Reads go on."
+                    .to_owned(),
             ),
             Error::Busy { .. } => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
@@ -258,6 +259,11 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
+        // Without a keyring, or only after several attempts.
+        Refusal::EncryptionDiffers => {
+            let message = "The object is encrypted and this server has no master key, or it is just being encrypted.";
+            S3Error::with(ErrorCode::OperationAborted, message)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::state::{NOW_MS, State};
 use super::*;
-use orcas_record::{ANNOTATIONS_MAX, Attributes, Retention, RetentionMode, Versioning};
+use orcas_record::{ANNOTATIONS_MAX, Attributes, Encryption, Retention, RetentionMode, Versioning};
 
 fn annotate(name: &str, version: Option<VersionId>, change: AnnotationChange) -> Annotate {
     let name = Bytes::copy_from_slice(name.as_bytes());
@@ -32,6 +32,16 @@ fn annotations(version: &Version) -> Vec<(String, u8)> {
 
 fn names(list: &[(&str, u8)]) -> Vec<(String, u8)> {
     list.iter().map(|(name, seed)| ((*name).to_owned(), *seed)).collect()
+}
+
+#[test]
+fn a_text_that_is_not_encrypted_as_its_object_is_refused() {
+    let mut state = State::with_bucket();
+    let Intent::PutObject(put) = put("k", 0) else { panic!("no put") };
+    let attributes = Attributes { encryption: Some(Encryption::Managed), ..Attributes::default() };
+    state.run(Intent::PutObject(Box::new(PutObject { attributes, ..*put }))).unwrap();
+    assert_eq!(refused(run(&mut state, annotate("a", None, text(1)))), Refusal::EncryptionDiffers);
+    assert_eq!(annotations(&state.version("k")), []);
 }
 
 #[test]

@@ -2,14 +2,16 @@
 //! sums with those of the index. Memory is bounded: a limited number of blobs at a time, for each of which all
 //! manifests are read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::stored::{part_of, version_of};
+use super::super::stored::{part_of, upload_of, version_of};
 use super::collect::Collector;
 use super::{FindingKind, Phase};
 use orcas_base::error::Result;
 use orcas_index::{BlobEntry, Counts, Index, PackUsage, Totals};
-use orcas_record::{self as record, BlobLocation, BucketId, Extent, LogFileId, PackId, Record, Sequence};
+use orcas_record::{
+    self as record, BlobLocation, BucketId, Extent, LogFileId, PackId, Record, Seal, Sequence, UploadId,
+};
 
 /// Blobs that are counted at a time.
 const WINDOW: usize = 2_000_000;
@@ -46,13 +48,13 @@ impl Window {
         self.blobs.binary_search_by_key(&blob, |entry| entry.sequence).ok()
     }
 
-    fn count(&mut self, index: usize, bucket: BucketId, refs: u64) {
+    fn count(&mut self, index: usize, bucket: BucketId) {
         let count = &mut self.counts[index];
         if count.refs == 0 || count.bucket == bucket.0 {
             count.bucket = bucket.0;
-            count.refs += refs;
+            count.refs += 1;
         } else {
-            *self.others.entry((index, bucket)).or_default() += refs;
+            *self.others.entry((index, bucket)).or_default() += 1;
         }
     }
 }
@@ -63,8 +65,8 @@ struct Sums {
     buckets: BTreeMap<BucketId, Counts>,
     totals: Totals,
     packs: BTreeMap<PackId, (u64, u64, u64)>,
-    /// Which bucket holds which segment.
-    segments: HashSet<(Sequence, BucketId)>,
+    /// Which bucket holds which segment, and whether for objects that are encrypted.
+    segments: HashMap<(Sequence, BucketId), bool>,
 }
 
 impl Census<'_> {
@@ -123,11 +125,18 @@ impl Census<'_> {
                         sums.totals.stored += bytes.len() as u64;
                     }
                     if let Extent::Segment { segment, .. } = extent {
-                        sums.segments.insert((*segment, holder.bucket));
+                        let sealed = sums.segments.entry((*segment, holder.bucket)).or_insert(holder.sealed);
+                        if *sealed != holder.sealed {
+                            self.sealed_otherwise(*segment, holder.to_string());
+                        }
+                    }
+                    if holder.sealed && matches!(extent, Extent::Inline(_)) {
+                        self.collector.find(FindingKind::Manifest, holder.to_string(), "it holds bytes unsealed");
                     }
                 }
                 if let Extent::Blob { blob, start, length } = extent {
-                    self.refer(window, (*blob, *start, *length), (holder.bucket, 1), &|| holder.to_string());
+                    let by = (holder.bucket, holder.sealed);
+                    self.refer(window, (*blob, *start, *length), by, &|| holder.to_string());
                 }
             }
         })
@@ -135,9 +144,9 @@ impl Census<'_> {
 
     /// Each bucket that holds a segment refers to its blobs.
     fn count_segments(&self, window: &mut Window, sums: &Sums) -> Result<()> {
-        let mut holders: BTreeMap<Sequence, Vec<BucketId>> = BTreeMap::new();
-        for (segment, bucket) in &sums.segments {
-            holders.entry(*segment).or_default().push(*bucket);
+        let mut holders: BTreeMap<Sequence, Vec<(BucketId, bool)>> = BTreeMap::new();
+        for ((segment, bucket), sealed) in &sums.segments {
+            holders.entry(*segment).or_default().push((*bucket, *sealed));
         }
         let mut after = 0;
         loop {
@@ -148,9 +157,9 @@ impl Census<'_> {
                 let buckets = holders.remove(&segment).unwrap_or_default();
                 for extent in record::decode_extents(&payload).unwrap_or_default() {
                     let Extent::Blob { blob, start, length } = extent else { continue };
-                    for bucket in &buckets {
+                    for holder in &buckets {
                         let name = || format!("segment {segment}");
-                        self.refer(window, (blob, start, length), (*bucket, 1), &name);
+                        self.refer(window, (blob, start, length), *holder, &name);
                     }
                 }
             }
@@ -169,7 +178,7 @@ impl Census<'_> {
         &self,
         window: &mut Window,
         (blob, start, length): (Sequence, u32, u32),
-        (bucket, refs): (BucketId, u64),
+        (bucket, sealed): (BucketId, bool),
         by: &dyn Fn() -> String,
     ) {
         if !(window.first..=window.last).contains(&blob) {
@@ -180,12 +189,24 @@ impl Census<'_> {
             self.collector.find(FindingKind::Manifest, by(), detail);
             return self.collector.damaged(blob, "a blob of its manifest is not there");
         };
-        if u64::from(start) + u64::from(length) > u64::from(window.blobs[index].location.length()) {
+        let entry = &window.blobs[index];
+        if entry.sealed != sealed {
+            self.sealed_otherwise(blob, by());
+        }
+        let stored = entry.location.length();
+        let content = if entry.sealed { Seal::content_length(stored).unwrap_or(0) } else { stored };
+        if u64::from(start) + u64::from(length) > u64::from(content) {
             let detail = format!("it reaches beyond the end of blob {blob}");
             self.collector.find(FindingKind::Manifest, by(), detail);
             self.collector.damaged(blob, "its manifest reaches beyond a blob");
         }
-        window.count(index, bucket, refs);
+        window.count(index, bucket);
+    }
+
+    fn sealed_otherwise(&self, named: Sequence, by: String) {
+        let detail = format!("content {named} is not sealed as it should be");
+        self.collector.find(FindingKind::Manifest, by, detail);
+        self.collector.damaged(named, "content of it is not sealed as the object says");
     }
 
     fn compare_blobs(&self, window: &Window, sums: &mut Sums) {
@@ -284,7 +305,8 @@ impl Census<'_> {
             for stored in &page {
                 match version_of(stored) {
                     Ok(version) => {
-                        let holder = Holder { bucket: version.bucket, part: None, sequence: stored.sequence };
+                        let sealed = version.attributes.encryption.is_some();
+                        let holder = Holder { bucket: version.bucket, part: None, sequence: stored.sequence, sealed };
                         let annotations = version.attributes.annotations.extents();
                         visit(&holder, &mut version.manifest.iter().chain(annotations));
                     }
@@ -293,6 +315,7 @@ impl Census<'_> {
             }
         }
         let mut after = None;
+        let mut upload: Option<(UploadId, bool)> = None;
         loop {
             self.collector.go_on()?;
             let page = self.index.read()?.parts_after(after, PAGE)?;
@@ -302,13 +325,24 @@ impl Census<'_> {
                 match part_of(&found.part.part) {
                     Ok(part) => {
                         let sequence = found.part.part.sequence;
-                        let holder = Holder { bucket: found.bucket, part: Some(part.number), sequence };
+                        let sealed = match upload.filter(|(id, _)| *id == found.upload) {
+                            Some((_, sealed)) => sealed,
+                            None => self.is_sealed(found.upload)?,
+                        };
+                        upload = Some((found.upload, sealed));
+                        let holder = Holder { bucket: found.bucket, part: Some(part.number), sequence, sealed };
                         visit(&holder, &mut part.manifest.iter());
                     }
                     Err(error) => self.unreadable("parts", found.part.part.sequence, &error),
                 }
             }
         }
+    }
+
+    /// Whether the parts of an upload are.
+    fn is_sealed(&self, upload: UploadId) -> Result<bool> {
+        let Some(stored) = self.index.read()?.upload(upload)? else { return Ok(false) };
+        Ok(upload_of(stored.kind, &stored.record).is_ok_and(|upload| upload.attributes.encryption.is_some()))
     }
 
     fn unreadable(&self, table: &str, sequence: Sequence, error: &orcas_base::error::Error) {
@@ -322,6 +356,8 @@ struct Holder {
     bucket: BucketId,
     part: Option<u16>,
     sequence: Sequence,
+    /// Whether its content has to be.
+    sealed: bool,
 }
 
 impl std::fmt::Display for Holder {

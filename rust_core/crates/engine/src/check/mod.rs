@@ -18,6 +18,7 @@ mod repair;
 mod replay;
 mod rewrite;
 mod scrub;
+mod seals;
 mod store;
 mod subject;
 

@@ -9,11 +9,12 @@ use super::super::content::StoredHasher;
 use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
+use super::seals::{End, seal_of};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_named};
 use orcas_fs::FileSystem;
 use orcas_index::{BlobEntry, Index};
-use orcas_record::{BlobLocation, ChunkLocation, Fingerprint, PackId};
+use orcas_record::{BlobLocation, ChunkLocation, Fingerprint, PackId, Seal};
 
 /// Chunks that a thread takes at a time, and bytes of them.
 const UNIT_CHUNKS: usize = 256;
@@ -161,7 +162,9 @@ impl PackCheck<'_> {
     fn check(&self, pack: &mut PackExamination, unit: &Unit, hint: &mut usize) -> Result<()> {
         let meter = |bytes| self.collector.read(bytes);
         for chunk in &unit.chunks {
-            if let Some((place, reason)) = check_chunk(pack, chunk, self.owners, self.read_content, hint, &meter)? {
+            if let Some((place, reason)) =
+                check_chunk(pack, (chunk, seal_of(self.index, chunk)?), self.owners, self.read_content, hint, &meter)?
+            {
                 if self.live.map_or(Ok(false), |live| is_condemned(live, chunk))? {
                     continue;
                 }
@@ -179,13 +182,13 @@ impl PackCheck<'_> {
     }
 }
 
-/// What is wrong with a chunk, if anything is.
+/// What is wrong with a chunk, if anything is. The seal is the one that opens it.
 ///
 /// # Errors
 /// What reading ran into, and `meter`'s.
 pub(super) fn check_chunk(
     pack: &mut PackExamination,
-    chunk: &BlobEntry,
+    (chunk, seal): (&BlobEntry, Option<Seal>),
     owners: &Owners,
     read_content: bool,
     hint: &mut usize,
@@ -196,9 +199,10 @@ pub(super) fn check_chunk(
     let first = likely.map(|(_, scope)| scope).unwrap_or_default();
     // What the fingerprint of a sealed chunk is of cannot be seen here. Its blocks are read all the same.
     let mut hasher = (read_content && !chunk.sealed).then(|| StoredHasher::new(&first));
+    let mut end = End::default();
     let verdict = match &mut hasher {
         Some(hasher) => pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?,
-        None if read_content => pack.chunk(expected, Some(&mut |_| {}), meter)?,
+        None if read_content => pack.chunk(expected, Some(&mut |stored| end.update(stored)), meter)?,
         None => pack.chunk(expected, None, meter)?,
     };
     let stored = match verdict {
@@ -208,7 +212,10 @@ pub(super) fn check_chunk(
     if chunk.fingerprint.is_some_and(|fingerprint| fingerprint != stored) {
         return Ok(Some((pack.place(expected.at), "the chunk has another fingerprint than its record")));
     }
-    let Some(hasher) = hasher else { return Ok(None) };
+    let Some(hasher) = hasher else {
+        let other_seal = read_content && seal.is_some() && end.seal() != seal;
+        return Ok(other_seal.then(|| (pack.place(expected.at), "the chunk ends with another seal than its record")));
+    };
     if hasher.finish() == stored {
         *hint = likely.map_or(*hint, |(index, _)| index);
         return Ok(None);

@@ -12,10 +12,10 @@ use orcas_record::{Bucket, Seal};
 use orcas_seal::{DataKey, DataKeyId, StoreId};
 
 /// One data key for all owners.
-struct OneKey(Arc<DataKey>);
+pub(super) struct OneKey(Arc<DataKey>);
 
 impl OneKey {
-    fn new(seed: u8) -> Arc<Self> {
+    pub fn new(seed: u8) -> Arc<Self> {
         let fill = &mut |bytes: &mut [u8]| {
             bytes.fill(seed);
             Ok(())

@@ -13,7 +13,7 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
-use orcas_decide::{AnnotationChange, Body, Outcome};
+use orcas_decide::{AnnotationChange, Body, Failure, Outcome, Refusal};
 use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
@@ -21,6 +21,8 @@ use orcas_s3::{ErrorCode, Named, S3Error};
 
 /// Bytes of the longest text in the record of its version: each change of an annotation writes that record anew.
 const INLINE_MAX: usize = 64;
+/// Times an object is looked up whose encryption keeps changing.
+const ATTEMPTS_MAX: usize = 8;
 
 pub struct PutObjectAnnotation {
     annotation: AnnotationAddress,
@@ -92,14 +94,22 @@ impl Call<PutObjectAnnotation> {
     /// Encrypts the text as its object is. Blocks.
     fn annotate(&self, content: Bytes, md5: [u8; 16], checksum: Option<Checksum>) -> Result<Response, Problem> {
         let (engine, annotation) = (&self.lane.engine, &self.input.annotation);
-        annotation.version.find(&self.lane, &self.envelope, |found| {
-            let body = match found.object.version.attributes.encryption {
-                None => self.plain(content.clone()),
-                Some(_) => engine.sealed_body(&annotation.version.bucket, &content)?,
-            };
-            let change = AnnotationChange::Put { md5, checksum, body };
-            let outcome = engine.execute_for(self.cause(), annotation.intent(change))?;
-            PutObjectAnnotation::answer(self, outcome)
-        })
+        for _ in 0..ATTEMPTS_MAX {
+            let mut differs = false;
+            let answer = annotation.version.find(&self.lane, &self.envelope, |found| {
+                let body = match found.object.version.attributes.encryption {
+                    None => self.plain(content.clone()),
+                    Some(_) => engine.sealed_body(&annotation.version.bucket, &content)?,
+                };
+                let change = AnnotationChange::Put { md5, checksum, body };
+                let done = engine.execute_for(self.cause(), annotation.intent(change));
+                differs = matches!(done, Err(Failure::Refused(Refusal::EncryptionDiffers)));
+                PutObjectAnnotation::answer(self, done?)
+            });
+            if !differs {
+                return answer;
+            }
+        }
+        Err(Refusal::EncryptionDiffers.into())
     }
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::super::super::stacks::{RepairedStack, bare_bucket, lost_bucket_name, lost_layers, repaired_stacks};
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
+use super::super::seals::{seal_of, stored_seal};
 use super::super::{LOSSES_MAX, Loss};
 use super::locks::{Locks, with_attributes_of};
 use super::source::Source;
@@ -18,8 +19,8 @@ use orcas_decide::{delete_marker, layer_name};
 use orcas_fs::FileSystem;
 use orcas_index::Index;
 use orcas_record::{
-    self as record, Annotations, Attributes, BlobLocation, Bucket, BucketId, BucketRole, ChunkMove, Extent,
-    Fingerprint, MOVES_MAX, PackId, Record, Sequence, UploadId, Version,
+    self as record, Annotations, Attributes, BlobLocation, Bucket, BucketId, BucketRole, ChunkLocation, ChunkMove,
+    Extent, Fingerprint, MOVES_MAX, PackId, Record, Seal, Sequence, UploadId, Version,
 };
 
 /// Rows read at a time.
@@ -101,6 +102,14 @@ pub fn corrections(
     Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, held, buckets, unreadable_packs })
 }
 
+/// A chunk that is looked for in the packs that can be read.
+struct Wanted {
+    blob: Sequence,
+    /// Bytes that are stored of it.
+    length: u32,
+    seal: Option<Seal>,
+}
+
 impl Search<'_> {
     /// Gives buckets the layers that a lost record gave them, and layers a bucket if theirs is lost. `first` is the
     /// sequence of the first correction.
@@ -142,7 +151,7 @@ impl Search<'_> {
     fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {
         let born: BTreeSet<PackId> = self.index.read()?.packs()?.into_iter().collect();
         let mut unborn = BTreeSet::new();
-        let mut wanted: BTreeMap<[u8; 32], (Sequence, u32)> = BTreeMap::new();
+        let mut wanted: BTreeMap<[u8; 32], Vec<Wanted>> = BTreeMap::new();
         let mut after = 0;
         loop {
             source.collector.go_on()?;
@@ -155,9 +164,11 @@ impl Search<'_> {
                 let retired = source.facts.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
-                    wanted.extend(
-                        entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))),
-                    );
+                    if let Some(Fingerprint(fingerprint)) = entry.fingerprint {
+                        let seal = seal_of(self.index, entry)?;
+                        let chunk = Wanted { blob: entry.sequence, length, seal };
+                        wanted.entry(fingerprint).or_default().push(chunk);
+                    }
                 } else if !born.contains(&pack) {
                     unborn.insert(pack);
                 }
@@ -169,15 +180,22 @@ impl Search<'_> {
             for pack in self.readable.iter().filter(|pack| !source.facts.packs_retired.contains(pack)) {
                 let mut examination = PackExamination::open(&**fs, options, *pack)?;
                 let meter = |bytes| source.collector.read(bytes);
+                let mut found: Vec<(ChunkLocation, &Wanted)> = Vec::new();
                 examination.each_frame(&meter, &mut |at, fingerprint, length| {
-                    if let Some((blob, _)) = wanted.get(&fingerprint).filter(|(_, wanted)| *wanted == length) {
-                        moves.push(ChunkMove { blob: *blob, to: at });
-                        self.gone.remove(blob);
-                        if !born.contains(pack) {
-                            unborn.insert(*pack);
-                        }
-                    }
+                    let chunks = wanted.get(&fingerprint).into_iter().flatten();
+                    found.extend(chunks.filter(|chunk| chunk.length == length).map(|chunk| (at, chunk)));
                 })?;
+                for (to, Wanted { blob, length, seal }) in found {
+                    // Equal content that was sealed twice has one fingerprint, but opens only with its own seal.
+                    if seal.is_some() && stored_seal(&mut examination, (to, *length), &meter)? != *seal {
+                        continue;
+                    }
+                    moves.push(ChunkMove { blob: *blob, to });
+                    self.gone.remove(blob);
+                    if !born.contains(pack) {
+                        unborn.insert(*pack);
+                    }
+                }
             }
         }
         self.records.extend(unborn.into_iter().map(|pack| Record::CreatePack { pack }));

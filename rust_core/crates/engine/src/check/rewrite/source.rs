@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::super::collect::Collector;
+use super::super::seals::seal_of;
 use super::buckets::{KnownBuckets, MadeUp, bucket_of, free_between};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
@@ -220,7 +221,8 @@ impl<'a> Source<'a> {
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
                 if let (BlobLocation::Pack { at, length }, Some(fingerprint)) = (entry.location, entry.fingerprint) {
                     let (shared, head) = (true, record::head_of(&fingerprint.0));
-                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length, seal: None });
+                    let seal = seal_of(index, entry)?;
+                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length, seal });
                 }
             }
             after = end;

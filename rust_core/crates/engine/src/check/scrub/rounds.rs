@@ -12,6 +12,7 @@ use super::super::collect::gone;
 use super::super::owners::Owners;
 use super::super::packs::{check_chunk, chunk_of, is_condemned};
 use super::super::present::INDEX_NAME;
+use super::super::seals::seal_of;
 use super::super::store::places;
 use super::status::ScrubDamage;
 use orcas_base::error::{Error, Result};
@@ -250,7 +251,8 @@ impl<'a> Round<'a> {
                 break;
             }
             self.learn_home(chunk);
-            if let Some((place, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)?
+            let expected = (chunk, seal_of(&self.shared.index, chunk)?);
+            if let Some((place, reason)) = check_chunk(&mut open, expected, &self.owners, true, hint, &running)?
                 && !is_condemned(&self.shared.index, chunk)?
             {
                 self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));

@@ -27,12 +27,21 @@ const EAGER: ReclaimLimits =
 /// Too many files are open.
 const EMFILE: i32 = 24;
 
-fn steps(disk: &SimDisk) -> Steps {
+pub(super) fn steps(disk: &SimDisk) -> Steps {
     Steps::on(disk, |options| options.pack_size = 1 << 20)
 }
 
 fn key(number: u64) -> String {
     format!("object-{number}")
+}
+
+pub(super) fn reclaim_all(steps: &mut Steps) {
+    steps.apply();
+    steps.stepper().refresh_reclamation(false);
+    while steps.stepper().reclaim(&EAGER).unwrap() != Step::Idle {
+        steps.stepper().commit();
+        steps.apply();
+    }
 }
 
 /// Objects of two chunks and small ones. Of the large ones most were deleted, so that the others were moved together.
@@ -48,12 +57,7 @@ fn moved() -> SimDisk {
     for number in (0..OBJECTS).filter(|number| number % KEPT != 0) {
         steps.delete(&bucket, &key(number));
     }
-    steps.apply();
-    steps.stepper().refresh_reclamation(false);
-    while steps.stepper().reclaim(&EAGER).unwrap() != Step::Idle {
-        steps.stepper().commit();
-        steps.apply();
-    }
+    reclaim_all(&mut steps);
     let packs = disk.list(&Path::new(DATA).join("chunks")).unwrap();
     assert!(!packs.contains(&format!("{:020}.pack", 1)), "{packs:?}");
     steps.put(&bucket, "last", &noise(2_000, 99));
@@ -77,7 +81,7 @@ fn files(disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Changes a byte in the payload of the first record of the same kind as `like`; false where there is none.
-fn damage(disk: &SimDisk, like: &Record) -> bool {
+pub(super) fn damage(disk: &SimDisk, like: &Record) -> bool {
     let wanted = record::encode(like, &mut Vec::new());
     let mut found = None;
     for (path, bytes) in files(disk).into_iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "log")) {
@@ -96,7 +100,7 @@ fn damage(disk: &SimDisk, like: &Record) -> bool {
     true
 }
 
-fn repair(fs: Arc<dyn FileSystem>) -> Result<Repaired> {
+pub(super) fn repair(fs: Arc<dyn FileSystem>) -> Result<Repaired> {
     let environment = Environment { fs, index: IndexPlace::Memory(None), ..environment() };
     repair_store(options(Path::new(DATA)), environment, &CheckProgress::default(), true)
 }

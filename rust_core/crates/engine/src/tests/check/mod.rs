@@ -8,6 +8,7 @@ mod index;
 mod layers;
 mod online;
 mod rewrite;
+mod sealed;
 mod speed;
 
 use std::collections::BTreeSet;

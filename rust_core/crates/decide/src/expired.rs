@@ -1,0 +1,36 @@
+//! What was found to expire, and what it was when it was found.
+
+use bytes::Bytes;
+
+use orcas_record::{BucketId, Sequence, UploadId, VersionId};
+
+/// Versions and uploads that were found to expire.
+#[derive(Clone, Debug)]
+pub struct Expire {
+    pub bucket: BucketId,
+    /// The lifecycle document that says so. Nothing happens if the bucket has another one now.
+    pub document: Bytes,
+    pub entries: Vec<ExpireEntry>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ExpireEntry {
+    pub key: Bytes,
+    /// Of the record that brought the version. Unused for an upload, whose id never means another one.
+    pub sequence: Sequence,
+    pub place: ExpiredPlace,
+    /// The tags that the version had, if its expiration depends on them.
+    pub tags: Option<Vec<(Bytes, Bytes)>>,
+}
+
+/// What something that expires was among the versions of its key. It does not expire once that is different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiredPlace {
+    /// The current version.
+    Current,
+    /// A delete marker that is the only version.
+    LoneMarker,
+    /// Not the newest version.
+    Noncurrent(VersionId),
+    Upload(UploadId),
+}

@@ -18,7 +18,7 @@ pub(super) fn stored_copy(view: &dyn View, context: &Context, copy: StoredCopy) 
             let of_source = &source.version.attributes;
             // Their texts were not stored again.
             if attributes.annotations && !of_source.annotations.is_empty() {
-                return Err(Refusal::AnnotationsAcrossOwners.into());
+                return Err(Refusal::AnnotationsNotCopied.into());
             }
             let attributes = attributes.apply_to(of_source, context.now_ms);
             objects::put(view, context, PutObject { attributes, ..put })

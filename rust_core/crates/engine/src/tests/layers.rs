@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::super::{Effort, ListObjects, ListPage};
+use super::super::{Effort, FindingKind, ListObjects, ListPage};
 use super::check::fixture::check;
 use super::support::{Store, noise};
 use orcas_decide::{AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, UpdateVersion};
@@ -268,7 +268,9 @@ impl World {
             _ => {
                 self.store.close();
                 let report = check(self.store.path());
-                assert!(report.is_clean() && report.findings.is_empty(), "{:#?}", report.findings);
+                // A stop in the middle of reclamation leaves files that the next start removes.
+                let expected = report.findings.iter().all(|finding| finding.kind == FindingKind::Leftover);
+                assert!(report.is_clean() && expected, "{:#?}", report.findings);
                 self.store.open();
             }
         }

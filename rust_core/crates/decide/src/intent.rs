@@ -368,10 +368,10 @@ pub struct StoredCopy {
 pub enum StoredInto {
     /// Its attributes are those that the source has when this is decided, changed like this.
     Object {
-        put: PutObject,
+        put: Box<PutObject>,
         attributes: CopyAttributes,
     },
-    Part(PutPart),
+    Part(Box<PutPart>),
 }
 
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.

@@ -21,8 +21,8 @@ pub(super) fn stored_copy(view: &dyn View, context: &Context, copy: StoredCopy) 
                 return Err(Refusal::AnnotationsNotCopied.into());
             }
             let attributes = attributes.apply_to(of_source, context.now_ms);
-            objects::put(view, context, PutObject { attributes, ..put })
+            objects::put(view, context, PutObject { attributes, ..*put })
         }
-        StoredInto::Part(part) => uploads::put_part(view, context, part),
+        StoredInto::Part(part) => uploads::put_part(view, context, *part),
     }
 }

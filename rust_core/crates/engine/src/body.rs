@@ -100,7 +100,7 @@ enum OpenChunk {
     Held(Box<HeldChunk>),
     /// Written as it comes; `left` bytes are missing.
     Through {
-        writer: Box<ContentWriter>,
+        writer: ContentWriter,
         left: u64,
     },
 }
@@ -214,14 +214,14 @@ impl BodyWriter {
     }
 
     fn through(&self, length: u64) -> Result<OpenChunk> {
-        let writer = Box::new(self.shared.content_writer(length as u32, &self.scope, self.key.as_deref())?);
+        let writer = self.shared.content_writer(length as u32, &self.scope, self.key.as_deref())?;
         Ok(OpenChunk::Through { writer, left: length })
     }
 
     /// Returns how many of the bytes were taken.
     fn write_through(
         &mut self,
-        mut writer: Box<ContentWriter>,
+        mut writer: ContentWriter,
         left: u64,
         bytes: &[u8],
         observer: &mut dyn BodyObserver,

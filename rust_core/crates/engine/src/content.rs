@@ -93,7 +93,7 @@ impl EngineState {
     /// fingerprint is keyed with.
     pub fn content_writer(&self, length: u32, scope: &[u8; 32], key: Option<&DataKey>) -> Result<ContentWriter> {
         match key {
-            None => Ok(ContentWriter::Plain(self.packs.reserve(length, scope)?)),
+            None => Ok(ContentWriter::Plain(Box::new(self.packs.reserve(length, scope)?))),
             Some(key) => {
                 let chunk = self.packs.reserve(Seal::stored_length(length), scope)?;
                 Ok(ContentWriter::Sealing(Box::new(self.sealing_writer(chunk, key, length)?)))
@@ -227,7 +227,7 @@ impl HeldBlob {
 
 /// Writes one chunk into its reserved space. Dropped without `finish`, it was never stored.
 pub(super) enum ContentWriter {
-    Plain(ChunkWriter),
+    Plain(Box<ChunkWriter>),
     Sealing(Box<SealingWriter>),
 }
 

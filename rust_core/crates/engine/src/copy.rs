@@ -163,7 +163,7 @@ impl Handle {
             attributes: Attributes::default(),
             body: again.body,
         };
-        let into = StoredInto::Object { put, attributes: copy.attributes.clone() };
+        let into = StoredInto::Object { put: Box::new(put), attributes: copy.attributes.clone() };
         self.execute_for(request.cause, stored_copy(&copy.source, &source, &copy.source_conditions, into))
     }
 
@@ -181,7 +181,7 @@ impl Handle {
             return Err(Refusal::EntityTooLarge { size }.into());
         }
         let again = self.store_again(into, source, (first, last), algorithm)?;
-        let into = StoredInto::Part(PutPart {
+        let into = StoredInto::Part(Box::new(PutPart {
             bucket: request.bucket,
             key: request.key.clone(),
             upload: request.upload,
@@ -191,7 +191,7 @@ impl Handle {
             checksum: Some(again.checksum),
             computed: None,
             body: again.body,
-        });
+        }));
         self.execute(stored_copy(&request.source, source, &request.source_conditions, into))
     }
 

@@ -14,7 +14,7 @@ fn sealed(of: &Version) -> PutObject {
 /// A copy of `k` onto itself, which encrypts it, as one that read this object stores it.
 fn encrypt(read: (Sequence, &Version)) -> Intent {
     let attributes = CopyAttributes { encryption: Some(Encryption::Managed), ..CopyAttributes::default() };
-    stored((BUCKET, "k".into(), None), read.0, StoredInto::Object { put: sealed(read.1), attributes })
+    stored((BUCKET, "k".into(), None), read.0, StoredInto::Object { put: Box::new(sealed(read.1)), attributes })
 }
 
 fn stored(source: Source, source_sequence: Sequence, into: StoredInto) -> Intent {
@@ -73,7 +73,7 @@ fn a_part_of_what_was_replaced_is_refused() {
         computed: None,
         body: put.body,
     };
-    let into = |part: &PutPart| StoredInto::Part(part.clone());
+    let into = |part: &PutPart| StoredInto::Part(Box::new(part.clone()));
     assert_eq!(refused(state.run(stored((BUCKET, "k".into(), None), read, into(&part)))), Refusal::SourceChanged);
     // Of what stands, the rules of the upload are asked.
     let now = state.sequence;

@@ -14,6 +14,9 @@ impl Builder {
             self.put(&stack, key, self.noise(length, 840 + n as u64));
         }
         self.snapshot(&stack, "one");
+        // Keeps this layer from being merged with the next one once the other snapshot is deleted: that would change
+        // which layer has what while a store is compared.
+        self.snapshot(&stack, "same");
         self.put(&stack, "replaced", self.noise(3_100, 850));
         self.delete(&stack, "removed");
         self.fork(&stack, "fork");

@@ -56,6 +56,9 @@ def test_nothing_is_configured_where_nothing_is(s3: Any, bucket: str, name: str)
         "PublicAccessBlockConfiguration": PUBLIC_ACCESS_BLOCK,
         "ACL": "private",
         "WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}},
+        "ServerSideEncryptionConfiguration": {
+            "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+        },
     }
     with pytest.raises(ClientError) as refused:
         call(s3, name, f"{bucket}-none", **arguments)

@@ -66,6 +66,8 @@ FAILURES = [
     ("fork photos@s copy --data {store}", 1, "no snapshot of this name"),
     ("move photos/a/ photos/b/ --data {new}", 69, "no store"),
     ("move photos/a/ photos/a/b/ --data {store}", 1, "begins with"),
+    ("key list --data {new}", 69, "no store"),
+    ("key create k --data {store}", 1, "ORCAS_MASTER_KEY"),
     ("fsck --data {new}", 69, "no store"),
     ("fsck --threads 0", 2, "--threads"),
     ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
@@ -107,7 +109,7 @@ INSIDE = {
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(("stats", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
-    **dict.fromkeys(("snapshot list x", "fork x y", "move x/ y/"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("snapshot list x", "fork x y", "move x/ y/", "key list"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table
+from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 
@@ -47,7 +47,7 @@ def create(
         # A keyring that was created just now has it already.
         if not (name == _DEFAULT and given and not had_keyring and not session.is_remote):
             session.admin("POST", "keys", {"name": name})
-    _tell({"key": name}, f"key {name} created", as_json)
+    tell({"key": name}, f"key {name} created", as_json)
 
 
 @key_app.command("list")
@@ -71,21 +71,21 @@ def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fa
 def rotate(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Add a version to a key. What the key wraps is wrapped again; no content is written again."""
     _act("rotate", name, data, endpoint)
-    _tell({"key": name}, f"key {name} rotated", as_json)
+    tell({"key": name}, f"key {name} rotated", as_json)
 
 
 @key_app.command()
 def disable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Stop using a key. Content that needs it can be neither read nor written until the key is enabled again."""
     _act("disable", name, data, endpoint)
-    _tell({"key": name}, f"key {name} disabled", as_json)
+    tell({"key": name}, f"key {name} disabled", as_json)
 
 
 @key_app.command()
 def enable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Use a disabled key again."""
     _act("enable", name, data, endpoint)
-    _tell({"key": name}, f"key {name} enabled", as_json)
+    tell({"key": name}, f"key {name} enabled", as_json)
 
 
 @key_app.command()
@@ -115,14 +115,14 @@ def destroy(
             raise OrcasError(f"The key {name} is kept.")
     _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
     done = f"key {name} is destroyed" if now else f"key {name} will be destroyed {when}"
-    _tell({"key": name, "days": 0 if now else after}, done, as_json)
+    tell({"key": name, "days": 0 if now else after}, done, as_json)
 
 
 @key_app.command()
 def cancel(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Cancel the destruction of a key. The key is then disabled."""
     _act("cancel", name, data, endpoint)
-    _tell({"key": name}, f"key {name} is kept, and disabled", as_json)
+    tell({"key": name}, f"key {name} is kept, and disabled", as_json)
 
 
 @key_app.command("accept-older")
@@ -136,7 +136,7 @@ def accept_older(data: Data = None, endpoint: Endpoint = None, as_json: AsJson =
 
     with reached(settings_of(data), endpoint) as session:
         session.admin("POST", "keys/accept-older")
-    _tell({}, "the keyring is used again: newer copies are given up", as_json)
+    tell({}, "the keyring is used again: newer copies are given up", as_json)
 
 
 @key_app.command("set-master")
@@ -171,7 +171,7 @@ def set_master(
 
     with reached(settings_of(data)) as session:
         session.admin("PUT", "keys/master", {"passphrase" if key_file is None else "key": secret})
-    _tell({}, "master key changed: the next start needs the new one", as_json)
+    tell({}, "master key changed: the next start needs the new one", as_json)
 
 
 def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
@@ -179,13 +179,6 @@ def _act(action: str, name: str, data: str | None, endpoint: str | None, more: d
 
     with reached(settings_of(data), endpoint) as session:
         session.admin("POST", "keys/action", {"key": name, "action": action, **(more or {})})
-
-
-def _tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(sentence)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -97,3 +97,11 @@ def progress(*, shown: bool = True) -> Iterator[Advance]:
             bars.update(bar, description=what, completed=done, total=total or None)
 
         yield advance
+
+
+def tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
+    """Print what a command did: the document with `--json`, else the sentence."""
+    if as_json:
+        print_json(document)
+    else:
+        sys.stdout.write(sentence + "\n")

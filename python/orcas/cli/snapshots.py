@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table
+from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
@@ -27,7 +27,7 @@ def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = N
         orcas snapshot create photos before-cleanup
     """
     _order("POST", f"{_path(bucket)}/snapshots", {"name": name}, data, endpoint)
-    _tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", as_json)
+    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", as_json)
 
 
 @snapshot_app.command("list")
@@ -44,7 +44,7 @@ def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None,
 def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Delete a snapshot. The server then frees the space of content that nothing else uses."""
     _order("DELETE", f"{_path(bucket)}/snapshots/{quote(name, safe='')}", None, data, endpoint)
-    _tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
+    tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
 
 
 @snapshot_app.command()
@@ -55,7 +55,7 @@ def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = 
     snapshot without changing the bucket, fork it.
     """
     _order("POST", f"{_path(bucket)}/restore", {"snapshot": name}, data, endpoint)
-    _tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
+    tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
 
 
 def fork(
@@ -80,7 +80,7 @@ def fork(
     if at and not snapshot:
         raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
     _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
-    _tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
+    tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
 
 
 def _path(bucket: str) -> str:
@@ -94,13 +94,6 @@ def _order(
 
     with reached(settings_of(data), endpoint) as session:
         return session.admin(method, path, order)
-
-
-def _tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(sentence)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -7,9 +7,9 @@ use orcas_metrics::{Counter, Histogram, Scale};
 use orcas_s3::{ErrorCode, Operation};
 
 /// The statuses that are told apart. The last two stand for any other, and for a response that was not sent to its end.
-const STATUSES: [u16; 27] = [
+const STATUSES: [u16; 28] = [
     200, 204, 404, 206, 304, 412, 403, 400, 503, 500, 501, 201, 301, 302, 303, 307, 308, 405, 408, 409, 411, 413, 416,
-    431, 509, OTHER, INCOMPLETE,
+    415, 431, 509, OTHER, INCOMPLETE,
 ];
 const OTHER: u16 = 1;
 const INCOMPLETE: u16 = 0;

@@ -689,6 +689,7 @@ class Options(TypedDict):
     encrypt_by_default: bool
     body_budget: int
     explain_signatures: bool
+    slow_request_ms: int
     workers: int
 
 @final
@@ -773,7 +774,11 @@ class Core:
         """
 
     def finish(
-        self, verdict: Request | Form | Response, response: Response | None, scope: MutableMapping[str, Any] | None = None, root: int = 0
+        self,
+        verdict: Request | Form | Response,
+        response: Response | None,
+        scope: MutableMapping[str, Any] | None = None,
+        root: int = 0,
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 

@@ -25,7 +25,7 @@ log = logging.getLogger("orcas.access")
 class Lines(Protocol):
     """Where lines come from."""
 
-    def log_access(self, enabled: bool, /) -> None:  # noqa: FBT001
+    def log_access(self, enabled: bool, /) -> None:
         """Keep lines for `take_access_lines`, or no longer."""
 
     def take_access_lines(self, gather: float, /) -> bytes:

@@ -96,7 +96,11 @@ class Dispatcher:
                 await self._send_pieces(response.download, receive, send)
         finally:
             if self._finish is not None:
-                slow = self._finish(verdict, response, scope, self._root) if self._logs else self._finish(verdict, response)
+                slow = (
+                    self._finish(verdict, response, scope, self._root)
+                    if self._logs
+                    else self._finish(verdict, response)
+                )
                 if slow is not None:
                     self._report_slow(scope, slow)
 
@@ -150,7 +154,8 @@ class Dispatcher:
             known = {
                 "operation": asked["operation"], "method": None if asked["operation"] else head[0],
                 "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
-                **{f"{stage}_sec": round(seconds, 6) for stage, seconds in slow.items()},
+                "total_sec": slow["total"], "receive_sec": slow["receive"], "execute_sec": slow["execute"],
+                "send_sec": slow["send"],
             }  # fmt: skip
             return {name: bounded(value) for name, value in known.items() if value is not None}
 

@@ -205,13 +205,12 @@ fn add_buckets(page: &mut Page, usage: Option<&Usage>, most: usize) {
     if usage.is_some() {
         samples.value(&[], count);
     }
-    let numbers: [(_, fn(&BucketUsage) -> u64); 2] =
-        [(&of::BUCKET_OBJECTS, |bucket| bucket.objects), (&of::BUCKET_BYTES, |bucket| bucket.bytes)];
-    for (family, number) in numbers {
-        let named = shown.iter().map(|bucket| (bucket.name.as_str(), number(bucket)));
+    let named = |number: fn(&BucketUsage) -> u64| {
         let rest = (!others.is_empty()).then(|| (OTHER_BUCKETS, others.iter().map(|bucket| number(bucket)).sum()));
-        each(page, family, named.chain(rest));
-    }
+        shown.iter().map(move |bucket| (bucket.name.as_str(), number(bucket))).chain(rest)
+    };
+    each(page, &of::BUCKET_OBJECTS, named(|bucket| bucket.objects));
+    each(page, &of::BUCKET_BYTES, named(|bucket| bucket.bytes));
     one(page, &of::USAGE_FAILED, usage.is_none());
 }
 

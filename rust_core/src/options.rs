@@ -46,6 +46,7 @@ pub struct Options {
     body_budget: u64,
     workers: usize,
     explain_signatures: bool,
+    slow_request_ms: u64,
 }
 
 impl Options {
@@ -75,6 +76,11 @@ impl Options {
             ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
         })
+    }
+
+    /// How long a request may take before it is reported.
+    pub fn slow(&self) -> Option<Duration> {
+        (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms))
     }
 
     pub fn lifecycle(&self) -> LifecycleOptions {

@@ -51,6 +51,7 @@ class Script:
         self._cut = cut
         self._holds = holds
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(10)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self._run)
 
@@ -60,7 +61,10 @@ class Script:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 head = b""
                 while not head.endswith(b"\r\n\r\n"):
-                    head += connection.recv(65_536)
+                    piece = connection.recv(65_536)
+                    if not piece:
+                        break
+                    head += piece
                 self.heads.append(head.decode())
                 for begin in range(0, len(answer), self._cut):
                     connection.sendall(answer[begin : begin + self._cut])

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import httptools
 
@@ -38,6 +38,9 @@ _RETRY_MAX_SEC: Final = 30.0
 _RETRY_ASKED_MAX_SEC: Final = 300.0
 # Bytes of an answer that refuses.
 _REFUSAL_MAX: Final = 65_536
+# Types in the stream. Others are of no concern here.
+_EVENT: Final = "s3"
+_GAP: Final = "gap"
 _OK: Final = 200
 _NO_CONTENT: Final = 204
 _TOO_MANY: Final = 429
@@ -53,11 +56,11 @@ class ListenError(OrcasError):
 
 
 class EventsLostError(ListenError):
-    """Events between the given id and the oldest that the server has are gone. `oldest` continues with that one."""
+    """Events are gone: the server does not keep them any more. To continue with what is left, listen after `after`."""
 
-    def __init__(self, message: str, oldest: str | None) -> None:
+    def __init__(self, message: str, after: str) -> None:
         super().__init__(message, "EventsLost")
-        self.oldest = oldest
+        self.after = after
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def listen(
     prefix: str = "",
     suffix: str = "",
     after: str | None = None,
-    since: datetime | None = None,
+    start: datetime | Literal["now", "oldest"] = "now",
 ) -> Listener:
     """Iterate over events as they happen. It ends when it is closed, or when the server says that there are no more.
 
@@ -131,15 +134,14 @@ def listen(
         events: only these names or patterns, such as `s3:ObjectCreated:*`.
         prefix: only keys that begin with it.
         suffix: only keys that end with it.
-        after: the `id` of an event; the ones after it come first.
-        since: events from this time on come first. Without `after` and `since`, only new events come.
+        after: the `id` of an event; those after it come first.
+        start: without `after`, where to begin: with new events, with the oldest that the server has, or at a time.
 
     Raises:
-        ValueError: `after` and `since` are both given.
         ListenError: while iterating, the server refused. Failures that may pass are not raised: it connects again.
-        EventsLostError: while iterating, `after` is older than every event that the server has.
+        EventsLostError: while iterating, events that were asked for are gone.
     """
-    return Listener(_Subscription(client, _filters(buckets, events, prefix, suffix), after, since))
+    return Listener(_Subscription(client, _filters(buckets, events, prefix, suffix), after, start))
 
 
 async def alisten(
@@ -150,10 +152,10 @@ async def alisten(
     prefix: str = "",
     suffix: str = "",
     after: str | None = None,
-    since: datetime | None = None,
+    start: datetime | Literal["now", "oldest"] = "now",
 ) -> AsyncIterator[Event]:
     """The same as `listen` for asyncio. Cancel the task or close the generator to end it."""
-    subscription = _Subscription(client, _filters(buckets, events, prefix, suffix), after, since)
+    subscription = _Subscription(client, _filters(buckets, events, prefix, suffix), after, start)
     while True:
         writer = None
         try:
@@ -170,6 +172,8 @@ async def alisten(
                     data = await reader.read(_PIECE)
                 for event in subscription.receive(data):
                     yield event
+                if subscription.error is not None:
+                    raise subscription.error
         except ssl.SSLCertVerificationError:
             raise
         except (OSError, TimeoutError):
@@ -198,22 +202,23 @@ class Listener:
         while not self._closed.is_set():
             if self._ready:
                 return self._ready.popleft()
+            if (error := self._subscription.error) is not None:
+                self._end()
+                raise error
+            if self._subscription.ended:
+                self._disconnect()
+                if (delay := self._subscription.delay()) is None:
+                    break
+                self._closed.wait(delay)
+                continue
             try:
                 self._receive()
-            except (ListenError, ssl.SSLCertVerificationError):
-                self._closed.set()
-                self._disconnect()
+            except ssl.SSLCertVerificationError:
+                self._end()
                 raise
             except OSError:
                 self._subscription.lost()
-            if self._ready or not self._subscription.ended:
-                continue
-            self._disconnect()
-            if (delay := self._subscription.delay()) is None:
-                self._closed.set()
-            else:
-                self._closed.wait(delay)
-        self._disconnect()
+        self._end()
         raise StopIteration
 
     def __enter__(self) -> Self:
@@ -245,6 +250,10 @@ class Listener:
                 return
         self._ready.extend(self._subscription.receive(self._socket.recv(_PIECE)))
 
+    def _end(self) -> None:
+        self._closed.set()
+        self._disconnect()
+
     def _disconnect(self) -> None:
         if self._socket is not None:
             self._socket.close()
@@ -268,14 +277,12 @@ class _Subscription:
     """What is asked for, where it continues, and what an answer means. One connection at a time."""
 
     def __init__(
-        self, client: Any, filters: list[tuple[str, str]], after: str | None, since: datetime | None
+        self, client: Any, filters: list[tuple[str, str]], after: str | None, start: datetime | str
     ) -> None:
-        if since is not None and after is not None:
-            raise ValueError("Give either after or since, not both.")
         url = urllib.parse.urlsplit(client.meta.endpoint_url)
         self._client = client
         self._filters = filters
-        self._since = since
+        self._start = start
         self._url = f"{client.meta.endpoint_url.rstrip('/')}{_PATH}"
         self._is_tls = url.scheme == "https"
         self.host = url.hostname or ""
@@ -285,6 +292,7 @@ class _Subscription:
         # Attempts since a stream began.
         self._failures = 0
         self._over = False
+        self.error: ListenError | None = None
         self._request: Any = None
         self._reset()
 
@@ -301,14 +309,15 @@ class _Subscription:
         """Prepare the next request; to be awaited if the client is one for asyncio."""
         from botocore.awsrequest import AWSRequest
 
-        self._reset()
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
         pairs = list(self._filters)
         if self._after:
             headers["Last-Event-ID"] = self._after
-        elif self._since is not None:
-            since = self._since.astimezone(UTC).isoformat(timespec="milliseconds")
-            pairs.append(("since", since.replace("+00:00", "Z")))
+        elif isinstance(self._start, datetime):
+            time = self._start.astimezone(UTC).isoformat(timespec="milliseconds")
+            pairs.append(("start", time.replace("+00:00", "Z")))
+        else:
+            pairs.append(("start", self._start))
         query = urllib.parse.urlencode(pairs, quote_via=urllib.parse.quote, safe="")
         self._request = AWSRequest(method="GET", url=f"{self._url}{'?' if query else ''}{query}", headers=headers)
         # The client's own signer: its credentials and region.
@@ -344,8 +353,7 @@ class _Subscription:
     def receive(self, data: bytes) -> list[Event]:
         """Take bytes of the answer, none at its end, and return the events that they complete.
 
-        Raises:
-            ListenError: the server refuses for good.
+        `error` is to be raised after them: the server refuses for good.
         """
         if not data:
             self.lost()
@@ -354,8 +362,7 @@ class _Subscription:
             self._response.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
-            if isinstance(cause, ListenError):
-                raise cause from None
+            self.error = cause if isinstance(cause, ListenError) else None
             self.lost()
         except httptools.HttpParserError:
             self.lost()
@@ -367,9 +374,10 @@ class _Subscription:
         self.ended = True
 
     def delay(self) -> float | None:
-        """Seconds until the next attempt; None if the server has no more to say."""
+        """Forget the connection. Seconds until the next attempt; None if the server has no more to say."""
         if self._over:
             return None
+        self._reset()
         self._failures += 1
         longest = max(_RETRY_MAX_SEC, self._retry_sec)
         return min(longest, self._retry_sec * 2 ** min(self._failures - 1, 10)) * random.uniform(0.5, 1)  # noqa: S311
@@ -402,12 +410,13 @@ class _Subscription:
         self._after = self._parser.last_id or self._after
 
     def _take(self, id: str, kind: str, data: str) -> None:  # noqa: A002 - as in the event
-        if kind == "lost":
-            raise EventsLostError(f"Events after {self._after} are gone.", id or None)
-        try:
-            self._events += parse(data, id=id)
-        except ValueError as error:
-            raise ListenError(f"The server sent an event that cannot be read: {error}.", "NoStream") from None
+        if kind == _GAP:
+            raise EventsLostError("Events are gone: the server does not keep them any more.", id)
+        if kind == _EVENT:
+            try:
+                self._events += parse(data, id=id)
+            except ValueError as error:
+                raise ListenError(f"The server sent an event that cannot be read: {error}.", "NoStream") from None
 
     def on_message_complete(self) -> None:
         self.ended = True

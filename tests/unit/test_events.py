@@ -39,7 +39,7 @@ def record(key: str, sequencer: str) -> dict[str, Any]:
 def event(number: int) -> bytes:
     """An event of a stream: `number` is in its id and its key."""
     data = json.dumps({"Records": [record(f"k+{number}", f"{number:020X}")]})
-    return f"id: {number}\nevent: message\ndata: {data}\n\n".encode()
+    return f"id: {number}\nevent: s3\ndata: {data}\n\n".encode()
 
 
 class Script:
@@ -156,17 +156,24 @@ def test_a_place_without_an_event_is_kept(take: Take) -> None:
 def test_what_is_asked_for_is_in_the_signed_request(take: Take) -> None:
     asked = {
         "buckets": ["a", "b"], "events": ["s3:ObjectCreated:*"], "prefix": "ä b/", "suffix": ".jpg",
-        "since": datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC),
+        "start": datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC),
     }  # fmt: skip
     with playing(STREAM + b"\r\nretry: 1\n\n" + event(1), STREAM + b"\r\n" + event(2)) as (script, client):
         assert len(take(client, 2, **asked)) == 2
     filters = "bucket=a&bucket=b&event=s3%3AObjectCreated%3A%2A&prefix=%C3%A4%20b%2F&suffix=.jpg"
     first, second = (head.partition(" HTTP")[0] for head in script.heads)
-    assert first == f"GET /_orcas/events?{filters}&since=2026-01-02T03%3A04%3A05.678Z"
+    assert first == f"GET /_orcas/events?{filters}&start=2026-01-02T03%3A04%3A05.678Z"
     assert second == f"GET /_orcas/events?{filters}"
     assert "Authorization: AWS4-HMAC-SHA256 Credential=some-key/" in script.heads[0]
-    with pytest.raises(ValueError, match="not both"):
-        orcas.events.listen(client, after="1", since=asked["since"])
+
+
+def test_a_gap_is_raised_and_says_where_to_continue(take: Take) -> None:
+    gap = b"id: 7\nevent: gap\ndata: {}\n\n"
+    with playing(STREAM + b"\r\n" + event(1) + b"event: other\ndata: x\n\n" + gap) as (script, client):
+        with pytest.raises(orcas.events.EventsLostError) as lost:
+            take(client, 9, after="0")
+        assert lost.value.after == "7"
+    assert "\r\nlast-event-id: 0\r\n" in script.heads[0].lower()
 
 
 def test_it_ends_when_the_server_has_no_more_to_say(take: Take) -> None:
@@ -180,7 +187,7 @@ def test_it_ends_when_the_server_has_no_more_to_say(take: Take) -> None:
         (b'HTTP/1.1 403 X\r\nContent-Length: 42\r\n\r\n{"error":{"code":"Denied","message":"No"}}', "Denied", "refused: No"),
         (b"HTTP/1.1 404 X\r\nContent-Length: 1\r\n\r\nx", "404", "HTTP status 404"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", "NoStream", "is this Orcas"),
-        (STREAM + b"\r\ndata: {}\n\n", "NoStream", "cannot be read"),
+        (STREAM + b"\r\nevent: s3\ndata: {}\n\n", "NoStream", "cannot be read"),
         (STREAM + b"\r\n" + b"x" * 1_100_000, "NoStream", "too long"),
     ],
     ids=["denied", "missing", "page", "foreign", "long"],

@@ -21,7 +21,8 @@ const LARGE: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"m
                      \"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n";
 const MIDDLE: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":\
                       {\"type\":\"text_delta\",\"text\":\"Hello! How can I help you today?\"}}\n\n";
-const SMALL: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
+const SMALL: &str =
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Simple<'a> {
@@ -127,7 +128,8 @@ fn records(criterion: &mut Criterion) {
         bencher.iter(|| serde_json::from_str::<Simple<'_>>(black_box(&simple_text)).map(|read| read.id.len()));
     });
     group.bench_function("nested, read", |bencher| {
-        bencher.iter(|| serde_json::from_str::<Nested<'_>>(black_box(&nested_text)).map(|read| read.usage.input_tokens));
+        bencher
+            .iter(|| serde_json::from_str::<Nested<'_>>(black_box(&nested_text)).map(|read| read.usage.input_tokens));
     });
     for count in [10, 100, 1000] {
         let list = vec![simple.clone(); count];

@@ -334,9 +334,26 @@ mod tests {
     /// Streams of what matters to a parser.
     fn streams() -> impl Strategy<Value = Vec<u8>> {
         let token = prop_oneof![
-            Just(&b"data"[..]), Just(b"id"), Just(b"event"), Just(b"retry"), Just(b":"), Just(b": "), Just(b" "),
-            Just(b"\n"), Just(b"\n"), Just(b"\r"), Just(b"\r\n"), Just(b"\n\n"), Just(b"\0"), Just(b"a"), Just(b"12"),
-            Just(b"\xef\xbb\xbf"), Just(b"\xc3"), Just(b"\xa9"), Just(b"\xf0\x9f"), Just(b"data: x\n"),
+            Just(&b"data"[..]),
+            Just(b"id"),
+            Just(b"event"),
+            Just(b"retry"),
+            Just(b":"),
+            Just(b": "),
+            Just(b" "),
+            Just(b"\n"),
+            Just(b"\n"),
+            Just(b"\r"),
+            Just(b"\r\n"),
+            Just(b"\n\n"),
+            Just(b"\0"),
+            Just(b"a"),
+            Just(b"12"),
+            Just(b"\xef\xbb\xbf"),
+            Just(b"\xc3"),
+            Just(b"\xa9"),
+            Just(b"\xf0\x9f"),
+            Just(b"data: x\n"),
         ];
         proptest::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
     }

@@ -35,9 +35,7 @@ pub struct Notification {
 impl Notification {
     pub fn matches(&self, event: &Event) -> bool {
         let Some(object) = &event.object else { return false };
-        self.names.contains(event.name)
-            && object.key.starts_with(&self.prefix)
-            && object.key.ends_with(&self.suffix)
+        self.names.contains(event.name) && object.key.starts_with(&self.prefix) && object.key.ends_with(&self.suffix)
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -122,8 +120,7 @@ fn invalid(message: impl Into<Cow<'static, str>>) -> S3Error {
 
 /// Whether two names or patterns have an event in common.
 fn share(one: &str, other: &str) -> bool {
-    let includes =
-        |pattern: &str, name: &str| pattern.strip_suffix('*').is_some_and(|group| name.starts_with(group));
+    let includes = |pattern: &str, name: &str| pattern.strip_suffix('*').is_some_and(|group| name.starts_with(group));
     one == other || includes(one, other) || includes(other, one)
 }
 
@@ -211,7 +208,11 @@ impl Rule {
         let mut names = EventNames::NONE;
         for (at, event) in self.events.iter().enumerate() {
             let meant = EventNames::parse_s3(event).ok_or_else(|| {
-                S3Error::argument(format!("The event '{event}' is not supported for notifications"), "Event", event.as_bytes())
+                S3Error::argument(
+                    format!("The event '{event}' is not supported for notifications"),
+                    "Event",
+                    event.as_bytes(),
+                )
             })?;
             if self.events[..at].iter().any(|other| share(event, other)) {
                 return Err(invalid(SHARED));
@@ -250,7 +251,11 @@ impl Rule {
             _ => None,
         };
         named.filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
-            let message = if parts.len() < 6 || parts[0] != "arn" { "The ARN could not be parsed" } else { "The ARN is not well formed" };
+            let message = if parts.len() < 6 || parts[0] != "arn" {
+                "The ARN could not be parsed"
+            } else {
+                "The ARN is not well formed"
+            };
             S3Error::argument(message, "Arn", self.arn.as_bytes())
         })
     }
@@ -258,8 +263,7 @@ impl Rule {
     fn check_target(&self, targets: Targets<'_>) -> Result<(), S3Error> {
         let (region, name) = self.target()?;
         if !region.is_empty() && region != targets.region {
-            let message =
-                "The notification destination service region is not valid for the bucket location constraint";
+            let message = "The notification destination service region is not valid for the bucket location constraint";
             return Err(S3Error::argument(message, "Arn", self.arn.as_bytes()));
         }
         if targets.names.iter().any(|known| known == name) {
@@ -456,7 +460,8 @@ mod tests {
         assert_eq!(refusal("<EventBridgeConfiguration/>").0, ErrorCode::NotImplemented);
         let many: String = (0..101).map(|at| filtered(&format!("{at}"), &[("prefix", &format!("{at}/"))])).collect();
         assert_eq!(refusal(&many).0, ErrorCode::InvalidRequest);
-        let (code, message) = refusal(&format!("{}{}", filtered("a", &[("prefix", "a")]), filtered("a", &[("prefix", "b")])));
+        let (code, message) =
+            refusal(&format!("{}{}", filtered("a", &[("prefix", "a")]), filtered("a", &[("prefix", "b")])));
         assert_eq!(code, ErrorCode::InvalidArgument);
         assert_eq!(message, "Same ID used for multiple configurations. IDs must be unique.");
         assert_eq!(refusal(&filtered(&"i".repeat(256), &[("prefix", "a")])).0, ErrorCode::InvalidArgument);

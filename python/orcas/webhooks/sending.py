@@ -73,7 +73,7 @@ class Sender:
             return Failure("the connection was closed without an answer")
         if not answer.keeps:
             self.close()
-        if 200 <= answer.status < 300:  # noqa: PLR2004 - successes
+        if 200 <= answer.status < 300:
             return None
         return Failure(f"HTTP status {answer.status}", answer.retry_after_sec, final=answer.status == _GONE)
 
@@ -161,14 +161,17 @@ class _Answer:
         self.retry_after_sec = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by httptools for each header."""
         if name.lower() == b"retry-after" and _DIGITS.fullmatch(text := value.decode("latin-1").strip()):
             self.retry_after_sec = min(int(text), _RETRY_AFTER_MAX)
 
     def on_headers_complete(self) -> None:
+        """Called by httptools after the head."""
         if self.parser is not None:
             self.status = self.parser.get_status_code()
 
     def on_message_complete(self) -> None:
+        """Called by httptools at the end of the answer."""
         self.complete = True
         self.keeps = self.parser is not None and self.parser.should_keep_alive()
 

@@ -727,7 +727,8 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], secure: bool,
+        root: int = 0,
     ) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
@@ -736,6 +737,7 @@ class Core:
             raw_path: the path as in the request line, undecoded.
             query: the query string, undecoded, without the question mark.
             headers: lower-case names and values, in the order sent.
+            secure: whether the connection is encrypted or does not leave this machine.
             root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
 
         Returns:

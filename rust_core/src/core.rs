@@ -20,7 +20,7 @@ use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimStat
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -137,8 +137,8 @@ impl Core {
     }
 
     /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. The first `root` bytes of the
-    /// path are signed, and name neither bucket nor key.
-    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
+    /// path are signed, and name neither bucket nor key. `secure`: the connection keeps secrets.
+    #[pyo3(signature = (method, raw_path, query, headers, secure, root = 0))]
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -146,18 +146,20 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
+        secure: bool,
         root: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        match self.lane.form(&head, root) {
+        let at = Arrival { root, secure };
+        match self.lane.form(&head, at) {
             None => {}
             Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form))?.into_any()),
             Some(Err(answer)) => return self.response(py, *answer),
         }
-        match self.lane.accept_below(&head, root) {
+        match self.lane.accept_at(&head, at) {
             Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
             Err(answer) => self.response(py, *answer),
         }

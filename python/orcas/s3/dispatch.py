@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.config import MIB
 from orcas.edge import Form, Request
-from orcas.http.extensions import RESPONSE
+from orcas.http.extensions import RESPONSE, SECURE
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, report
 from orcas.s3.store import ClientDisconnectedError, Store
@@ -59,7 +59,8 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         method, raw_path = scope["method"], scope["raw_path"]
-        verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"])
+        secure = SECURE in scope["extensions"]
+        verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"], secure)
         try:
             if isinstance(verdict, Request):
                 if verdict.body_max:

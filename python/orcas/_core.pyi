@@ -727,7 +727,12 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], secure: bool,
+        self,
+        method: str,
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        secure: bool,
         root: int = 0,
     ) -> Request | Form | Response:
         """Verify and type a request, without blocking.

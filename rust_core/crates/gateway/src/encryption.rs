@@ -22,6 +22,13 @@ pub struct SentKey {
     shown: Box<CustomerKey>,
 }
 
+impl SentKey {
+    /// Of what it opens.
+    pub fn sealing(&self) -> Sealing {
+        Sealing { encryption: None, key: Some(self.key.clone()) }
+    }
+}
+
 /// How what a request stores is encrypted.
 #[derive(Clone, Default)]
 pub struct Chosen {

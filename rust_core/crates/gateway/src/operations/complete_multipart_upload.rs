@@ -19,7 +19,6 @@ use crate::upload_ids::named_upload;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
-use orcas_engine::Sealing;
 use orcas_http::hex;
 use orcas_record::{Bucket, UploadId, VersionId};
 use orcas_s3::checksums::CompleteChecksum;
@@ -121,7 +120,7 @@ impl Call<CompleteMultipartUpload> {
         let (engine, input) = (&self.lane.engine, &self.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
-            let own = Sealing { encryption: None, key: input.sent_key.as_ref().map(|sent| sent.key.clone()) };
+            let own = input.sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
             part_sealing(engine, &upload, own, input.four)?;
         }
         CompleteMultipartUpload::answer(self, engine.execute_for(self.cause(), intent)?)

@@ -72,7 +72,7 @@ impl Upload for UploadPart {
     }
 
     fn sealing(&self) -> Sealing {
-        Sealing { encryption: None, key: self.sent_key.as_ref().map(|sent| sent.key.clone()) }
+        self.sent_key.as_ref().map(SentKey::sealing).unwrap_or_default()
     }
 
     fn part_of(&self) -> Option<PartOf> {

@@ -15,7 +15,7 @@ use crate::treatment::{PartOf, Treatment};
 use crate::upload_ids::named_upload;
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
-use orcas_engine::{CopyKeys, CopyPartRequest, Sealing};
+use orcas_engine::{CopyKeys, CopyPartRequest};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
 use orcas_s3::range::copy_source_range;
@@ -65,8 +65,7 @@ impl Call<UploadPartCopy> {
         self.lane.check_readable(&found.object.version, source_key.as_ref(), *four)?;
         let size = found.object.version.size;
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, four: *four };
-        let key_of = |sent: &Option<SentKey>| sent.as_ref().map(|sent| sent.key.clone());
-        let own = Sealing { encryption: None, key: key_of(sent_key) };
+        let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
         let Treatment { sealing, .. } = Treatment::of(&self.lane.engine, Some(&part), own)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
@@ -77,7 +76,7 @@ impl Call<UploadPartCopy> {
             key: key.clone(),
             upload: *upload,
             number: *number,
-            keys: CopyKeys { source: key_of(source_key), copy: sealing.key },
+            keys: CopyKeys { source: source_key.as_ref().map(|sent| sent.key.clone()), copy: sealing.key },
         };
         let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());

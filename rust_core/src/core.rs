@@ -136,9 +136,8 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. The first `root` bytes of the
-    /// path are signed, and name neither bucket nor key. `secure`: the connection keeps secrets.
-    #[pyo3(signature = (method, raw_path, query, headers, secure, root = 0))]
+    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. `arrival`: whether
+    /// the connection keeps secrets, and how many bytes of the path are signed, and name neither bucket nor key.
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -146,13 +145,13 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
-        secure: bool,
-        root: usize,
+        arrival: (bool, usize),
     ) -> PyResult<Bound<'py, PyAny>> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        let (secure, root) = arrival;
         let at = Arrival { root, secure };
         match self.lane.form(&head, at) {
             None => {}

@@ -44,7 +44,8 @@ class Dispatcher:
 
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._accept: Callable[..., Request | Form | Response] = core.accept
+        # As `Core.accept` takes it, for connections that are secure and for others.
+        self._near, self._far = (True, 0), (False, 0)
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -52,15 +53,15 @@ class Dispatcher:
     def below(self, root: int) -> Dispatcher:
         """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
-        mounted._accept = functools.partial(self._core.accept, root=root)
+        mounted._near, mounted._far = (True, root), (False, root)
         mounted._describe = functools.partial(self._core.describe, root=root)
         return mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         method, raw_path = scope["method"], scope["raw_path"]
-        secure = SECURE in scope["extensions"]
-        verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"], secure)
+        arrival = self._near if SECURE in scope["extensions"] else self._far
+        verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
         try:
             if isinstance(verdict, Request):
                 if verdict.body_max:

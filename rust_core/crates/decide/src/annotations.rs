@@ -32,7 +32,7 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
                 // Whoever stored the text saw another object.
                 return Err(Refusal::EncryptionDiffers.into());
             }
-            let [text] = <[_; 1]>::try_from(draft.store(view, body, encryption.as_ref())?)
+            let [text] = <[_; 1]>::try_from(draft.store(view, *body, encryption.as_ref())?)
                 .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
             let modified_ms = context.now_ms;
             let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });

@@ -293,7 +293,7 @@ pub struct Annotate {
 pub enum AnnotationChange {
     /// Adds the annotation or replaces it. The body is inline or a content, and not empty.
     /// `encryption` is that of the object for which the body was stored.
-    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Body, encryption: Option<Encryption> },
+    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Box<Body>, encryption: Option<Encryption> },
     /// Removes it if it is there. `bypass` as in [`Intent::DeleteObject`].
     Delete { bypass: bool },
 }

@@ -59,7 +59,12 @@ impl Store {
 
     fn annotate(&self, bucket: &Bucket, name: [&str; 2], text: &[u8]) -> Result<Outcome, Failure> {
         let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
-        let change = AnnotationChange::Put { md5: Md5Hasher::digest(text), checksum: None, encryption: None, body };
+        let change = AnnotationChange::Put {
+            md5: Md5Hasher::digest(text),
+            checksum: None,
+            encryption: None,
+            body: Box::new(body),
+        };
         self.change_annotation(bucket, name, change)
     }
 

@@ -60,7 +60,7 @@ impl Operation for PutObjectAnnotation {
             // Whether the object is encrypted has to be looked up.
             return Ok(call.later(slot, move |call| call.annotate(content, md5, checksum)));
         }
-        let change = AnnotationChange::Put { md5, checksum, body: call.plain(content), encryption: None };
+        let change = AnnotationChange::Put { md5, checksum, body: Box::new(call.plain(content)), encryption: None };
         Ok(call.submit(call.input.annotation.intent(change), slot))
     }
 
@@ -110,7 +110,7 @@ impl Call<PutObjectAnnotation> {
                     None => self.plain(content.clone()),
                     Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, &content)?,
                 };
-                let change = AnnotationChange::Put { md5, checksum, body, encryption };
+                let change = AnnotationChange::Put { md5, checksum, body: Box::new(body), encryption };
                 let done = engine.execute_for(self.cause(), annotation.intent(change));
                 differs = matches!(done, Err(Failure::Refused(Refusal::EncryptionDiffers)));
                 PutObjectAnnotation::answer(self, done?)

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::super::errors::{ErrorCode, S3Error};
 use super::super::header_block::HeaderBlock;
-use super::AES256;
+use super::names::AES256;
 use orcas_checksum::{Md5Hasher, base64_decode, base64_encode};
 use orcas_http::Headers;
 

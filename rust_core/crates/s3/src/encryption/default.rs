@@ -3,7 +3,7 @@
 use super::super::configurations::document;
 use super::super::errors::{ErrorCode, S3Error};
 use super::super::xml::parse::{document as parse_document, malformed};
-use super::{AES256, KMS, KMS_DOUBLE};
+use super::names::{AES256, KMS, KMS_DOUBLE};
 
 const ROOT: &str = "ServerSideEncryptionConfiguration";
 

@@ -800,7 +800,12 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
+        self,
+        method: str,
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        arrival: tuple[bool, int],
     ) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
@@ -809,7 +814,8 @@ class Core:
             raw_path: the path as in the request line, undecoded.
             query: the query string, undecoded, without the question mark.
             headers: lower-case names and values, in the order sent.
-            root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
+            arrival: whether the connection is encrypted or does not leave this machine, and how many bytes at the
+                beginning of `raw_path` are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, the form whose fields make it, or the response that refuses it.

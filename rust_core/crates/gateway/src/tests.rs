@@ -60,6 +60,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         reserve: 0,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }
 

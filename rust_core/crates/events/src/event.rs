@@ -1,6 +1,6 @@
 //! What has happened, as a value.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use super::names::EventName;
@@ -52,9 +52,18 @@ pub struct Position {
     pub ordinal: u16,
 }
 
+impl Position {
+    /// The digits as which it is written.
+    pub fn digits(self) -> [u8; 20] {
+        const HEX: &[u8; 16] = b"0123456789ABCDEF";
+        let value = u128::from(self.sequence) << 16 | u128::from(self.ordinal);
+        std::array::from_fn(|at| HEX[(value >> (76 - 4 * at)) as usize & 15])
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016X}{:04X}", self.sequence, self.ordinal)
+        self.digits().iter().try_for_each(|digit| f.write_char(char::from(*digit)))
     }
 }
 

@@ -26,3 +26,35 @@ impl Filter {
             && key.ends_with(&self.suffix)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::EventName;
+    use crate::samples::event;
+
+    #[test]
+    fn everything_must_hold() {
+        let event = event();
+        let holds = |change: &dyn Fn(&mut Filter)| {
+            let mut filter = Filter::ALL;
+            change(&mut filter);
+            filter.matches(&event)
+        };
+        assert!(holds(&|_| ()));
+        assert!(holds(&|filter| filter.buckets = vec!["other".into(), "photos".into()]));
+        assert!(!holds(&|filter| filter.buckets = vec!["other".into()]));
+        assert!(holds(&|filter| filter.prefix = b"a b/".to_vec()) && !holds(&|filter| filter.prefix = b"b".to_vec()));
+        assert!(holds(&|filter| filter.suffix = b".jpg".to_vec()) && !holds(&|filter| filter.suffix = b"/".to_vec()));
+        assert!(holds(&|filter| filter.names = EventNames::NONE.with(EventName::ObjectCreatedPut)));
+        assert!(!holds(&|filter| filter.names = EventNames::NONE.with(EventName::ObjectCreatedPost)));
+    }
+
+    #[test]
+    fn an_event_of_a_bucket_has_an_empty_key() {
+        let mut event = event();
+        event.object = None;
+        assert!(Filter::ALL.matches(&event));
+        assert!(!Filter { prefix: b"a".to_vec(), ..Filter::ALL }.matches(&event));
+    }
+}

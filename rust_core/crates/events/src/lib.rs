@@ -7,8 +7,12 @@
 
 mod event;
 mod filter;
+pub mod json;
 mod names;
+#[cfg(test)]
+mod samples;
+pub mod sse;
 
-pub use event::{Bucket, Event, Object, Position};
+pub use event::{Bucket, Event, NoPosition, Object, Position};
 pub use filter::Filter;
 pub use names::{EventName, EventNames};

@@ -35,7 +35,6 @@ mod routes;
 pub mod support;
 pub mod tags;
 pub mod target;
-pub mod timestamp;
 pub mod versions;
 pub mod website;
 pub mod xml;

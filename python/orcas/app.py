@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
+from orcas.admin.events import PATH, EventStreams
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
@@ -64,6 +65,7 @@ class OpenStore:
     opening: Mapping[str, object] = field(default_factory=dict)
     # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
+    streams: EventStreams | None = None
 
 
 StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
@@ -121,10 +123,15 @@ async def _assembled(
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
         tools = Tools(core, settings.move_objects_max)
+        streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
+        dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))
+        beat = asyncio.create_task(streams.beat())
         try:
-            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
+            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
         finally:
+            streams.close()
+            beat.cancel()
             watch.cancel()
             await tools.cancel()
             dispatcher.close()
@@ -197,6 +204,19 @@ def _mounted(path: str, app: ASGIApp) -> Mount:
     return mount
 
 
+class _Streams:
+    """The streams of events of the open store, as an application: a route passes on all methods to one."""
+
+    def __init__(self, app: Orcas) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        store = self._app.store
+        if store is None or store.streams is None:
+            raise RuntimeError("the application's lifespan is not open")
+        await store.streams(scope, receive, send)
+
+
 class Orcas(FastAPI):
     """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
 
@@ -220,6 +240,7 @@ class Orcas(FastAPI):
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
+        self.routes.append(Route(PATH, _Streams(self)))
         if settings.dev:
             self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 

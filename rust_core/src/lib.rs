@@ -15,6 +15,7 @@ mod describe;
 mod diagnostics;
 mod digests;
 mod errors;
+mod events;
 mod form;
 mod format;
 mod keyring;
@@ -41,6 +42,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
+    module.add_class::<events::EventListener>()?;
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;

@@ -83,6 +83,7 @@ pub use epochs::EpochPin;
 pub use events::{Change, ChangeKind, EventOptions, EventReader, EventSink, EventsRead, EventsState};
 pub use faults::StorePart;
 pub use handle::Handle;
+pub use orcas_journal::{JournalCursor, Place};
 pub use health::{Condition, Health, Pools, Space};
 pub use lifecycle::{LifecycleOptions, LifecycleProgress, LifecycleReport};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};

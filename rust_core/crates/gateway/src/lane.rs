@@ -1,7 +1,7 @@
 //! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
 //! sign. One per process; knows nothing of Python or of sockets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
+use super::events::Hub;
 use super::identities::Identities;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
@@ -21,7 +22,7 @@ use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_engine::Handle;
+use orcas_engine::{Change, EventSink, Handle, Place};
 use orcas_record::Bucket;
 use orcas_sigv4::SigningKeys;
 
@@ -49,6 +50,8 @@ pub struct LaneOptions {
     pub encrypt_by_default: bool,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
+    /// Streams of events at a time.
+    pub event_listeners_max: usize,
     /// The store is open for salvage: whatever would change something is refused.
     pub salvage: bool,
 }
@@ -69,6 +72,7 @@ pub struct Lane {
     /// The engine's.
     pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
+    pub events: Hub,
     pub options: LaneOptions,
     identities: RwLock<Arc<Identities>>,
     pub signing_keys: SigningKeys,
@@ -99,7 +103,7 @@ impl Lane {
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
         let buffers = Arc::clone(engine.buffers());
-        Ok(Arc::new(Self {
+        let lane = Arc::new(Self {
             downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
             pool,
             intake: group(&intake_pool, processors - 1),
@@ -108,6 +112,7 @@ impl Lane {
             budget: Budget::new(options.body_budget),
             buffers,
             completions: Completions::new().map_err(failed)?,
+            events: Hub::default(),
             engine,
             options,
             identities: RwLock::new(Arc::new(identities)),
@@ -119,7 +124,11 @@ impl Lane {
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
-        }))
+        });
+        // What is taken from here on is heard of; what was taken before is in the journal.
+        lane.engine.on_events(Arc::new(Heard(Arc::downgrade(&lane))));
+        lane.events.begin(lane.engine.events_reached());
+        Ok(lane)
     }
 
     /// Who may sign, and who may do what, at this moment.
@@ -166,10 +175,32 @@ impl Lane {
         self.completions.push(Completion { slot, event });
     }
 
+    /// Completes the waits of listeners.
+    pub fn complete_all(&self, slots: impl IntoIterator<Item = u32>) {
+        let mut wakes = false;
+        for slot in slots {
+            wakes |= self.completions.push_quietly(Completion { slot, event: Event::Resume });
+        }
+        if wakes {
+            self.completions.wake();
+        }
+    }
+
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
         self.intake_pool.close();
         self.pool.close();
+    }
+}
+
+/// Passes on to listeners what the journal has taken.
+struct Heard(Weak<Lane>);
+
+impl EventSink for Heard {
+    fn taken(&self, changes: &[Change], place: Place) {
+        if let Some(lane) = self.0.upgrade() {
+            lane.complete_all(lane.events.taken(changes, place));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod describe;
 mod documents;
 pub mod download;
 mod encryption;
+pub mod events;
 mod expiration;
 mod form;
 mod form_file;
@@ -55,6 +56,7 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
+pub use events::{ListenOptions, Listener, StreamFormat};
 pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
 pub use lane::{Lane, LaneOptions};

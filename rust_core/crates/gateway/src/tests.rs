@@ -94,6 +94,7 @@ impl Fixture {
             workers: 4,
             instant_upload: true,
             explains: false,
+            event_listeners_max: 16,
             salvage: false,
         };
         let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();

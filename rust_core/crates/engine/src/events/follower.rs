@@ -142,6 +142,7 @@ impl Follower {
             }
         }
         shared.events.note_durable(following.journal.durable());
+        following.show(&shared);
         self.following = Some(following);
         self.catch_up(&end)
     }
@@ -265,13 +266,18 @@ impl Following {
     /// Writes what was pushed, which is everything up to `position`, and shows it to those who listen.
     fn write(&mut self, shared: &EngineState, position: LogPosition) -> Result<()> {
         self.journal.write(&position.encode(), position.sequence, self.time_ms)?;
-        let place = Place::behind(position.sequence);
         self.reached = position;
-        if let Some(sink) = shared.event_sink.get() {
-            let heard = shared.events.listeners() > 0;
-            EventSink::taken(&**sink, if heard { &self.changes } else { &[] }, place);
-        }
+        self.show(shared);
         self.changes.clear();
         Ok(())
+    }
+
+    /// Says up to where the journal has everything.
+    fn show(&self, shared: &EngineState) {
+        shared.events.note_reached(self.reached.sequence);
+        if let Some(sink) = shared.event_sink.get() {
+            let heard = shared.events.listeners() > 0;
+            EventSink::taken(&**sink, if heard { &self.changes } else { &[] }, Place::behind(self.reached.sequence));
+        }
     }
 }

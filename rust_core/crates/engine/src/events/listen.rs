@@ -86,6 +86,11 @@ impl Handle {
         Place::behind(self.shared.events.end().sequence)
     }
 
+    /// The journal has everything up to here.
+    pub fn events_reached(&self) -> Place {
+        Place::behind(self.shared.events.reached())
+    }
+
     /// To be told of events from now on. Once.
     pub fn on_events(&self, sink: Arc<dyn EventSink>) {
         let _ = self.shared.event_sink.set(sink);

@@ -62,6 +62,8 @@ pub(crate) struct EventQueue {
     changed: Condvar,
     /// Everything up to this record is durably in the journal, or not wanted there.
     durable: AtomicU64,
+    /// Everything up to this record is in the journal.
+    reached: AtomicU64,
     listeners: AtomicU64,
 }
 
@@ -83,6 +85,7 @@ impl EventQueue {
             state: Mutex::new(state),
             changed: Condvar::new(),
             durable: AtomicU64::new(if enabled { 0 } else { u64::MAX }),
+            reached: AtomicU64::new(0),
             listeners: AtomicU64::new(0),
         }
     }
@@ -175,6 +178,14 @@ impl EventQueue {
     pub(super) fn note_durable(&self, sequence: Sequence) {
         self.durable.store(sequence, Ordering::Release);
         self.changed.notify_all();
+    }
+
+    pub(super) fn reached(&self) -> Sequence {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_reached(&self, sequence: Sequence) {
+        self.reached.store(sequence, Ordering::Release);
     }
 
     /// What the last attempt ran into. True if that is news.

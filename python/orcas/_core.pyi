@@ -14,6 +14,7 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "EventListener",
     "Form",
     "Health",
     "Keyring",
@@ -658,6 +659,10 @@ class Options(TypedDict):
     reserve: int
     ballast: int
     pooling_enabled: bool
+    events_enabled: bool
+    events_retention_sec: int
+    events_max_bytes: int
+    events_listeners_max: int
     region: str
     strict_region: bool
     presign_v2: bool
@@ -667,6 +672,36 @@ class Options(TypedDict):
     body_budget: int
     explain_signatures: bool
     workers: int
+
+@final
+class EventListener:
+    """One stream of events: bytes to be sent, as they come."""
+
+    def take(self) -> bytes | None:
+        """What is new. Empty: nothing. None: `read` tells."""
+
+    def read(self) -> bytes | None:
+        """What comes next in the journal. Empty: nothing that is wanted so far. None: the stream has ended. Blocks."""
+
+    def heartbeat(self) -> bytes:
+        """What is sent when there was nothing else for a while."""
+
+    def wait(self, slot: int) -> bool:
+        """One completion for `slot` follows when there is more, or at the next heartbeat. False: there is more now."""
+
+    def wake(self) -> None:
+        """End the wait."""
+
+@type_check_only
+class EventsStats(TypedDict):
+    """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""
+
+    bytes: int
+    oldest: int | None
+    durable: int
+    log: int
+    listeners: int
+    failed: str | None
 
 @final
 class Core:
@@ -864,6 +899,27 @@ class Core:
 
     def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
         """The snapshots of a bucket, by name. None: there is no such bucket."""
+
+    def listen(
+        self,
+        names: list[str],
+        buckets: list[str],
+        prefix: bytes,
+        suffix: bytes,
+        last_id: str | None,
+        start: str | None,
+        lines: bool,
+    ) -> EventListener | tuple[int, str, str]:
+        """Begin a stream of events, server-sent or as lines; or status, code and message of the refusal."""
+
+    def wake_listeners(self) -> None:
+        """Complete the waits of all listeners, which then send a heartbeat."""
+
+    def end_listeners(self) -> None:
+        """End all streams of events, and refuse new ones."""
+
+    def events(self) -> EventsStats | None:
+        """How the journal of events is. None if there is none."""
 
     def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.

@@ -330,7 +330,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let logs = log.files();
     let committer = Committer::new(Arc::clone(&shared), log);
     let applier = Applier::new(Arc::clone(&shared), writer);
-    let follower = Follower::new(&shared, &logs);
+    let follower = Follower::new(&shared, &logs).map(Follower::prepared);
     Ok(Opened { shared, committer, applier, follower, logs, tasks, lock, replayed })
 }
 

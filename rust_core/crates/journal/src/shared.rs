@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::JournalOptions;
+use orcas_base::error::{Error, Result};
+
+use super::{JournalOptions, segment_number};
 use super::format::Place;
 use super::reader::{JournalCursor, JournalReader};
 use super::segments::Segments;
@@ -22,6 +24,18 @@ impl JournalFiles {
     /// Random, chosen when the journal was begun: places of another journal mean nothing in this one.
     pub fn id(&self) -> u64 {
         self.segments.journal()
+    }
+
+    /// Whether the store has no journal.
+    ///
+    /// # Errors
+    /// What listing the directory ran into.
+    pub fn is_absent(&self) -> Result<bool> {
+        match self.options.fs.list(&self.options.dir) {
+            Ok(names) => Ok(!names.iter().any(|name| segment_number(name).is_some())),
+            Err(Error::Missing { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Bytes of all segments.

@@ -54,6 +54,15 @@ impl Follower {
         Some(Self { shared: Arc::clone(shared), logs: logs.clone(), files, following: None, distrusted: None })
     }
 
+    /// Begins the journal of a store that has none, before anything is written: a crash must not put its beginning off.
+    pub fn prepared(mut self) -> Self {
+        if self.files.is_absent().is_ok_and(|absent| absent) && self.open().is_err() {
+            // The thread will tell.
+            self.following = None;
+        }
+        self
+    }
+
     /// Takes what there is. After an error the journal is opened again by the next step.
     ///
     /// # Errors

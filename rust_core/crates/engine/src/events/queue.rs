@@ -189,7 +189,7 @@ impl EventQueue {
     }
 
     /// What the last attempt ran into. True if that is news.
-    pub(super) fn note_failure(&self, failed: Option<Arc<str>>) -> bool {
+    pub fn note_failure(&self, failed: Option<Arc<str>>) -> bool {
         let mut state = self.state.lock();
         let news = state.failed.is_some() != failed.is_some();
         state.failed = failed;

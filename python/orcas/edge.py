@@ -1,6 +1,6 @@
 """Opening the engine, and the types that it returns.
 
-A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the two importers of `_core`.
+A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the importers of `_core`.
 """
 
 from __future__ import annotations

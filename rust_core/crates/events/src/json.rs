@@ -218,11 +218,7 @@ impl Record<'_> {
             request_id: response_elements.request_id.into_owned(),
             source_address: known(request_parameters.source_ip_address, &[SERVICE, NO_ADDRESS]),
         };
-        Some(Read {
-            event,
-            region: self.aws_region.into_owned(),
-            configuration_id: s3.configuration_id.into_owned(),
-        })
+        Some(Read { event, region: self.aws_region.into_owned(), configuration_id: s3.configuration_id.into_owned() })
     }
 }
 

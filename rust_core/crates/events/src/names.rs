@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn what_s3_does_not_have_is_no_name() {
-        for text in ["", "s3:", "s3:*", "ObjectCreated:*", "s3:ObjectCreated", "s3:ObjectAcl:*", "s3:ObjectCreated:Get"] {
+        for text in ["", "s3:", "s3:*", "ObjectCreated:*", "s3:ObjectCreated", "s3:ObjectAcl:*", "s3:ObjectCreated:Get"]
+        {
             assert_eq!(EventNames::parse(text), None, "{text}");
         }
         assert_eq!(EventNames::parse_s3("s3:BucketCreated:*"), None);

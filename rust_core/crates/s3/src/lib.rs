@@ -21,6 +21,7 @@ pub mod header_block;
 pub mod headers;
 pub mod lifecycle;
 pub mod metadata;
+pub mod notification;
 pub mod object_lock;
 pub mod operations;
 pub mod permissions;

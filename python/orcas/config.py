@@ -139,12 +139,7 @@ class Settings:
         unit="bytes", low=0, high=MIB,
     )  # fmt: skip
     write_buffer_window_sec: float = _setting(
-        10.0,
-        "longest time until a write is flushed in `buffered` mode",
-        number,
-        unit="seconds",
-        low=0.001,
-        high=3600,
+        10.0, "longest time until a write is flushed in `buffered` mode", number, unit="seconds", low=0.001, high=3600
     )
     max_write_buffer_size: int = _setting(
         8 * MIB, "maximum size of a batch", integer, unit="bytes", low=64 * KIB, high=GIB
@@ -153,13 +148,9 @@ class Settings:
         2048, "maximum number of objects in a batch", integer, unit="objects", low=1, high=1_000_000
     )
     chunk_size: int = _setting(
-        4 * MIB,
-        "size of the chunks that larger objects are split into",
-        integer,
-        unit="bytes",
-        low=64 * KIB,
-        high=4 * MIB,
-    )
+        4 * MIB, "size of the chunks that larger objects are split into", integer,
+        unit="bytes", low=64 * KIB, high=4 * MIB,
+    )  # fmt: skip
     encrypt_by_default: bool = _setting(
         False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean
     )

@@ -276,9 +276,7 @@ def _filters(buckets: Sequence[str], events: Sequence[str], prefix: str, suffix:
 class _Subscription:
     """What is asked for, where it continues, and what an answer means. One connection at a time."""
 
-    def __init__(
-        self, client: Any, filters: list[tuple[str, str]], after: str | None, start: datetime | str
-    ) -> None:
+    def __init__(self, client: Any, filters: list[tuple[str, str]], after: str | None, start: datetime | str) -> None:
         url = urllib.parse.urlsplit(client.meta.endpoint_url)
         self._client = client
         self._filters = filters

@@ -79,7 +79,9 @@ def playing(*answers: bytes, **how: Any) -> Iterator[tuple[Script, Any]]:
     script = Script(*answers, **how)
     script.thread.start()
     keys = {"aws_access_key_id": "some-key", "aws_secret_access_key": "some-secret"}
-    client = boto3.client("s3", endpoint_url=script.url, region_name="eu-west-1", **keys, config=Config(max_pool_connections=1))
+    client = boto3.client(
+        "s3", endpoint_url=script.url, region_name="eu-west-1", **keys, config=Config(max_pool_connections=1)
+    )
     try:
         yield script, client
     finally:
@@ -130,7 +132,9 @@ def test_an_event_has_everything_that_was_sent(take: Take) -> None:
 @pytest.mark.parametrize("cut", [1, 7, 200])
 def test_a_stream_may_be_cut_anywhere(take: Take, cut: int) -> None:
     body = b"\xef\xbb\xbf: hello\r\n\r\n" + b"".join(event(number) for number in range(3))
-    chunked = b"".join(b"%x\r\n%s\r\n" % (len(body[at : at + 50]), body[at : at + 50]) for at in range(0, len(body), 50))
+    chunked = b"".join(
+        b"%x\r\n%s\r\n" % (len(body[at : at + 50]), body[at : at + 50]) for at in range(0, len(body), 50)
+    )
     for answer in (b"\r\n" + body, b"Transfer-Encoding: chunked\r\n\r\n" + chunked):
         with playing(STREAM + answer, cut=cut) as (_, client):
             assert keys(take(client, 3)) == ["k 0", "k 1", "k 2"]
@@ -184,7 +188,11 @@ def test_it_ends_when_the_server_has_no_more_to_say(take: Take) -> None:
 @pytest.mark.parametrize(
     ("answer", "code", "message"),
     [
-        (b'HTTP/1.1 403 X\r\nContent-Length: 42\r\n\r\n{"error":{"code":"Denied","message":"No"}}', "Denied", "refused: No"),
+        (
+            b'HTTP/1.1 403 X\r\nContent-Length: 42\r\n\r\n{"error":{"code":"Denied","message":"No"}}',
+            "Denied",
+            "refused: No",
+        ),
         (b"HTTP/1.1 404 X\r\nContent-Length: 1\r\n\r\nx", "404", "HTTP status 404"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", "NoStream", "is this Orcas"),
         (STREAM + b"\r\nevent: s3\ndata: {}\n\n", "NoStream", "cannot be read"),

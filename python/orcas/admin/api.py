@@ -107,7 +107,12 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def stats() -> dict[str, Any]:
         """What the store holds and takes, what was reclaimed, and what has expired."""
         core = tools().core
-        return {**core.stats(), "reclaim": core.reclaim_progress(), "lifecycle": core.lifecycle_progress()}
+        return {
+            **core.stats(),
+            "reclaim": core.reclaim_progress(),
+            "lifecycle": core.lifecycle_progress(),
+            "events": core.events(),
+        }
 
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:

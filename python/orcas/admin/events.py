@@ -30,7 +30,11 @@ HEARTBEAT_SECONDS: Final = 15
 # Before another look at a journal that cannot be read to its end at present.
 _PAUSE_SECONDS: Final = 0.2
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
-_STREAM: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+_STREAM: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
 _CORS: Final = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", b"GET"),

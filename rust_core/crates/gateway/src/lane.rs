@@ -1,8 +1,8 @@
 //! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
 //! sign. One per process; knows nothing of Python or of sockets.
 
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};

@@ -145,7 +145,8 @@ impl Frame {
             _ => return None,
         };
         let length = u32::from_le_bytes(field(head, 4)) as usize;
-        let place = Place { sequence: u64::from_le_bytes(field(head, 8)), ordinal: u16::from_le_bytes(field(head, 24)) };
+        let place =
+            Place { sequence: u64::from_le_bytes(field(head, 8)), ordinal: u16::from_le_bytes(field(head, 24)) };
         let time_ms = u64::from_le_bytes(field(head, 16));
         let crc = u32::from_le_bytes(field(head, 0));
         (length <= PAYLOAD_MAX).then_some(Self { kind, place, time_ms, length, crc })

@@ -44,7 +44,7 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    pub(crate) fn new(files: JournalFiles, cursor: JournalCursor) -> Self {
+    pub fn new(files: JournalFiles, cursor: JournalCursor) -> Self {
         Self { files, cursor, at: None }
     }
 

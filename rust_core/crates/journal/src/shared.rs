@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 
-use super::{JournalOptions, segment_number};
 use super::format::Place;
-use super::reader::{JournalCursor, JournalReader};
 use super::segments::Segments;
+use super::{JournalOptions, segment_number};
 
 /// The files of the journal. Empty until a writer has opened them.
 #[derive(Clone)]
@@ -46,9 +45,5 @@ impl JournalFiles {
     /// The place behind which all events are here. `None` if there is no journal yet.
     pub fn oldest(&self) -> Option<Place> {
         self.segments.oldest().map(|segment| segment.after)
-    }
-
-    pub fn reader(&self, cursor: JournalCursor) -> JournalReader {
-        JournalReader::new(self.clone(), cursor)
     }
 }

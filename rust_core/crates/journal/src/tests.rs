@@ -73,13 +73,16 @@ impl Store {
     }
 
     fn read(&self, cursor: JournalCursor) -> (Vec<u64>, bool) {
-        let mut reader = self.files.reader(cursor);
+        let mut reader = JournalReader::new(self.files.clone(), cursor);
         let (mut found, mut lost) = (Vec::new(), false);
         loop {
             let read = reader.read(300).unwrap();
             lost |= read.lost;
             for event in &read.events {
-                assert_eq!((event.time_ms, &event.payload), (event.place.sequence * 10, &payload(event.place.sequence)));
+                assert_eq!(
+                    (event.time_ms, &event.payload),
+                    (event.place.sequence * 10, &payload(event.place.sequence))
+                );
                 found.push(event.place.sequence);
             }
             if read.events.is_empty() && !read.lost {
@@ -198,7 +201,7 @@ fn the_oldest_go_when_they_are_too_many_or_too_old() {
 fn a_reader_under_way_learns_that_its_segment_is_gone() {
     let mut store = Store::new(1);
     store.write(1..=100);
-    let mut reader = store.files.reader(JournalCursor::Oldest);
+    let mut reader = JournalReader::new(store.files.clone(), JournalCursor::Oldest);
     assert_eq!(reader.read(300).unwrap().events.len(), 3);
     store.roll();
     store.write(101..=102);
@@ -235,6 +238,9 @@ fn another_store_and_a_new_beginning_have_another_id() {
     let (_, resumed) = Journal::open(&other, None).unwrap();
     assert_eq!(resumed, None, "a segment of another store is no segment");
     assert!(discard(&RealFileSystem, store.dir.path()).is_ok());
-    assert!(matches!(RealFileSystem.open(&store.dir.path().join("x"), orcas_fs::Open::Read), Err(Error::Missing { .. })));
+    assert!(matches!(
+        RealFileSystem.open(&store.dir.path().join("x"), orcas_fs::Open::Read),
+        Err(Error::Missing { .. })
+    ));
     assert!(store.files.is_absent().unwrap());
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::state::EngineState;
 use super::change::Change;
-use super::listen::EventSink;
+use super::sink::EventSink;
 use super::source::{Brought, Source};
 use orcas_base::error::{Error, Result};
 use orcas_journal::{Journal, JournalFiles, Place, Resumed, Start};

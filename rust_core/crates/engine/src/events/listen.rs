@@ -7,12 +7,6 @@ use super::change::Change;
 use orcas_base::error::{Error, Result};
 use orcas_journal::{JournalCursor, JournalFiles, JournalReader, Place};
 
-/// Told of what the journal has taken.
-pub trait EventSink: Send + Sync {
-    /// Everything that happened up to `place`. Empty while nobody listens.
-    fn taken(&self, changes: &[Change], place: Place);
-}
-
 /// How the journal is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsState {
@@ -78,7 +72,7 @@ impl Handle {
 
     /// `None` if there are no events.
     pub fn read_events(&self, cursor: JournalCursor) -> Option<EventReader> {
-        self.journal().map(|files| EventReader { reader: files.reader(cursor) })
+        self.journal().map(|files| EventReader { reader: JournalReader::new(files.clone(), cursor) })
     }
 
     /// Behind everything that is durable now.

@@ -9,13 +9,15 @@ mod driver;
 mod follower;
 mod listen;
 mod queue;
+mod sink;
 mod source;
 
 pub use change::{Change, ChangeKind};
 pub(super) use driver::run;
 pub(super) use follower::Follower;
-pub use listen::{EventReader, EventSink, EventsRead, EventsState};
+pub use listen::{EventReader, EventsRead, EventsState};
 pub(super) use queue::EventQueue;
+pub use sink::EventSink;
 
 /// How events are kept.
 #[derive(Clone, Copy, Debug)]

@@ -39,7 +39,10 @@ impl Reclaimer {
         let followed = events.durable();
         let kept: u64 = sealed.iter().filter(|log| log.last > followed).map(|log| log.bytes).sum();
         if kept > HELD_FILES_MAX * self.shared.options.log_file_size && events.give_up() {
-            tracing::warn!(after = followed, "The log does not wait for the event journal any more: events will be missing");
+            tracing::warn!(
+                after = followed,
+                "The log does not wait for the event journal any more: events will be missing"
+            );
         }
         events.durable()
     }

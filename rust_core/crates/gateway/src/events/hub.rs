@@ -11,18 +11,31 @@ use parking_lot::Mutex;
 use orcas_engine::{Change, Place};
 use orcas_events::Event;
 
-use super::listener::{Listener, StreamFormat};
 use super::names::event_of;
 
 /// Events in memory at most, and bytes of keys in them.
 const EVENTS_MAX: usize = 4_096;
 const KEYS_MAX: usize = 1 << 20;
 
+/// Formats of events.
+pub(super) const FORMATS: usize = 2;
+
+/// Who waits for events.
+pub(super) trait Waits: Send + Sync {
+    fn wants(&self, event: &Event) -> bool;
+
+    /// Nothing between these places is wanted.
+    fn pass(&self, from: Place, to: Place);
+
+    /// The place behind which it goes on, if it is known.
+    fn place(&self) -> Option<Place>;
+}
+
 /// An event and its formatted forms.
 pub(super) struct Shown {
     pub place: Place,
     pub event: Event,
-    pub forms: [OnceLock<Bytes>; StreamFormat::COUNT],
+    pub forms: [OnceLock<Bytes>; FORMATS],
 }
 
 #[derive(Default)]
@@ -32,7 +45,7 @@ struct Recent {
     /// The events between these two places are all here.
     from: Place,
     to: Place,
-    waiting: Vec<(u32, Arc<Listener>)>,
+    waiting: Vec<(u32, Arc<dyn Waits>)>,
     listeners: usize,
     closed: bool,
 }
@@ -125,9 +138,10 @@ impl Hub {
     }
 
     /// Takes one listener out of the queue, if it is there.
-    pub fn wake(&self, listener: &Arc<Listener>) -> Option<u32> {
+    pub(super) fn wake(&self, listener: &Arc<dyn Waits>) -> Option<u32> {
         let mut recent = self.recent.lock();
-        let at = recent.waiting.iter().position(|(_, waiting)| Arc::ptr_eq(waiting, listener))?;
+        let is_it = |waiting: &Arc<dyn Waits>| std::ptr::addr_eq(Arc::as_ptr(waiting), Arc::as_ptr(listener));
+        let at = recent.waiting.iter().position(|(_, waiting)| is_it(waiting))?;
         Some(recent.waiting.swap_remove(at).0)
     }
 
@@ -175,11 +189,11 @@ impl Hub {
     }
 
     /// Puts a listener into the queue unless there is something behind its place.
-    pub(super) fn wait(&self, slot: u32, listener: &Arc<Listener>) -> bool {
+    pub(super) fn wait(&self, slot: u32, listener: Arc<dyn Waits>) -> bool {
         let mut recent = self.recent.lock();
         let waits = !recent.closed && listener.place().is_some_and(|place| recent.to <= place);
         if waits {
-            recent.waiting.push((slot, Arc::clone(listener)));
+            recent.waiting.push((slot, listener));
         }
         waits
     }

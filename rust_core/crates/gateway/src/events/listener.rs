@@ -13,7 +13,7 @@ use orcas_events::{Event, EventNames, Filter};
 use orcas_s3::{ErrorCode, S3Error};
 
 use super::StreamId;
-use super::hub::{Found, Shown};
+use super::hub::{FORMATS, Found, Shown, Waits};
 use super::names::event_of;
 use crate::lane::Lane;
 
@@ -38,9 +38,7 @@ pub enum StreamFormat {
     Lines,
 }
 
-impl StreamFormat {
-    pub(super) const COUNT: usize = 2;
-}
+const _: () = assert!(StreamFormat::Lines as usize + 1 == FORMATS);
 
 /// What a client asks for, as text.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +79,8 @@ impl Listener {
         let filter = filter(&options)?;
         let (cursor, is_gone) = start(lane, &options)?;
         if !lane.events.enter(lane.options.event_listeners_max) {
-            let message = "There are as many listeners as ORCAS_EVENTS_LISTENERS_MAX allows, or the server is stopping.";
+            let message =
+                "There are as many listeners as ORCAS_EVENTS_LISTENERS_MAX allows, or the server is stopping.";
             return Err(S3Error::with(ErrorCode::ServiceUnavailable, message));
         }
         lane.engine.add_listener();
@@ -177,35 +176,13 @@ impl Listener {
 
     /// Completes `slot` when there is more. False: there is.
     pub fn wait(self: &Arc<Self>, slot: u32) -> bool {
-        self.lane.upgrade().is_some_and(|lane| lane.events.wait(slot, self))
+        self.lane.upgrade().is_some_and(|lane| lane.events.wait(slot, Arc::clone(self) as Arc<dyn Waits>))
     }
 
     /// Completes its slot, if it waits.
     pub fn wake(self: &Arc<Self>) {
         if let Some(lane) = self.lane.upgrade() {
-            lane.complete_all(lane.events.wake(self));
-        }
-    }
-
-    pub(super) fn wants(&self, event: &Event) -> bool {
-        self.filter.matches(event)
-    }
-
-    /// The place behind which it goes on, if it is known.
-    pub(super) fn place(&self) -> Option<Place> {
-        match *self.cursor.lock() {
-            JournalCursor::After(place) => Some(place),
-            JournalCursor::Oldest | JournalCursor::Since(_) => None,
-        }
-    }
-
-    /// Nothing between these places is wanted.
-    pub(super) fn pass(&self, from: Place, to: Place) {
-        let mut cursor = self.cursor.lock();
-        if let JournalCursor::After(place) = *cursor
-            && (from..to).contains(&place)
-        {
-            *cursor = JournalCursor::After(to);
+            lane.complete_all(lane.events.wake(&(Arc::clone(self) as Arc<dyn Waits>)));
         }
     }
 
@@ -243,6 +220,28 @@ impl Listener {
     }
 }
 
+impl Waits for Listener {
+    fn wants(&self, event: &Event) -> bool {
+        self.filter.matches(event)
+    }
+
+    fn place(&self) -> Option<Place> {
+        match *self.cursor.lock() {
+            JournalCursor::After(place) => Some(place),
+            JournalCursor::Oldest | JournalCursor::Since(_) => None,
+        }
+    }
+
+    fn pass(&self, from: Place, to: Place) {
+        let mut cursor = self.cursor.lock();
+        if let JournalCursor::After(place) = *cursor
+            && (from..to).contains(&place)
+        {
+            *cursor = JournalCursor::After(to);
+        }
+    }
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(lane) = self.lane.upgrade() {
@@ -268,7 +267,8 @@ fn filter(options: &ListenOptions) -> Result<Filter, S3Error> {
     let mut names = EventNames::NONE;
     for name in &options.names {
         let known = EventNames::parse(name);
-        let unknown = || S3Error::argument("A specified event is not supported for notifications.", "events", name.as_bytes());
+        let unknown =
+            || S3Error::argument("A specified event is not supported for notifications.", "events", name.as_bytes());
         names = names.union(known.ok_or_else(unknown)?);
     }
     if options.names.is_empty() {

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_base::error::{Error, Result};
+use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Open};
 
 use super::format::{FrameKind, HEADER};
 use super::scan::{Scanner, read_header};
-use super::{DIRECTORY, segment_number};
+use super::{DIRECTORY, segment_names};
 
 /// What a look at all segments found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +27,7 @@ pub struct JournalExamined {
 pub fn examine(fs: &dyn FileSystem, store: &Path) -> Result<JournalExamined> {
     let dir = store.join(DIRECTORY);
     let mut found = JournalExamined::default();
-    let names = match fs.list(&dir) {
-        Ok(names) => names,
-        Err(Error::Missing { .. }) => return Ok(found),
-        Err(error) => return Err(error),
-    };
-    let segments: Vec<&String> = names.iter().filter(|name| segment_number(name).is_some()).collect();
+    let segments = segment_names(fs, &dir)?;
     for name in &segments {
         let path = dir.join(name);
         let last = segments.last() == Some(name);

@@ -18,9 +18,10 @@ mod shared;
 mod tests;
 mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Random};
 
 pub use examine::{JournalExamined, examine};
@@ -54,6 +55,17 @@ impl JournalOptions {
     fn path(&self, number: u64) -> PathBuf {
         self.dir.join(format!("{number:020}.events"))
     }
+}
+
+/// The names of segments in this directory, which need not exist.
+fn segment_names(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<String>> {
+    let (Some(parent), Some(own)) = (dir.parent(), dir.file_name()) else { return Ok(Vec::new()) };
+    if !fs.list(parent)?.iter().any(|name| own == name.as_str()) {
+        return Ok(Vec::new());
+    }
+    let mut names = fs.list(dir)?;
+    names.retain(|name| segment_number(name).is_some());
+    Ok(names)
 }
 
 /// The number in the name of a segment. `None` for any other name.

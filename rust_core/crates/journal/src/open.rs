@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orcas_base::error::{Error, Result};
+use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Open};
 
 use super::format::{FrameKind, HEADER, Header, Mark, Place};
@@ -10,7 +10,7 @@ use super::scan::{Scanner, read_header};
 use super::segments::Segment;
 use super::shared::JournalFiles;
 use super::writer::{Active, Journal};
-use super::{JournalOptions, segment_number};
+use super::{JournalOptions, segment_names, segment_number};
 
 /// Where the writer goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,10 @@ impl Journal {
     /// What reading and writing the files ran into.
     pub fn open(files: &JournalFiles, distrusted: Option<(u64, u64)>) -> Result<(Self, Option<Resumed>)> {
         let options = &*files.options;
-        options.fs.create_dir(&options.dir)?;
+        if files.is_absent()? {
+            options.fs.create_dir(&options.dir)?;
+            options.fs.sync_dir(options.dir.parent().unwrap_or(&options.dir))?;
+        }
         let headers = headers(options)?;
         let (mut resumed, mut active) = (None, None);
         if let Some(last) = headers.last() {
@@ -71,7 +74,8 @@ impl Journal {
 
 /// The headers of the segments of one journal, oldest first. Removes files that are none.
 fn headers(options: &JournalOptions) -> Result<Vec<Header>> {
-    let mut numbers: Vec<u64> = options.fs.list(&options.dir)?.iter().filter_map(|name| segment_number(name)).collect();
+    let mut numbers: Vec<u64> =
+        segment_names(&*options.fs, &options.dir)?.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
     let mut headers: Vec<Header> = Vec::new();
     for number in numbers.into_iter().rev() {
@@ -128,15 +132,12 @@ fn intact(header: &Header, scanner: &mut Scanner) -> Result<Intact> {
 /// What removing the files ran into.
 pub fn discard(fs: &dyn FileSystem, store: &std::path::Path) -> Result<bool> {
     let dir = store.join(super::DIRECTORY);
-    let names = match fs.list(&dir) {
-        Ok(names) => names,
-        Err(Error::Missing { .. }) => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let segments: Vec<_> = names.iter().filter(|name| segment_number(name).is_some()).collect();
+    let segments = segment_names(fs, &dir)?;
     for name in &segments {
         fs.remove(&dir.join(name))?;
     }
-    fs.sync_dir(&dir)?;
+    if !segments.is_empty() {
+        fs.sync_dir(&dir)?;
+    }
     Ok(!segments.is_empty())
 }

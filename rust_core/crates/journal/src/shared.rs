@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use orcas_base::error::{Error, Result};
+use orcas_base::error::Result;
 
 use super::format::Place;
 use super::segments::Segments;
-use super::{JournalOptions, segment_number};
+use super::{JournalOptions, segment_names};
 
 /// The files of the journal. Empty until a writer has opened them.
 #[derive(Clone)]
@@ -30,11 +30,7 @@ impl JournalFiles {
     /// # Errors
     /// What listing the directory ran into.
     pub fn is_absent(&self) -> Result<bool> {
-        match self.options.fs.list(&self.options.dir) {
-            Ok(names) => Ok(!names.iter().any(|name| segment_number(name).is_some())),
-            Err(Error::Missing { .. }) => Ok(true),
-            Err(error) => Err(error),
-        }
+        Ok(segment_names(&*self.options.fs, &self.options.dir)?.is_empty())
     }
 
     /// Bytes of all segments.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::handle::Handle;
 use super::change::Change;
+use super::sink::EventSink;
 use orcas_base::error::{Error, Result};
 use orcas_journal::{JournalCursor, JournalFiles, JournalReader, Place};
 

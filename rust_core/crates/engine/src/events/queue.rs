@@ -174,6 +174,8 @@ impl EventQueue {
     }
 
     pub(super) fn note_durable(&self, sequence: Sequence) {
+        // Whoever waits for it has either seen it or sleeps.
+        let _state = self.state.lock();
         self.durable.store(sequence, Ordering::Release);
         self.changed.notify_all();
     }
@@ -236,6 +238,7 @@ impl EventQueue {
     }
 
     pub(super) fn add_listener(&self) {
+        let _state = self.state.lock();
         self.listeners.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_all();
     }

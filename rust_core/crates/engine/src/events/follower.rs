@@ -28,6 +28,8 @@ struct Following {
     source: Source,
     /// Everything up to here was looked at.
     reached: LogPosition,
+    /// The end of the log when the journal was opened, if it is not known to be reached.
+    behind: Option<LogPosition>,
     /// The last event, and its time.
     last: Place,
     time_ms: u64,
@@ -54,12 +56,11 @@ impl Follower {
         Some(Self { shared: Arc::clone(shared), logs: logs.clone(), files, following: None, distrusted: None })
     }
 
-    /// Begins the journal of a store that has none, before anything is written: a crash must not put its beginning off.
+    /// Opens the journal before anything is written: a crash must not put the beginning of a new one off, and who reads
+    /// early finds an old one.
     pub fn prepared(mut self) -> Self {
-        if self.files.is_absent().is_ok_and(|absent| absent) && self.open().is_err() {
-            // The thread will tell.
-            self.following = None;
-        }
+        // The thread tries again and tells.
+        let _ = self.open();
         self
     }
 
@@ -85,8 +86,13 @@ impl Follower {
 
     fn follow(&mut self) -> Result<()> {
         if self.following.is_none() {
+            // The log must not change between the look at it and the end of what is read.
+            let pause = self.shared.reclaim_pause.begin();
             self.open()?;
+            self.catch_up_behind()?;
+            drop(pause);
         }
+        self.catch_up_behind()?;
         let waiting = self.shared.events.take();
         if let Some(end) = waiting.dropped {
             self.catch_up(&end)?;
@@ -109,11 +115,17 @@ impl Follower {
         Ok(())
     }
 
-    /// Opens the journal, and brings it up to the end of the log.
+    /// Brings a journal that was opened up to what was the end of the log then.
+    fn catch_up_behind(&mut self) -> Result<()> {
+        match self.following.as_mut().and_then(|following| following.behind.take()) {
+            Some(end) => self.catch_up(&end),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the journal where it was left.
     fn open(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        // The log must not change between the look at it and the end of what is read.
-        let _pause = shared.reclaim_pause.begin();
         let now = shared.clock.monotonic();
         let end = shared.events.end();
         let (journal, resumed) = Journal::open(&self.files, self.distrusted)?;
@@ -122,6 +134,7 @@ impl Follower {
             journal,
             source: Source::of(&shared.buckets.read()),
             reached: end.clone(),
+            behind: Some(end.clone()),
             last: Place::behind(end.sequence),
             time_ms: shared.clock.now_ms(),
             changes: Vec::new(),
@@ -153,7 +166,7 @@ impl Follower {
         shared.events.note_durable(following.journal.durable());
         following.show(&shared);
         self.following = Some(following);
-        self.catch_up(&end)
+        Ok(())
     }
 
     /// How the journal fits the log.
@@ -162,9 +175,6 @@ impl Follower {
         let Some(position) = LogPosition::decode(&resumed.mark).filter(|at| at.sequence <= end.sequence) else {
             return Fit::Foreign { sequence };
         };
-        if position.sequence == end.sequence && !position.same_chain(end) {
-            return Fit::Foreign { sequence };
-        }
         // A compacted file lacks records of what was replaced or removed since.
         let compacted = self.logs.sealed().iter().any(|log| log.compacted && log.last > sequence);
         if compacted {

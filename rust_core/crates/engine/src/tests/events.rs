@@ -235,7 +235,7 @@ fn a_journal_that_cannot_be_written_follows_later() {
     });
     let bucket = steps.bucket("b");
     for n in 0..900 {
-        steps.put(&bucket, &format!("{n:03}"), b"x");
+        steps.put(&bucket, &format!("{n:03}"), &noise(1_000, 0));
         if n % 10 == 0 {
             let operation = [Operation::Write, Operation::Sync, Operation::Create, Operation::SetLength][n / 10 % 4];
             disk.fail(operation, 1, [Fault::NoSpace, Fault::Io][n / 10 % 2], true);
@@ -260,7 +260,7 @@ fn the_log_does_not_wait_for_a_journal_for_ever_and_readers_learn_what_is_missin
     let disk = SimDisk::new();
     let mut steps = Steps::on(&disk, small);
     let bucket = steps.bucket("b");
-    steps.put(&bucket, "first", b"x");
+    steps.put(&bucket, "first", &noise(1_000, 0));
     follow(&mut steps, true).unwrap();
     let place = steps.handle().events_now();
     for n in 0..60 {
@@ -274,7 +274,7 @@ fn the_log_does_not_wait_for_a_journal_for_ever_and_readers_learn_what_is_missin
     assert!(compacted(&steps) > 0);
     steps.reopen();
     follow(&mut steps, true).unwrap();
-    steps.put(&bucket, "last", b"x");
+    steps.put(&bucket, "last", &noise(1_000, 0));
     follow(&mut steps, true).unwrap();
     assert_eq!(steps.handle().events_state().unwrap().failed, None);
     let (changes, lost) = read(steps.handle(), JournalCursor::After(place));
@@ -291,7 +291,7 @@ fn a_journal_of_another_state_of_the_store_begins_anew() {
     let mut steps = Steps::on(&disk, small);
     let bucket = steps.bucket("b");
     let before = disk.snapshot();
-    steps.put(&bucket, "lost with the log", b"x");
+    steps.put(&bucket, "lost with the log", &noise(1_000, 0));
     follow(&mut steps, true).unwrap();
     let (id, place) = (steps.handle().journal_id(), steps.handle().events_now());
     drop(steps);
@@ -308,7 +308,7 @@ fn a_journal_of_another_state_of_the_store_begins_anew() {
     let mut steps = Steps::on(&disk, small);
     follow(&mut steps, true).unwrap();
     assert_ne!(steps.handle().journal_id(), id);
-    steps.put(&bucket, "new", b"x");
+    steps.put(&bucket, "new", &noise(1_000, 0));
     follow(&mut steps, true).unwrap();
     let (changes, _) = read(steps.handle(), JournalCursor::Oldest);
     assert_eq!(named(&changes), [(ChangeKind::Stored, "new".to_owned())]);

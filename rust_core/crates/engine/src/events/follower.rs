@@ -36,7 +36,8 @@ struct Following {
     /// Pushed and not written.
     changes: Vec<Change>,
     synced: Duration,
-    expired: Duration,
+    /// When old segments were looked for; `None` if that is due.
+    expired: Option<Duration>,
 }
 
 pub(crate) struct Follower {
@@ -139,7 +140,7 @@ impl Follower {
             time_ms: shared.clock.now_ms(),
             changes: Vec::new(),
             synced: now,
-            expired: now,
+            expired: Some(now),
         };
         match resumed.map(|resumed| self.fit(resumed, &end)) {
             None => {
@@ -222,10 +223,10 @@ impl Follower {
             following.time_ms = now_ms;
             following.roll(following.last)?;
             shared.events.note_durable(following.journal.durable());
-            following.expired = Duration::ZERO;
+            following.expired = None;
         }
-        if now.saturating_sub(following.expired) >= EXPIRE_AFTER {
-            following.expired = now;
+        if following.expired.is_none_or(|expired| now.saturating_sub(expired) >= EXPIRE_AFTER) {
+            following.expired = Some(now);
             following.journal.expire(now_ms)?;
         }
         let due = now.saturating_sub(following.synced) >= SYNC_AFTER;

@@ -183,6 +183,7 @@ def _options(settings: Settings) -> Options:
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
+        "event_targets": [],
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),

@@ -194,11 +194,16 @@ class Listener:
         self._ready: deque[Event] = deque()
         self._socket: socket.socket | None = None
         self._closed = threading.Event()
+        self._iterating = threading.Lock()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Event:
+        with self._iterating:
+            return self._next()
+
+    def _next(self) -> Event:
         while not self._closed.is_set():
             if self._ready:
                 return self._ready.popleft()
@@ -235,6 +240,10 @@ class Listener:
         open_socket = self._socket
         if open_socket is not None:
             _shut_down(open_socket)
+        # A thread that is about to connect closes the connection itself.
+        if self._iterating.acquire(blocking=False):
+            self._disconnect()
+            self._iterating.release()
 
     def _receive(self) -> None:
         if self._socket is None:
@@ -378,21 +387,25 @@ class _Subscription:
         self._reset()
         self._failures += 1
         longest = max(_RETRY_MAX_SEC, self._retry_sec)
-        return min(longest, self._retry_sec * 2 ** min(self._failures - 1, 10)) * random.uniform(0.5, 1)  # noqa: S311
+        doubled: float = self._retry_sec * 2.0 ** min(self._failures - 1, 10)
+        return min(longest, doubled) * random.uniform(0.5, 1)  # noqa: S311 - spreads clients
 
     # What httptools calls.
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by httptools for each header."""
         if name.lower() == b"content-type":
             self._type = value.partition(b";")[0].strip().decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        """Called by httptools after the head."""
         status = self._response.get_status_code()
         self._is_stream = status == _OK and self._type == "text/event-stream"
         if status == _OK and not self._is_stream:
             raise ListenError(f"{self._url} is no stream of events: is this Orcas?", "NoStream")
 
     def on_body(self, body: bytes) -> None:
+        """Called by httptools for each piece of the body."""
         if not self._is_stream:
             self._refusal = (self._refusal + body)[:_REFUSAL_MAX]
             return
@@ -417,6 +430,7 @@ class _Subscription:
                 raise ListenError(f"The server sent an event that cannot be read: {error}.", "NoStream") from None
 
     def on_message_complete(self) -> None:
+        """Called by httptools at the end of the answer."""
         self.ended = True
         status = self._response.get_status_code()
         if status == _NO_CONTENT:

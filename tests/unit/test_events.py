@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import threading
@@ -91,7 +92,7 @@ def playing(*answers: bytes, **how: Any) -> Iterator[tuple[Script, Any]]:
 
 def take_sync(client: Any, count: int, **arguments: Any) -> list[orcas.events.Event]:
     with orcas.events.listen(client, **arguments) as listener:
-        return [found for found, _ in zip(listener, range(count), strict=False)]
+        return list(itertools.islice(listener, count))
 
 
 def take_async(client: Any, count: int, **arguments: Any) -> list[orcas.events.Event]:

@@ -11,7 +11,7 @@ use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
-use super::events::{EventListener, EventsStats};
+use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::form::Form;
 use super::keyring::{KeyringOptions, Opened, PyKeyring};
 use super::options::{Options, environment};
@@ -21,7 +21,9 @@ use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimStat
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat};
+use orcas_gateway::{
+    DeliveryReader, Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat,
+};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -396,6 +398,11 @@ impl Core {
     /// Ends all streams of events, and refuses new ones.
     fn end_listeners(&self) {
         self.lane.complete_all(self.lane.events.close());
+    }
+
+    /// The events for a target, behind a place or from now on. None if there is no journal.
+    fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
+        DeliveryReader::open(&self.lane, target, after).map(EventDeliveries::new)
     }
 
     /// How the journal of events is. None if there is none.

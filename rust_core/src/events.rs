@@ -1,13 +1,16 @@
 //! Streams of events for Python: bytes to be sent, as they come.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::errors::store_error;
 use orcas_engine::EventsState;
-use orcas_gateway::Listener;
+use orcas_gateway::events::Delivery;
+use orcas_gateway::{Deliveries, DeliveryReader, Listener};
 
 /// One stream of events.
 #[pyclass(frozen, module = "orcas._core")]
@@ -41,6 +44,44 @@ impl EventListener {
     /// Ends the wait.
     fn wake(&self) {
         self.inner.wake();
+    }
+}
+
+/// An event for a target.
+#[derive(IntoPyObject)]
+pub struct EventDelivery {
+    id: String,
+    bucket: String,
+    key: String,
+    message: String,
+}
+
+/// The events for one target, as they come.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct EventDeliveries {
+    reader: Mutex<DeliveryReader>,
+}
+
+impl EventDeliveries {
+    pub fn new(reader: DeliveryReader) -> Self {
+        Self { reader: Mutex::new(reader) }
+    }
+}
+
+#[pymethods]
+impl EventDeliveries {
+    /// The next events, the place behind them, and whether events before them are gone. None: the store is closed. Waits
+    /// for so long if there are none.
+    fn next(&self, py: Python<'_>, wait_ms: u64) -> PyResult<Option<(Vec<EventDelivery>, String, bool)>> {
+        let next = py.detach(|| self.reader.lock().next(Duration::from_millis(wait_ms))).map_err(store_error)?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(next.map(|Deliveries { found, after, lost }| {
+            let found = found.into_iter().map(|delivery| {
+                let Delivery { id, bucket, key, message } = delivery;
+                EventDelivery { id, bucket, key: text(key), message: text(message) }
+            });
+            (found.collect(), after, lost)
+        }))
     }
 }
 

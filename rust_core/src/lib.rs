@@ -43,6 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
+    module.add_class::<events::EventDeliveries>()?;
     module.add_class::<events::EventListener>()?;
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;

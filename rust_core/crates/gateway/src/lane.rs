@@ -130,6 +130,10 @@ impl Lane {
         // What is taken from here on is heard of; what was taken before is in the journal.
         lane.engine.on_events(Arc::new(Heard(Arc::downgrade(&lane))));
         lane.events.begin(lane.engine.events_reached());
+        if !lane.options.event_targets.is_empty() {
+            // As long as the server runs, somebody listens.
+            lane.engine.add_listener();
+        }
         Ok(lane)
     }
 

@@ -56,7 +56,7 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
-pub use events::{ListenOptions, Listener, StreamFormat};
+pub use events::{Deliveries, DeliveryReader, ListenOptions, Listener, StreamFormat};
 pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
 pub use lane::{Lane, LaneOptions};

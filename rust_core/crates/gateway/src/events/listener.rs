@@ -84,7 +84,14 @@ impl Listener {
             return Err(S3Error::with(ErrorCode::ServiceUnavailable, message));
         }
         lane.engine.add_listener();
-        let first = if format == StreamFormat::Sse { b"retry: 1000\n\n".to_vec() } else { Vec::new() };
+        let first = match (format, cursor) {
+            (StreamFormat::Lines, _) => Vec::new(),
+            // A stream that breaks off before its first event goes on where it began.
+            (StreamFormat::Sse, JournalCursor::After(place)) => {
+                format!("retry: 1000\nid: {}\n\n", id(lane, place)).into_bytes()
+            }
+            (StreamFormat::Sse, _) => b"retry: 1000\n\n".to_vec(),
+        };
         let (cursor, reader, first) = (Mutex::new(cursor), Mutex::default(), Mutex::new(first));
         let listener = Arc::new(Self { lane: Arc::downgrade(lane), filter, format, cursor, reader, first });
         if is_gone {
@@ -251,7 +258,7 @@ impl Drop for Listener {
     }
 }
 
-fn id(lane: &Lane, place: Place) -> String {
+pub(super) fn id(lane: &Lane, place: Place) -> String {
     StreamId { journal: Some(lane.engine.journal_id()), place }.to_string()
 }
 
@@ -280,26 +287,27 @@ fn filter(options: &ListenOptions, format: StreamFormat) -> Result<Filter, S3Err
     Ok(Filter { names, buckets, prefix, suffix })
 }
 
+/// Behind an id, and whether events between it and the oldest are gone. `name`: what the client calls the id.
+pub(super) fn named(lane: &Lane, text: &str, name: &'static str) -> Result<(JournalCursor, bool), S3Error> {
+    let wrong = || S3Error::argument("This is not the id of an event.", name, text.as_bytes());
+    let StreamId { journal, place } = text.parse().map_err(|()| wrong())?;
+    let is_of_another = journal.is_some_and(|journal| journal != lane.engine.journal_id());
+    // What comes after that is in no journal.
+    let is_ahead = place.sequence > lane.engine.events_now().sequence;
+    Ok(if is_of_another || is_ahead { (JournalCursor::Oldest, true) } else { (JournalCursor::After(place), false) })
+}
+
 /// Where the stream begins, and whether events between that and what the client asked for are gone.
 fn start(lane: &Lane, options: &ListenOptions) -> Result<(JournalCursor, bool), S3Error> {
-    let now = lane.engine.events_now();
-    let named = |text: &str, name: &'static str| {
-        let wrong = || S3Error::argument("This is not the id of an event.", name, text.as_bytes());
-        let StreamId { journal, place } = text.parse().map_err(|()| wrong())?;
-        let is_of_another = journal.is_some_and(|journal| journal != lane.engine.journal_id());
-        // What comes after that is in no journal.
-        let is_ahead = place.sequence > now.sequence;
-        Ok(if is_of_another || is_ahead { (JournalCursor::Oldest, true) } else { (JournalCursor::After(place), false) })
-    };
     if let Some(last) = options.last_id.as_deref().filter(|last| !last.is_empty()) {
-        return named(last, "Last-Event-ID");
+        return named(lane, last, "Last-Event-ID");
     }
     match options.start.as_deref() {
-        None | Some("now") => Ok((JournalCursor::After(now), false)),
+        None | Some("now") => Ok((JournalCursor::After(lane.engine.events_now()), false)),
         Some("oldest") => Ok((JournalCursor::Oldest, false)),
         Some(text) => match orcas_http::timestamp::parse(text.as_bytes()) {
             Some(time_ms) => Ok((JournalCursor::Since(u64::try_from(time_ms).unwrap_or(0)), false)),
-            None => named(text, "start"),
+            None => named(lane, text, "start"),
         },
     }
 }

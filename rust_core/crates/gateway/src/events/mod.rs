@@ -4,10 +4,12 @@
 //! It holds a place in the journal, not a queue of its own, so however slow it is, it costs a bounded amount of memory.
 //! Must not know HTTP heads, Python or sockets.
 
+mod deliveries;
 mod hub;
 mod listener;
 mod names;
 
+pub use deliveries::{Deliveries, Delivery, DeliveryReader};
 pub use hub::Hub;
 pub use listener::{ListenOptions, Listener, StreamFormat};
 pub use names::event_of;

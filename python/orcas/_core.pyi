@@ -80,6 +80,7 @@ class MasterKeyError(StoreError):
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
+@type_check_only
 class EventRecord(TypedDict):
     """An event of a bucket or object. Text that it does not have is empty.
 
@@ -742,6 +743,28 @@ class EventListener:
         """End the wait."""
 
 @type_check_only
+class EventDelivery(TypedDict):
+    """An event that a notification sends to a target. `message`: in S3's structure."""
+
+    id: str
+    bucket: str
+    key: str
+    message: str
+
+@final
+class EventDeliveries:
+    """The events for one target, as they come. For one thread."""
+
+    def next(self, wait_ms: int) -> tuple[list[EventDelivery], str, bool] | None:
+        """The next events, the place behind them, and whether events before them are gone. None: the store is closed.
+
+        Waits for so long if there are none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+
+@type_check_only
 class EventsStats(TypedDict):
     """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""
 
@@ -966,6 +989,9 @@ class Core:
 
     def end_listeners(self) -> None:
         """End all streams of events, and refuse new ones."""
+
+    def deliveries(self, target: str, after: str | None) -> EventDeliveries | None:
+        """The events for a target, behind a place or from now on. None if there is no journal."""
 
     def events(self) -> EventsStats | None:
         """How the journal of events is. None if there is none."""

@@ -32,7 +32,7 @@ from orcas.admin.upkeep import check_default, check_presence, keyring_noted, key
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root, noted_keyring
-from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
+from orcas.edge import Core, Keyring, StoreError, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
@@ -41,6 +41,8 @@ from orcas.process.memory import private_directory
 from orcas.reports import reporting
 from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
+from orcas.webhooks.delivery import Deliveries
+from orcas.webhooks.targets import check_targets, read_targets
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport
@@ -93,6 +95,7 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
         snapshot = await control.load_snapshot()
         if keyring_required:
             check_default(settings)
+            check_targets(settings)
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
@@ -101,7 +104,7 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
             open_core, settings, snapshot, keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _assembled(core, settings, control.root, opening) as store:
+        async with _assembled(core, settings, control.root, opening, delivers=keyring_required) as store:
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
                 looked_after = keyring_upkeep if keyring_required else keyring_noted
@@ -118,19 +121,25 @@ async def _assembled(
     root: Root,
     opening: Mapping[str, object],
     report: SalvageReport | None = None,
+    *,
+    delivers: bool = False,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
-        tools = Tools(core, settings.move_objects_max)
+        targets = read_targets(settings.event_targets_file) if delivers else {}
+        deliveries = Deliveries(core, targets, settings.data, (StoreError,))
+        tools = Tools(core, settings.move_objects_max, deliveries)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))
         beat = asyncio.create_task(streams.beat())
         try:
+            deliveries.start()
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
         finally:
             streams.close()
+            await asyncio.to_thread(deliveries.close)
             beat.cancel()
             watch.cancel()
             await tools.cancel()

@@ -156,8 +156,7 @@ class Settings:
     )
     instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", boolean)
     ref_level: int = _setting(
-        1,
-        "when to look up new content for deduplication: 0 never, 1 always, "
+        1, "when to look up new content for deduplication: 0 never, 1 always, "
         "2 only if a filter over its first bytes reports a possible match",
         integer, low=0, high=2,
     )  # fmt: skip
@@ -215,6 +214,9 @@ class Settings:
     )  # fmt: skip
     events_listeners_max: int = _setting(
         1024, "maximum number of streams of events at a time", integer, unit="streams", low=1, high=100_000
+    )
+    event_targets_file: Path | None = _setting(
+        None, "file with the targets to which notifications of buckets send events", directory
     )
     events_token: str | None = _setting(
         None, "bearer token that may read `/_orcas/events`, beside the signature of the root identity", text,

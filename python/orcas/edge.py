@@ -32,6 +32,7 @@ from orcas._core import (
 )
 from orcas.diagnostics import forwarded
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.webhooks.targets import read_targets
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
@@ -183,7 +184,7 @@ def _options(settings: Settings) -> Options:
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
-        "event_targets": [],
+        "event_targets": sorted(read_targets(settings.event_targets_file)),
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),

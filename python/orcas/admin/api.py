@@ -22,6 +22,7 @@ from orcas.admin.jobs import Job
 from orcas.admin.keys import add_keys
 from orcas.admin.pins import TooManyPinsError
 from orcas.admin.snapshots import Name, add_snapshots
+from orcas.admin.targets import add_targets
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
@@ -73,6 +74,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     _add_work(app, tools)
     _add_pins(app, tools)
     add_snapshots(app, tools)
+    add_targets(app, tools)
     add_keys(app, tools)
     return app
 

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,24 +49,34 @@ class Delivery(TypedDict):
     message: str
 
 
+class Reader(Protocol):
+    """The journal behind a place."""
+
+    def next(self, wait_ms: int, /) -> tuple[Sequence[Delivery], str, bool] | None:
+        """Some events, the place behind them, and whether events before them are gone. None: the store is closed.
+
+        Waits for events if there are none.
+        """
+
+
 class Source(Protocol):
     """What has the journal."""
 
-    def next_deliveries(self, target: str, cursor: str | None, wait_ms: int, /) -> tuple[list[Delivery], str, bool]:
-        """Some events behind a place, the place behind them, and whether events before them are gone.
-
-        Waits for events if there are none. Without a cursor, the place is that of now.
-        """
+    def deliveries(self, target: str, after: str | None, /) -> Reader | None:
+        """The events for a target behind a place, or behind that of now."""
 
 
 class Deliveries:
     """The targets of a server, and what is under way to them."""
 
-    def __init__(self, source: Source, targets: Mapping[str, Target], data: Path) -> None:
+    def __init__(
+        self, source: Source, targets: Mapping[str, Target], data: Path, failures: tuple[type[Exception], ...]
+    ) -> None:
+        """`failures`: what the source raises if the journal cannot be read."""
         directory = data / DIRECTORY
         if targets:
             directory.mkdir(mode=0o700, exist_ok=True)
-        self._workers = {name: _Worker(source, target, directory) for name, target in targets.items()}
+        self._workers = {name: _Worker(source, target, directory, failures) for name, target in targets.items()}
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -117,9 +127,10 @@ class _Stopped(Exception):  # noqa: N818 - a signal
 
 
 class _Worker(threading.Thread):
-    def __init__(self, source: Source, target: Target, directory: Path) -> None:
+    def __init__(self, source: Source, target: Target, directory: Path, failures: tuple[type[Exception], ...]) -> None:
         super().__init__(name=f"orcas-webhook-{target.name}", daemon=True)
         self._source = source
+        self._failures: tuple[type[Exception], ...] = (OSError, OrcasError, *failures)
         self._target = target
         self._place = directory / f"{target.name}.json"
         self.dead = DeadLetters(directory / f"{target.name}.dead")
@@ -144,16 +155,23 @@ class _Worker(threading.Thread):
         cursor = self._read_place()
         saved = time.monotonic()
         with ThreadPoolExecutor(_LANES, thread_name_prefix=self.name) as lanes:
+            reader: Reader | None = None
             while not self.stop.is_set():
                 try:
                     if self.resend.is_set():
                         self.resend.clear()
                         self._resend()
                     if self.dead.is_full:
-                        log.error("The dead letters of the target %s are at their limit: it gets no events", self.name)
+                        log.error(
+                            "The dead letters of the target %s are at their limit: it gets no events", self._target.name
+                        )
                         self._pause(_PAUSE_SEC)
                         continue
-                    found, cursor_then, lost = self._source.next_deliveries(self._target.name, cursor, _WAIT_MS)
+                    reader = reader or self._source.deliveries(self._target.name, cursor)
+                    read = None if reader is None else reader.next(_WAIT_MS)
+                    if read is None:
+                        break
+                    found, cursor_then, lost = read
                     if lost:
                         self._note_gap()
                     self._deliver(found, lanes)
@@ -163,7 +181,9 @@ class _Worker(threading.Thread):
                     cursor = cursor_then
                 except _Stopped:
                     break
-                except (OSError, OrcasError) as error:
+                except self._failures as error:
+                    # What was read and not delivered is read again.
+                    reader = None
                     if not self.stop.is_set():
                         log.error("Deliveries to the target %s cannot go on: %s", self._target.name, error)
                         self.stop.wait(_PAUSE_SEC)
@@ -172,7 +192,7 @@ class _Worker(threading.Thread):
         for sender in self._senders:
             sender.close()
 
-    def _deliver(self, found: list[Delivery], lanes: ThreadPoolExecutor) -> None:
+    def _deliver(self, found: Sequence[Delivery], lanes: ThreadPoolExecutor) -> None:
         """Returns when each has been delivered or is a dead letter.
 
         Raises:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import SplitResult, urlsplit
 
+from orcas.config import Settings
 from orcas.errors import ConfigurationError
 
 TARGETS_MAX: Final = 100
@@ -59,6 +60,16 @@ def read_targets(path: Path | None) -> dict[str, Target]:
     if len(document) > TARGETS_MAX:
         raise ConfigurationError(f"{path} has {len(document)} targets: there may be {TARGETS_MAX}.")
     return {name: _target(path, name, table) for name, table in document.items()}
+
+
+def check_targets(settings: Settings) -> None:
+    """Called before a server opens the store.
+
+    Raises:
+        ConfigurationError: there are targets, and no events; or the file of targets is wrong.
+    """
+    if read_targets(settings.event_targets_file) and not settings.events_enabled:
+        raise ConfigurationError("ORCAS_EVENT_TARGETS_FILE needs events: ORCAS_EVENTS_ENABLED must not be false.")
 
 
 def _target(path: Path, name: str, table: object) -> Target:

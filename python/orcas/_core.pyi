@@ -755,6 +755,9 @@ class EventDelivery(TypedDict):
 class EventDeliveries:
     """The events for one target, as they come. For one thread."""
 
+    def after(self) -> str | None:
+        """The place behind everything that was returned. None: the store is closed."""
+
     def next(self, wait_ms: int) -> tuple[list[EventDelivery], str, bool] | None:
         """The next events, the place behind them, and whether events before them are gone. None: the store is closed.
 

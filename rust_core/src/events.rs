@@ -70,6 +70,11 @@ impl EventDeliveries {
 
 #[pymethods]
 impl EventDeliveries {
+    /// The place behind everything that was returned. None: the store is closed.
+    fn after(&self) -> Option<String> {
+        self.reader.lock().after()
+    }
+
     /// The next events, the place behind them, and whether events before them are gone. None: the store is closed. Waits
     /// for so long if there are none.
     fn next(&self, py: Python<'_>, wait_ms: u64) -> PyResult<Option<(Vec<EventDelivery>, String, bool)>> {

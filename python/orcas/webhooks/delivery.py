@@ -52,6 +52,9 @@ class Delivery(TypedDict):
 class Reader(Protocol):
     """The journal behind a place."""
 
+    def after(self) -> str | None:
+        """The place behind everything that was returned. None: the store is closed."""
+
     def next(self, wait_ms: int, /) -> tuple[Sequence[Delivery], str, bool] | None:
         """Some events, the place behind them, and whether events before them are gone. None: the store is closed.
 
@@ -167,15 +170,20 @@ class _Worker(threading.Thread):
                         )
                         self._pause(_PAUSE_SEC)
                         continue
-                    reader = reader or self._source.deliveries(self._target.name, cursor)
-                    read = None if reader is None else reader.next(_WAIT_MS)
+                    if reader is None and (reader := self._source.deliveries(self._target.name, cursor)) is None:
+                        break
+                    if cursor is None:
+                        # Where a new target begins is kept before its first event is tried.
+                        cursor = reader.after()
+                        self._write_place(cursor)
+                    read = reader.next(_WAIT_MS)
                     if read is None:
                         break
                     found, cursor_then, lost = read
                     if lost:
                         self._note_gap()
                     self._deliver(found, lanes)
-                    if cursor is None or found or time.monotonic() - saved > _SAVE_SEC:
+                    if found or time.monotonic() - saved > _SAVE_SEC:
                         self._write_place(cursor_then)
                         saved = time.monotonic()
                     cursor = cursor_then

@@ -72,6 +72,11 @@ impl DeliveryReader {
         Some(Self { lane, target, reader, changes: VecDeque::new(), place, lost })
     }
 
+    /// The id of the place behind everything that was returned. `None` if the store is closed.
+    pub fn after(&self) -> Option<String> {
+        Some(id(&*self.lane.upgrade()?, self.place))
+    }
+
     /// The next deliveries. Waits for a time if there is nothing new. `None` if the store is closed.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ class DeadLetters:
         Raises:
             OSError: it cannot be written.
         """
-        line = json.dumps(asdict(letter)).encode() + b"\n"
+        # What a crash has left of a line before it is a line of its own.
+        line = b"\n" + json.dumps(asdict(letter)).encode() + b"\n"
         with self._lock:
             is_new = not self._path.exists()
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -306,7 +306,7 @@ fn start(lane: &Lane, options: &ListenOptions) -> Result<(JournalCursor, bool), 
         None | Some("now") => Ok((JournalCursor::After(lane.engine.events_now()), false)),
         Some("oldest") => Ok((JournalCursor::Oldest, false)),
         Some(text) => match orcas_http::timestamp::parse(text.as_bytes()) {
-            Some(time_ms) => Ok((JournalCursor::Since(u64::try_from(time_ms).unwrap_or(0)), false)),
+            Some(time_ms) => Ok((JournalCursor::Since(time_ms), false)),
             None => named(lane, text, "start"),
         },
     }

@@ -33,7 +33,7 @@ from orcas.admin.upkeep import check_default, check_presence, keyring_noted, key
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root, noted_keyring
-from orcas.edge import Core, Keyring, StoreError, close_core, names_bucket, open_core, salvage_core
+from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
@@ -130,7 +130,7 @@ async def _assembled(
         counts, logs = settings.metrics or settings.slow_request_ms > 0, settings.access_log is not None
         dispatcher = Dispatcher(core, settings.body_budget, counts=counts, logs=logs)
         targets = read_targets(settings.event_targets_file) if delivers else {}
-        deliveries = Deliveries(core, targets, settings.data, (StoreError,))
+        deliveries = Deliveries(core, targets, settings.data)
         tools = Tools(core, settings.move_objects_max, deliveries)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen

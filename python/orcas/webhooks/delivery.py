@@ -13,15 +13,14 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict
 
 from orcas.control.files import read_secret_file, write_secret_file
-from orcas.errors import OrcasError
 from orcas.webhooks.dead import DeadLetters, Letter
 from orcas.webhooks.sending import Failure, Sender
 from orcas.webhooks.targets import Target
@@ -72,14 +71,11 @@ class Source(Protocol):
 class Deliveries:
     """The targets of a server, and what is under way to them."""
 
-    def __init__(
-        self, source: Source, targets: Mapping[str, Target], data: Path, failures: tuple[type[Exception], ...]
-    ) -> None:
-        """`failures`: what the source raises if the journal cannot be read."""
+    def __init__(self, source: Source, targets: Mapping[str, Target], data: Path) -> None:
         directory = data / DIRECTORY
         if targets:
             directory.mkdir(mode=0o700, exist_ok=True)
-        self._workers = {name: _Worker(source, target, directory, failures) for name, target in targets.items()}
+        self._workers = {name: _Worker(source, target, directory) for name, target in targets.items()}
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -130,10 +126,9 @@ class _Stopped(Exception):  # noqa: N818 - a signal
 
 
 class _Worker(threading.Thread):
-    def __init__(self, source: Source, target: Target, directory: Path, failures: tuple[type[Exception], ...]) -> None:
+    def __init__(self, source: Source, target: Target, directory: Path) -> None:
         super().__init__(name=f"orcas-webhook-{target.name}", daemon=True)
         self._source = source
-        self._failures: tuple[type[Exception], ...] = (OSError, OrcasError, *failures)
         self._target = target
         self._place = directory / f"{target.name}.json"
         self.dead = DeadLetters(directory / f"{target.name}.dead")
@@ -155,50 +150,59 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         """Deliver until the server stops."""
-        cursor = self._read_place()
-        saved = time.monotonic()
         with ThreadPoolExecutor(_LANES, thread_name_prefix=self.name) as lanes:
-            reader: Reader | None = None
             while not self.stop.is_set():
                 try:
-                    if self.resend.is_set():
-                        self.resend.clear()
-                        self._resend()
-                    if self.dead.is_full:
-                        log.error(
-                            "The dead letters of the target %s are at their limit: it gets no events", self._target.name
-                        )
-                        self._pause(_PAUSE_SEC)
-                        continue
-                    if reader is None and (reader := self._source.deliveries(self._target.name, cursor)) is None:
-                        break
-                    if cursor is None:
-                        # Where a new target begins is kept before its first event is tried.
-                        cursor = reader.after()
-                        self._write_place(cursor)
-                    read = reader.next(_WAIT_MS)
-                    if read is None:
-                        break
-                    found, cursor_then, lost = read
-                    if lost:
-                        self._note_gap()
-                    self._deliver(found, lanes)
-                    if found or time.monotonic() - saved > _SAVE_SEC:
-                        self._write_place(cursor_then)
-                        saved = time.monotonic()
-                    cursor = cursor_then
+                    self._follow(lanes)
+                    break
                 except _Stopped:
                     break
-                except self._failures as error:
-                    # What was read and not delivered is read again.
-                    reader = None
+                except Exception as error:  # noqa: BLE001 - logged; what was not delivered is read again
                     if not self.stop.is_set():
                         log.error("Deliveries to the target %s cannot go on: %s", self._target.name, error)
                         self.stop.wait(_PAUSE_SEC)
-            else:
-                self._write_place(cursor)
         for sender in self._senders:
             sender.close()
+
+    def _follow(self, lanes: ThreadPoolExecutor) -> None:
+        """Deliver what comes behind the place in the file, until the server stops or the store is closed.
+
+        Raises:
+            _Stopped: the server stops while something is under way.
+        """
+        place = self._read_place()
+        reader = self._source.deliveries(self._target.name, place)
+        if reader is None:
+            return
+        if place is None:
+            # Where a new target begins is kept before its first event is tried.
+            self._write_place(reader.after())
+        saved = time.monotonic()
+        while not self.stop.is_set():
+            if self.resend.is_set():
+                self.resend.clear()
+                self._resend()
+            self._wait_for_room()
+            if self.resend.is_set():
+                continue
+            read = reader.next(_WAIT_MS)
+            if read is None:
+                return
+            found, place, lost = read
+            if lost:
+                self._note_gap()
+            self._deliver(found, lanes)
+            if found or time.monotonic() - saved > _SAVE_SEC:
+                self._write_place(place)
+                saved = time.monotonic()
+        self._write_place(place)
+
+    def _wait_for_room(self) -> None:
+        """Returns when there is room for another dead letter, or when they are to be sent again."""
+        if self.dead.is_full:
+            log.error("The dead letters of the target %s are at their limit: it gets no events", self._target.name)
+        while self.dead.is_full and not self.resend.is_set():
+            self._pause(_PAUSE_SEC / 10)
 
     def _deliver(self, found: Sequence[Delivery], lanes: ThreadPoolExecutor) -> None:
         """Returns when each has been delivered or is a dead letter.
@@ -212,6 +216,8 @@ class _Worker(threading.Thread):
         running = [
             lanes.submit(self._lane, sender, part) for sender, part in zip(self._senders, parts, strict=True) if part
         ]
+        # None goes on when this returns, also if one of them has failed.
+        wait(running)
         for lane in running:
             lane.result()
 
@@ -240,19 +246,27 @@ class _Worker(threading.Thread):
         self.dead.add(Letter(time=now, attempts=attempts, reason=failure.reason, **delivery))
 
     def _resend(self) -> None:
-        """Try each dead letter once."""
-        sender = self._senders[0]
-        for letter in self.dead.list():
-            if self.stop.is_set():
-                raise _Stopped
-            body, content_type = message_of(
-                self._target, {"id": letter.id, "bucket": letter.bucket, "key": letter.key, "message": letter.message}
-            )
-            failure = sender.send(letter.id, body, content_type)
-            self._note(failure)
-            if failure is not None:
-                return
-            self.dead.remove(_is(letter.id))
+        """Try each dead letter once, until one fails.
+
+        Raises:
+            _Stopped: the server stops.
+        """
+        sent: set[str] = set()
+        try:
+            for letter in self.dead.list():
+                if self.stop.is_set():
+                    raise _Stopped
+                delivery: Delivery = {
+                    "id": letter.id, "bucket": letter.bucket, "key": letter.key, "message": letter.message,
+                }  # fmt: skip
+                failure = self._senders[0].send(letter.id, *message_of(self._target, delivery))
+                self._note(failure)
+                if failure is not None:
+                    return
+                sent.add(letter.id)
+        finally:
+            # Once: the file is written anew.
+            self.dead.remove(lambda letter: letter.id in sent)
 
     def _note(self, failure: Failure | None) -> None:
         with self._lock:
@@ -286,10 +300,6 @@ class _Worker(threading.Thread):
     def _write_place(self, cursor: str | None) -> None:
         if cursor is not None:
             write_secret_file(self._place, json.dumps({"after": cursor}).encode())
-
-
-def _is(id: str) -> Callable[[Letter], bool]:  # noqa: A002 - as in the letter
-    return lambda letter: letter.id == id
 
 
 def message_of(target: Target, delivery: Delivery) -> tuple[bytes, str]:

@@ -16,6 +16,9 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "EventDeliveries",
+    "EventListener",
+    "EventParser",
     "Form",
     "Health",
     "Keyring",
@@ -34,6 +37,7 @@ __all__ = [
     "inspect_keyring",
     "md5",
     "names_bucket",
+    "parse_event_records",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -84,6 +88,7 @@ class MasterKeyError(StoreError):
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
+@type_check_only
 class EventRecord(TypedDict):
     """An event of a bucket or object. Text that it does not have is empty.
 
@@ -729,6 +734,10 @@ class Options(TypedDict):
     reserve: int
     ballast: int
     pooling_enabled: bool
+    events_enabled: bool
+    events_retention_sec: int
+    events_max_bytes: int
+    events_listeners_max: int
     region: str
     strict_region: bool
     presign_v2: bool
@@ -740,6 +749,61 @@ class Options(TypedDict):
     explain_signatures: bool
     slow_request_ms: int
     workers: int
+
+@final
+class EventListener:
+    """One stream of events: bytes to be sent, as they come."""
+
+    def take(self) -> bytes | None:
+        """What is new. Empty: nothing. None: `read` tells."""
+
+    def read(self) -> bytes | None:
+        """What comes next in the journal. Empty: nothing that is wanted so far. None: the stream has ended. Blocks."""
+
+    def heartbeat(self) -> bytes:
+        """What is sent when there was nothing else for a while."""
+
+    def wait(self, slot: int) -> bool:
+        """One completion for `slot` follows when there is more, or at the next heartbeat. False: there is more now."""
+
+    def wake(self) -> None:
+        """End the wait."""
+
+@type_check_only
+class EventDelivery(TypedDict):
+    """An event that a notification sends to a target. `message`: in S3's structure."""
+
+    id: str
+    bucket: str
+    key: str
+    message: str
+
+@final
+class EventDeliveries:
+    """The events for one target, as they come. For one thread."""
+
+    def after(self) -> str | None:
+        """The place behind everything that was returned. None: the store is closed."""
+
+    def next(self, wait_ms: int) -> tuple[list[EventDelivery], str, bool] | None:
+        """The next events, the place behind them, and whether events before them are gone. None: the store is closed.
+
+        Waits for so long if there are none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+
+@type_check_only
+class EventsStats(TypedDict):
+    """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""
+
+    bytes: int
+    oldest: int | None
+    durable: int
+    log: int
+    listeners: int
+    failed: str | None
 
 @final
 class Core:
@@ -967,6 +1031,30 @@ class Core:
 
     def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
         """The snapshots of a bucket, by name. None: there is no such bucket."""
+
+    def listen(
+        self,
+        names: list[str],
+        buckets: list[str],
+        prefix: bytes,
+        suffix: bytes,
+        last_id: str | None,
+        start: str | None,
+        lines: bool,
+    ) -> EventListener | tuple[int, str, str]:
+        """Begin a stream of events, server-sent or as lines; or status, code and message of the refusal."""
+
+    def wake_listeners(self) -> None:
+        """Complete the waits of all listeners, which then send a heartbeat."""
+
+    def end_listeners(self) -> None:
+        """End all streams of events, and refuse new ones."""
+
+    def deliveries(self, target: str, after: str | None) -> EventDeliveries | None:
+        """The events for a target, behind a place or from now on. None if there is no journal."""
+
+    def events(self) -> EventsStats | None:
+        """How the journal of events is. None if there is none."""
 
     def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.

@@ -13,6 +13,7 @@ use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
+use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::finished::{Stages, Verdict};
 use super::form::Form;
 use super::head::{byte_pairs, header_objects};
@@ -26,7 +27,9 @@ use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimStat
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{
+    Arrival, DeliveryReader, Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat,
+};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -423,6 +426,48 @@ impl Core {
     /// The snapshots of a bucket, by name. None if there is no such bucket.
     fn list_snapshots(&self, bucket: &str) -> Option<Vec<Snapshot>> {
         snapshots::list(&self.lane.engine, bucket)
+    }
+
+    /// Begins a stream of events, server-sent or as lines; or status, code and message of the refusal.
+    #[expect(clippy::too_many_arguments, reason = "the parameters of a query")]
+    fn listen<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+        buckets: Vec<String>,
+        prefix: Vec<u8>,
+        suffix: Vec<u8>,
+        last_id: Option<String>,
+        start: Option<String>,
+        lines: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
+        let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
+        match Listener::open(&self.lane, options, format) {
+            Ok(inner) => Ok(Bound::new(py, EventListener { inner })?.into_any()),
+            Err(error) => Ok((error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// Completes the waits of all listeners, which then send a heartbeat.
+    fn wake_listeners(&self) {
+        self.lane.complete_all(self.lane.events.wake_all());
+    }
+
+    /// Ends all streams of events, and refuses new ones.
+    fn end_listeners(&self) {
+        self.lane.complete_all(self.lane.events.close());
+    }
+
+    /// The events for a target, behind a place or from now on. None if there is no journal.
+    fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
+        DeliveryReader::open(&self.lane, target, after).map(EventDeliveries::new)
+    }
+
+    /// How the journal of events is. None if there is none.
+    fn events(&self) -> Option<EventsStats> {
+        let listeners = self.lane.events.listeners();
+        self.lane.engine.events_state().map(|state| EventsStats::new(state, listeners))
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.

@@ -17,6 +17,7 @@ mod diagnostics;
 mod digests;
 mod errors;
 mod event_stream;
+mod events;
 mod finished;
 mod form;
 mod format;
@@ -47,6 +48,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
+    module.add_class::<events::EventDeliveries>()?;
+    module.add_class::<events::EventListener>()?;
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;

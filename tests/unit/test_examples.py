@@ -50,6 +50,7 @@ NOT_RUN: Final = {
     "orcas serve .*--host ::": "lets other machines in",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
+    "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/test_webhooks.py has some",
     ".*orcas key .*": "needs a keyring; tests/tools/test_keyring.py runs each of them",
     "S3TEST_CONF=.*": "needs a copy of ceph/s3-tests, and takes minutes",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",

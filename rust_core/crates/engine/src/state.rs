@@ -12,6 +12,7 @@ use super::check::ScrubStatus;
 use super::clock::Clock;
 use super::content_keys::ContentKeys;
 use super::epochs::Epochs;
+use super::events::{EventQueue, EventSink};
 use super::faults::Faults;
 use super::index_rebuild::RebuildRequests;
 use super::keys::StoreKeys;
@@ -32,6 +33,7 @@ use orcas_chunks::Packs;
 use orcas_decide::Failure;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
+use orcas_journal::JournalFiles;
 use orcas_log::{LogReader, SpareMaker};
 use orcas_record::Bucket;
 
@@ -65,6 +67,11 @@ pub(super) struct EngineState {
     pub default_encryptions: AtomicU64,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
+    pub events: EventQueue,
+    /// `None` if no events are kept.
+    pub journal: Option<JournalFiles>,
+    /// Set once.
+    pub event_sink: OnceLock<Arc<dyn EventSink>>,
     pub candidates: Candidates,
     pub pins: Arc<FingerprintPins>,
     pub reclaim: ReclaimRequests,

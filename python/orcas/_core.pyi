@@ -1,12 +1,14 @@
 """The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.diagnostics` import it."""
 
+from collections.abc import MutableMapping
 from os import PathLike
-from typing import Final, TypedDict, final, type_check_only
+from typing import Any, Final, TypedDict, final, type_check_only
 
 __all__ = [
     "FLOW_MORE",
     "FLOW_STOP",
     "FLOW_WAIT",
+    "METRICS",
     "OPERATIONS",
     "BackupPin",
     "BodySink",
@@ -43,6 +45,9 @@ __all__ = [
 
 OPERATIONS: Final[list[str]]
 """Names of the S3 operations; `Request.operation` is an index into them."""
+
+METRICS: Final[list[tuple[str, str, str, list[str], str]]]
+"""Name, kind, unit, labels and meaning of every metric. A name is without the suffix of its samples, such as `_total`."""
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
@@ -234,6 +239,24 @@ class FileStats(TypedDict):
     pack_allocated: int
     index_bytes: int
     index_wal_bytes: int
+
+@type_check_only
+class Stages(TypedDict):
+    """Seconds of a request: all of it; until its body had arrived, its response was ready, and that was sent."""
+
+    total: float
+    receive: float
+    execute: float
+    send: float
+
+@type_check_only
+class Surroundings(TypedDict):
+    """What metrics show and Rust does not know: error codes of ended connections with counts, and most buckets by name."""
+
+    version: str
+    connections: int
+    refusals: list[tuple[str, int]]
+    buckets_max: int
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -720,6 +743,7 @@ class Options(TypedDict):
     event_targets: list[str]
     body_budget: int
     explain_signatures: bool
+    slow_request_ms: int
     workers: int
 
 @final
@@ -811,7 +835,12 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
+        self,
+        method: str,
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        arrival: tuple[bool, int],
     ) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
@@ -820,7 +849,8 @@ class Core:
             raw_path: the path as in the request line, undecoded.
             query: the query string, undecoded, without the question mark.
             headers: lower-case names and values, in the order sent.
-            root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
+            arrival: whether the connection is encrypted or does not leave this machine, and how many bytes at the
+                beginning of `raw_path` are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, the form whose fields make it, or the response that refuses it.
@@ -832,6 +862,30 @@ class Core:
         Returns:
             The response, or None: then exactly one completion for `slot` brings it.
         """
+
+    def finish(
+        self,
+        verdict: Request | Form | Response,
+        response: Response | None,
+        scope: MutableMapping[str, Any] | None = None,
+        root: int = 0,
+    ) -> Stages | None:
+        """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
+
+        With its scope, it goes to the access log; `root` as in `accept`. Returns its stages if it was slow.
+        """
+
+    def log_access(self, enabled: bool) -> None:
+        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
+
+    def take_access_lines(self, gather: float) -> bytes:
+        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
+
+    def drop_access_lines(self, lines: int) -> None:
+        """Count lines that could not be written."""
+
+    def metrics(self, openmetrics: bool, around: Surroundings) -> str:
+        """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
 
     def describe(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
@@ -1243,6 +1297,9 @@ class Download:
     @property
     def length(self) -> int:
         """Bytes in all."""
+
+    def sent(self, count: int) -> None:
+        """`count` bytes of it were handed to the connection."""
 
     def next(self, slot: int) -> memoryview | str | None:
         """The next piece, or the reason why there is none and the connection must be cut off.

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
+    METRICS,
     OPERATIONS,
     BackupPin,
     CheckProgress,
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import SalvageReport as SalvageReport
+    from orcas._core import Stages as Stages
+    from orcas._core import Surroundings as Surroundings
     from orcas.config import Settings
     from orcas.control import Snapshot
 
 __all__ = [
+    "METRICS",
     "OPERATIONS",
     "BackupPin",
     "CheckOptions",
@@ -186,6 +190,7 @@ def _options(settings: Settings) -> Options:
         "event_targets": [],
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
+        "slow_request_ms": settings.slow_request_ms,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

@@ -7,6 +7,7 @@
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
 
+mod access;
 mod answer;
 mod checks;
 mod content_keys;
@@ -17,15 +18,19 @@ mod digests;
 mod errors;
 mod event_stream;
 mod events;
+mod finished;
 mod form;
 mod format;
+mod head;
 mod keyring;
 mod load;
+mod metrics;
 mod options;
 mod piece;
 mod request;
 mod room;
 mod snapshots;
+mod tally;
 mod tools;
 
 use pyo3::prelude::*;
@@ -68,6 +73,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
+    module.add("METRICS", metrics::table())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;
     module.add("FLOW_STOP", request::FLOW_STOP)?;

@@ -51,6 +51,7 @@ pub struct Options {
     body_budget: u64,
     workers: usize,
     explain_signatures: bool,
+    slow_request_ms: u64,
 }
 
 impl Options {
@@ -84,6 +85,11 @@ impl Options {
                 max_bytes: self.events_max_bytes,
             }),
         })
+    }
+
+    /// How long a request may take before it is reported.
+    pub fn slow(&self) -> Option<Duration> {
+        (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms))
     }
 
     pub fn lifecycle(&self) -> LifecycleOptions {

@@ -379,6 +379,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
     lifecycle.note_buckets(parts.buckets.documents().lifecycles());
+    let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));
@@ -402,6 +403,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
+        default_encryptions,
         intents: IntentQueue::default(),
         events: EventQueue::new(journal.is_some(), parts.position.clone()),
         journal,
@@ -414,6 +416,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         lifecycle,
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
+        metrics: Arc::default(),
         epochs: Arc::default(),
         retired_segments: Arc::default(),
         reclaim_pause: Arc::default(),

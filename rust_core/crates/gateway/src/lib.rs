@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
+pub mod access;
 mod annotation;
 mod attributes;
 mod authorize;
@@ -31,10 +32,10 @@ mod incoming;
 pub mod intake;
 pub mod lane;
 mod metadata;
+pub mod metrics;
 mod moves;
 mod operations;
 mod pages;
-mod part_checksums;
 pub mod pool;
 pub mod prefixes;
 pub mod problem;
@@ -49,11 +50,13 @@ pub mod store_body;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+mod treatment;
 mod upload_ids;
 mod versions;
 mod website;
 pub mod worker_group;
 
+pub use accept::Arrival;
 pub use body_plan::BodyPlan;
 pub use describe::Description;
 pub use events::{ListenOptions, Listener, StreamFormat};

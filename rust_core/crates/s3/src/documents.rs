@@ -54,7 +54,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
-        Operation::PutBucketEncryption => encryption::read(body)?,
+        Operation::PutBucketEncryption => encryption::BucketDefault::read(body)?.document(),
         Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),
     };
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn nothing_is_stored_that_nothing_enforces() {
         let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
-                          <SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
+                          <SSEAlgorithm>aws:kms:dsse</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
         assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
     }

@@ -32,6 +32,7 @@ import space
 import startup
 import trees
 import versions
+import watching
 from figures import Figure, Measurement, Plan, table
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -63,6 +64,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "lifecycle": lifecycle.expirations,
     "version-put": versions.puts,
     "version-list": versions.lists,
+    "watching": watching.cost,
+    "metrics-page": watching.page,
 }
 
 

@@ -1,12 +1,14 @@
 """The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.diagnostics` import it."""
 
+from collections.abc import MutableMapping
 from os import PathLike
-from typing import Final, TypedDict, final, type_check_only
+from typing import Any, Final, TypedDict, final, type_check_only
 
 __all__ = [
     "FLOW_MORE",
     "FLOW_STOP",
     "FLOW_WAIT",
+    "METRICS",
     "OPERATIONS",
     "BackupPin",
     "BodySink",
@@ -43,6 +45,9 @@ __all__ = [
 OPERATIONS: Final[list[str]]
 """Names of the S3 operations; `Request.operation` is an index into them."""
 
+METRICS: Final[list[tuple[str, str, str, list[str], str]]]
+"""Name, kind, unit, labels and meaning of every metric. A name is without the suffix of its samples, such as `_total`."""
+
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
@@ -78,6 +83,54 @@ class MasterKeyError(StoreError):
 
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
+
+class EventRecord(TypedDict):
+    """An event of a bucket or object. Text that it does not have is empty.
+
+    `name`: such as `ObjectCreated:Put`. `key`: None if the event is about the bucket. `size` in bytes.
+    """
+
+    name: str
+    time_ms: int
+    sequencer: str
+    bucket: str
+    owner: str
+    key: str | None
+    size: int | None
+    etag: str
+    version_id: str
+    principal: str
+    request_id: str
+    source_address: str
+    region: str
+    configuration_id: str
+
+def parse_event_records(json: str) -> list[EventRecord]:
+    """The events of a message in S3's structure.
+
+    Raises:
+        ValueError: it is no such message.
+    """
+
+@final
+class EventParser:
+    """Reads one stream of server-sent events. Not thread-safe."""
+
+    def __new__(cls) -> EventParser: ...
+    def push(self, piece: bytes) -> list[tuple[str, str, str]]:
+        """Take the next bytes of the stream, and return id, type and data of the events that they complete.
+
+        Raises:
+            ValueError: a line or an event is too long. This is final.
+        """
+
+    @property
+    def last_id(self) -> str:
+        """The id to continue after; empty if the stream gave none."""
+
+    @property
+    def retry_ms(self) -> int | None:
+        """How long the stream asks clients to wait before they connect again."""
 
 def md5(content: bytes) -> bytes:
     """The MD5 (RFC 1321) of one message, as a body that comes alone gets it, 16 bytes; for benchmarks and tests."""
@@ -185,6 +238,24 @@ class FileStats(TypedDict):
     pack_allocated: int
     index_bytes: int
     index_wal_bytes: int
+
+@type_check_only
+class Stages(TypedDict):
+    """Seconds of a request: all of it; until its body had arrived, its response was ready, and that was sent."""
+
+    total: float
+    receive: float
+    execute: float
+    send: float
+
+@type_check_only
+class Surroundings(TypedDict):
+    """What metrics show and Rust does not know: error codes of ended connections with counts, and most buckets by name."""
+
+    version: str
+    connections: int
+    refusals: list[tuple[str, int]]
+    buckets_max: int
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -664,8 +735,10 @@ class Options(TypedDict):
     domains: list[str]
     website_host: str | None
     encrypt_by_default: bool
+    event_targets: list[str]
     body_budget: int
     explain_signatures: bool
+    slow_request_ms: int
     workers: int
 
 @final
@@ -754,6 +827,30 @@ class Core:
         Returns:
             The response, or None: then exactly one completion for `slot` brings it.
         """
+
+    def finish(
+        self,
+        verdict: Request | Form | Response,
+        response: Response | None,
+        scope: MutableMapping[str, Any] | None = None,
+        root: int = 0,
+    ) -> Stages | None:
+        """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
+
+        With its scope, it goes to the access log; `root` as in `accept`. Returns its stages if it was slow.
+        """
+
+    def log_access(self, enabled: bool) -> None:
+        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
+
+    def take_access_lines(self, gather: float) -> bytes:
+        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
+
+    def drop_access_lines(self, lines: int) -> None:
+        """Count lines that could not be written."""
+
+    def metrics(self, openmetrics: bool, around: Surroundings) -> str:
+        """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
 
     def describe(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
@@ -1144,6 +1241,9 @@ class Download:
     @property
     def length(self) -> int:
         """Bytes in all."""
+
+    def sent(self, count: int) -> None:
+        """`count` bytes of it were handed to the connection."""
 
     def next(self, slot: int) -> memoryview | str | None:
         """The next piece, or the reason why there is none and the connection must be cut off.

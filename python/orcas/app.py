@@ -25,14 +25,15 @@ from fastapi.responses import HTMLResponse
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from orcas.admin import docs, health
+from orcas.access import AccessLog
+from orcas.admin import docs, health, metrics
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root, noted_keyring
 from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UnavailableError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
@@ -119,7 +120,8 @@ async def _assembled(
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
-        dispatcher = Dispatcher(core, settings.body_budget)
+        counts, logs = settings.metrics or settings.slow_request_ms > 0, settings.access_log is not None
+        dispatcher = Dispatcher(core, settings.body_budget, counts=counts, logs=logs)
         tools = Tools(core, settings.move_objects_max)
         watch = asyncio.create_task(health.watch(core.health))
         try:
@@ -131,6 +133,23 @@ async def _assembled(
     finally:
         await asyncio.to_thread(close_core, core)
     await tools.join()
+
+
+@asynccontextmanager
+async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[AccessLog | None]:
+    """Write the access log, if there is to be one."""
+    if settings.access_log is None or store.tools is None:
+        yield None
+        return
+    access = AccessLog(store.tools.core, settings.access_log, settings.access_log_max_size, settings.access_log_files)
+    try:
+        access.start()
+    except OSError as error:
+        raise UnavailableError(f"The access log {settings.access_log} cannot be opened: {error.strerror}.") from None
+    try:
+        yield access
+    finally:
+        await asyncio.to_thread(access.stop)
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:
@@ -213,10 +232,14 @@ class Orcas(FastAPI):
         )
         self.settings = settings
         self.store: OpenStore | None = None
+        self._access: AccessLog | None = None
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
+        # How many connections there are; the server knows, if it is that of Orcas.
+        self.connections: Callable[[], int] = lambda: 0
         self.include_router(health.router(self._health), prefix="/_orcas/health")
+        self.include_router(metrics.router(settings, self._metrics, lambda: self.connections()), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
@@ -281,6 +304,14 @@ class Orcas(FastAPI):
             raise RuntimeError("the application's lifespan is not open")
         return self.store.health()
 
+    def reopen_logs(self) -> None:
+        """Open the file of the access log anew: it may have been renamed."""
+        if self._access is not None:
+            self._access.reopen()
+
+    def _metrics(self) -> metrics.Page:
+        return self._tools().core.metrics
+
     def _tools(self) -> Tools:
         if self.store is None or self.store.tools is None:
             raise RuntimeError("the application's lifespan is not open")
@@ -293,9 +324,9 @@ class Orcas(FastAPI):
         Raises:
             UnavailableError: the store is locked or damaged.
         """
-        async with self._open_store(self.settings) as store:
-            self.store, self._loop = store, asyncio.get_running_loop()
+        async with self._open_store(self.settings) as store, _access_log(store, self.settings) as access:
+            self.store, self._loop, self._access = store, asyncio.get_running_loop(), access
             try:
                 yield
             finally:
-                self.store = None
+                self.store = self._access = None

@@ -16,13 +16,15 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
-from orcas.values import DOMAIN, boolean, directory, domains, integer, number, text
+from orcas.values import DOMAIN, Setting, boolean, directory, domains, integer, number, text
+from orcas.values import setting as _setting
+from orcas.watching import WatchSettings
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"
@@ -51,34 +53,8 @@ _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|POR
 _SIMILARITY_MIN: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Everything about a setting except its value.
-
-    `low` and `high` are inclusive bounds in `unit`. `variable` is False for a setting that exists only on the command
-    line.
-    """
-
-    doc: str
-    parse: Callable[[object], Any]
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
-    requirement: str = ""
-    secret: bool = False
-    variable: bool = True
-
-
-def _setting(default: object, doc: str, parse: Callable[[object], Any], **facts: Any) -> Any:
-    return field(
-        default=default, metadata={"setting": Setting(doc, parse, **facts)}, repr=not facts.get("secret", False)
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(WatchSettings):
     """All settings, checked. Sizes are in bytes. The name of a time ends in its unit."""
 
     data: Path = _setting(None, "data directory of the store; `~` is expanded", directory)

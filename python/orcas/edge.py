@@ -1,6 +1,6 @@
 """Opening the engine, and the types that it returns.
 
-A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the two importers of `_core`.
+A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the importers of `_core`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
+    METRICS,
     OPERATIONS,
     BackupPin,
     CheckProgress,
@@ -39,10 +40,13 @@ if TYPE_CHECKING:
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import SalvageReport as SalvageReport
+    from orcas._core import Stages as Stages
+    from orcas._core import Surroundings as Surroundings
     from orcas.config import Settings
     from orcas.control import Snapshot
 
 __all__ = [
+    "METRICS",
     "OPERATIONS",
     "BackupPin",
     "CheckOptions",
@@ -177,8 +181,10 @@ def _options(settings: Settings) -> Options:
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
+        "event_targets": [],
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
+        "slow_request_ms": settings.slow_request_ms,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

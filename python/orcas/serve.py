@@ -111,8 +111,12 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     server = _Server(config, stopping)
+    app.connections = lambda: len(server.server_state.connections)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    if app.settings.access_log is not None:
+        # For those who rename the file themselves. Without a file, the signal ends the process as usual.
+        loop.add_signal_handler(signal.SIGHUP, app.reopen_logs)
     async with app.router.lifespan_context(app):
         if stopping.is_set() or app.store is None:
             log.info("Stopped before it was ready")

@@ -1,12 +1,41 @@
-"""Parse the values of settings. Each function raises TypeError, whose message says what was expected."""
+"""What a setting is, and the functions that parse values: each raises TypeError, whose message says what was expected."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything about a setting except its value.
+
+    `low` and `high` are inclusive bounds in `unit`. `variable` is False for a setting that exists only on the command
+    line.
+    """
+
+    doc: str
+    parse: Callable[[object], Any]
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    requirement: str = ""
+    secret: bool = False
+    variable: bool = True
+
+
+def setting(default: object, doc: str, parse: Callable[[object], Any], **facts: Any) -> Any:
+    """A field with its default and everything else about it."""
+    return field(
+        default=default, metadata={"setting": Setting(doc, parse, **facts)}, repr=not facts.get("secret", False)
+    )
 
 
 def text(value: object) -> str:

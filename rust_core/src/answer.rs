@@ -3,32 +3,72 @@
 //! The fields of a response are Python objects, so that reading one is a member access and not a call.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
+use super::tally::Delivery;
 use orcas_gateway::response::ResponseBody;
 use orcas_gateway::{Event, Lane, download};
+use orcas_s3::{ErrorCode, Operation};
 
 /// A whole response, ready for the wire.
-#[pyclass(frozen, get_all, module = "orcas._core")]
+#[pyclass(frozen, module = "orcas._core")]
 pub struct Response {
+    #[pyo3(get)]
     status: Py<PyInt>,
-    rest: Py<PyBytes>,
+    #[pyo3(get)]
+    pub rest: Py<PyBytes>,
+    #[pyo3(get)]
     closes: Py<PyBool>,
+    #[pyo3(get)]
     download: Py<PyAny>,
+    #[pyo3(get)]
     error: Py<PyAny>,
+    pub facts: Facts,
+}
+
+/// What is counted of a response.
+pub struct Facts {
+    pub status: u16,
+    pub request_id: [u8; 16],
+    pub code: Option<ErrorCode>,
+    /// Bytes of the body.
+    pub body: u64,
+    /// If the body leaves in pieces.
+    pub delivery: Option<Arc<Delivery>>,
+    /// What a refused head asked for, and when.
+    pub operation: Option<Operation>,
+    pub began: Option<Instant>,
+    /// When this response was ready to be sent.
+    pub ready: Instant,
 }
 
 impl Response {
     pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
+        let mut facts = Facts {
+            status: answer.status,
+            request_id: answer.request_id,
+            code: answer.code,
+            body: 0,
+            delivery: None,
+            operation: answer.operation,
+            began: None,
+            ready: Instant::now(),
+        };
         let (rest, download) = match answer.body {
             ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
-            ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
+            ResponseBody::Bytes(body) => {
+                facts.body = body.len() as u64;
+                (rest(py, lines, &body)?, py.None())
+            }
             ResponseBody::Pieces(pieces) => {
-                let download = Download { pieces, lane: Arc::clone(lane) };
+                let delivery = Arc::<Delivery>::default();
+                (facts.body, facts.delivery) = (pieces.length(), Some(Arc::clone(&delivery)));
+                let download = Download { pieces, lane: Arc::clone(lane), delivery };
                 (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
             }
         };
@@ -38,7 +78,7 @@ impl Response {
             None => py.None(),
             Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
         };
-        Ok(Self { status, rest, closes, download, error })
+        Ok(Self { status, rest, closes, download, error, facts })
     }
 }
 
@@ -82,6 +122,7 @@ fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
 pub struct Download {
     pieces: Arc<download::Download>,
     lane: Arc<Lane>,
+    delivery: Arc<Delivery>,
 }
 
 #[pymethods]
@@ -89,6 +130,11 @@ impl Download {
     #[getter]
     fn length(&self) -> u64 {
         self.pieces.length()
+    }
+
+    /// `count` bytes were handed to the socket.
+    fn sent(&self, count: u64) {
+        self.delivery.add(count);
     }
 
     /// The next piece, or None: then one completion for `slot` brings it.

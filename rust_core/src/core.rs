@@ -1,21 +1,27 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
+use super::access;
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
+use super::finished::{Stages, Verdict};
 use super::form::Form;
+use super::head::{byte_pairs, header_objects};
 use super::keyring::{KeyringOptions, Opened, PyKeyring};
+use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
 use super::snapshots::{self, Refused, Snapshot};
+use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
@@ -33,6 +39,8 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
+    /// Requests that take as long are reported.
+    slow: Option<Duration>,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -70,6 +78,7 @@ impl Core {
         let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lifecycle_options = options.lifecycle();
+        let slow = options.slow();
         let lane_options = options.lane(engine_options.ref_level, false);
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -80,7 +89,7 @@ impl Core {
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
             let replayed = engine.replayed();
-            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring })
+            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow })
         })
     }
 
@@ -96,6 +105,7 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let options: Options = options.extract()?;
         let data = options.data().to_owned();
+        let slow = options.slow();
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level, true);
         let opened = py.detach(|| {
@@ -108,7 +118,7 @@ impl Core {
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
         let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring }, report.into()))
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow }, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -147,6 +157,8 @@ impl Core {
         headers: &Bound<'py, PyList>,
         arrival: (bool, usize),
     ) -> PyResult<Bound<'py, PyAny>> {
+        let began = Instant::now();
+        self.lane.metrics.begin();
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
@@ -155,12 +167,12 @@ impl Core {
         let at = Arrival { root, secure };
         match self.lane.form(&head, at) {
             None => {}
-            Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form))?.into_any()),
-            Some(Err(answer)) => return self.response(py, *answer),
+            Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form, began))?.into_any()),
+            Some(Err(answer)) => return self.refusal(py, *answer, began),
         }
         match self.lane.accept_at(&head, at) {
-            Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
-            Err(answer) => self.response(py, *answer),
+            Ok(inner) => Ok(Bound::new(py, Request { inner, tally: Tally::new(began) })?.into_any()),
+            Err(answer) => self.refusal(py, *answer, began),
         }
     }
 
@@ -173,12 +185,58 @@ impl Core {
         slot: u32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = Arc::clone(&request.inner);
+        request.tally.add(body.len());
+        request.tally.end();
         let answer = if body.len() > TAKE_ATTACHED_MAX {
             py.detach(|| inner.start(body, slot))
         } else {
             inner.start(body, slot)
         };
         answer.map(|answer| self.response(py, answer)).transpose()
+    }
+
+    /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
+    /// disconnected. With its scope, it goes to the access log.
+    #[pyo3(signature = (verdict, response, scope = None, root = 0))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        verdict: Verdict<'_>,
+        response: Option<&Bound<'_, Response>>,
+        scope: Option<&Bound<'_, PyDict>>,
+        root: usize,
+    ) -> PyResult<Option<Stages>> {
+        let response = response.map(Bound::get);
+        let finished = verdict.finished(py, response);
+        self.lane.metrics.finish(&finished);
+        if let Some(scope) = scope {
+            access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
+        }
+        let slow = self.slow.is_some_and(|slow| finished.time >= slow);
+        Ok(slow.then(|| verdict.stages(py, response, &finished)))
+    }
+
+    /// Keeps lines of the access log for `take_access_lines` from now on, or no longer.
+    fn log_access(&self, enabled: bool) {
+        if enabled { self.lane.access_lines.open() } else { self.lane.access_lines.close() }
+    }
+
+    /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
+    fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
+        let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
+        let lines = py.detach(|| self.lane.access_lines.take(gather));
+        PyBytes::new(py, &lines)
+    }
+
+    /// Counts lines of the access log that could not be written.
+    fn drop_access_lines(&self, lines: u64) {
+        self.lane.access_lines.add_dropped(lines);
+    }
+
+    /// The page of all metrics. Blocks.
+    fn metrics(&self, py: Python<'_>, openmetrics: bool, around: Surroundings) -> String {
+        let around = around.with(&self.keyring);
+        py.detach(|| self.lane.metrics_page(format_of(openmetrics), &around))
     }
 
     /// What a head says about itself, for the log.
@@ -378,21 +436,16 @@ impl Core {
         let response = Response::new(py, &self.lane, answer)?;
         Ok(Bound::new(py, response)?.into_any())
     }
-}
 
-type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
-
-/// An ASGI header list.
-fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {
-    headers.iter().map(|pair| header(&pair)).collect()
-}
-
-/// The bytes of it.
-fn byte_pairs<'a>(objects: &'a HeaderObjects<'_>) -> Vec<(&'a [u8], &'a [u8])> {
-    objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
-}
-
-/// One pair of it.
-fn header<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?))
+    /// The response to a head that is refused.
+    fn refusal<'py>(
+        &self,
+        py: Python<'py>,
+        answer: orcas_gateway::Response,
+        began: Instant,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut response = Response::new(py, &self.lane, answer)?;
+        response.facts.began = Some(began);
+        Ok(Bound::new(py, response)?.into_any())
+    }
 }

@@ -7,6 +7,7 @@
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
 
+mod access;
 mod answer;
 mod checks;
 mod content_keys;
@@ -15,15 +16,20 @@ mod describe;
 mod diagnostics;
 mod digests;
 mod errors;
+mod event_stream;
+mod finished;
 mod form;
 mod format;
+mod head;
 mod keyring;
 mod load;
+mod metrics;
 mod options;
 mod piece;
 mod request;
 mod room;
 mod snapshots;
+mod tally;
 mod tools;
 
 use pyo3::prelude::*;
@@ -44,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;
+    module.add_class::<event_stream::EventParser>()?;
+    module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
@@ -63,6 +71,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
+    module.add("METRICS", metrics::table())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;
     module.add("FLOW_STOP", request::FLOW_STOP)?;

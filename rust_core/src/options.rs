@@ -43,9 +43,11 @@ pub struct Options {
     domains: Vec<String>,
     website_host: Option<String>,
     encrypt_by_default: bool,
+    event_targets: Vec<String>,
     body_budget: u64,
     workers: usize,
     explain_signatures: bool,
+    slow_request_ms: u64,
 }
 
 impl Options {
@@ -77,6 +79,11 @@ impl Options {
         })
     }
 
+    /// How long a request may take before it is reported.
+    pub fn slow(&self) -> Option<Duration> {
+        (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms))
+    }
+
     pub fn lifecycle(&self) -> LifecycleOptions {
         LifecycleOptions {
             interval: Duration::from_secs(self.lifecycle_interval_sec),
@@ -95,6 +102,7 @@ impl Options {
             domains: self.domains,
             website_host: self.website_host,
             encrypt_by_default: self.encrypt_by_default,
+            event_targets: self.event_targets,
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
             workers: self.workers,

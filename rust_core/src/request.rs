@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use super::room;
+use super::tally::Tally;
 use orcas_base::buffers::Room;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::stream::{Flow, Resume};
@@ -32,6 +33,7 @@ pub fn names_bucket(host: &[u8], domains: Vec<String>, website_host: Option<&str
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Request {
     pub inner: Arc<dyn orcas_gateway::Request>,
+    pub tally: Tally,
 }
 
 #[pymethods]
@@ -70,10 +72,11 @@ impl Request {
     }
 
     /// Starts receiving a streamed body from the client at `host`.
-    fn open_body(&self, host: &str) -> PyResult<BodySink> {
-        let stream = self.inner.open_body(host);
+    fn open_body(slf: &Bound<'_, Self>, host: &str) -> PyResult<BodySink> {
+        let request = Arc::clone(&slf.get().inner);
+        let stream = request.open_body(host);
         let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the body of the request is not streamed"))?;
-        Ok(BodySink { stream, request: Arc::clone(&self.inner), lent: Mutex::new(None) })
+        Ok(BodySink { stream, request, owner: slf.clone().unbind(), lent: Mutex::new(None) })
     }
 }
 
@@ -82,6 +85,7 @@ impl Request {
 pub struct BodySink {
     stream: UploadStream,
     request: Arc<dyn orcas_gateway::Request>,
+    owner: Py<Request>,
     /// The memory of the read in progress.
     lent: Mutex<Option<Room>>,
 }
@@ -101,6 +105,7 @@ impl BodySink {
 
     /// Takes one received piece.
     fn push(&self, py: Python<'_>, piece: &[u8]) {
+        self.owner.get().tally.add(piece.len());
         if piece.len() > COPY_ATTACHED_MAX {
             py.detach(|| self.stream.push(piece));
         } else {
@@ -119,6 +124,7 @@ impl BodySink {
     fn filled(&self, count: usize) -> PyResult<bool> {
         let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
         let length = lent.length();
+        self.owner.get().tally.add(count);
         Ok(self.stream.fill(room::filled(lent, count)?, length))
     }
 
@@ -131,6 +137,7 @@ impl BodySink {
     /// No further piece comes; the completion for `slot` brings the answer.
     fn finish(&self, slot: u32) {
         *self.lent.lock() = None;
+        self.owner.get().tally.end();
         self.stream.finish(Reply::new(self.request.clone(), slot));
     }
 

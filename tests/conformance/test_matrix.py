@@ -106,12 +106,7 @@ REFUSED_BODIES: dict[str, Any] = {
     "PutBucketLogging": {
         "BucketLoggingStatus": {"LoggingEnabled": {"TargetBucket": "{bucket}", "TargetPrefix": "x"}},
     },
-    "PutBucketNotification": {
-        "NotificationConfiguration": {"QueueConfiguration": {"Queue": "x", "Events": ["s3:ObjectCreated:*"]}},
-    },
-    "PutBucketNotificationConfiguration": {
-        "NotificationConfiguration": {"QueueConfigurations": [{"QueueArn": "x", "Events": ["s3:ObjectCreated:*"]}]},
-    },
+    "PutBucketNotificationConfiguration": {"NotificationConfiguration": {"EventBridgeConfiguration": {}}},
     "PutBucketVersioning": {"VersioningConfiguration": {"Status": "Enabled", "MFADelete": "Enabled"}},
     "CreateBucket": {"CreateBucketConfiguration": {"Bucket": {"Type": "Directory"}}},
 }

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from orcas.config import KIB, MIB
 from orcas.http.extensions import MORE, RESPONSE, SECURE, client_of, is_secure, split_response
-from orcas.http.refusals import SLOW_DOWN
+from orcas.http.refusals import COUNTS, SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ class HostedExchange:
     async def _refuse(self) -> None:
         """Answer a request whose body was ended."""
         request_id = new_request_id()
+        COUNTS[SLOW_DOWN.code] += 1
         fields = {
             "method": self.scope["method"], "path": self.scope["raw_path"], "client": address(self.scope.get("client")),
             "request_id": request_id, "cause": SLOW_DOWN.message,

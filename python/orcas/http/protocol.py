@@ -459,6 +459,7 @@ class LimitedProtocol(HttpToolsProtocol):
         method = exchange.scope["method"] if exchange is not None else ""
         self.ignores_input = self.ignores_input or exchange is None
         request_id = new_request_id()
+        refusals.COUNTS[refusal.code] += 1
         fields = {
             "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
             "client": address(self.client), "request_id": request_id, "cause": refusal.message,

@@ -7,6 +7,7 @@ escaping.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,9 @@ class Refusal:
         )
         return b"".join(lines) if bodiless else b"".join((*lines, document))
 
+
+# How often connections were ended, by error code. Only the thread of the event loop writes it.
+COUNTS: Final[Counter[str]] = Counter()
 
 MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")
 BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")

@@ -19,7 +19,7 @@ from orcas.config import MIB
 from orcas.edge import Form, Request
 from orcas.http.extensions import RESPONSE, SECURE
 from orcas.pages import is_browser, welcome
-from orcas.reports import address, report
+from orcas.reports import address, bounded, report
 from orcas.s3.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Description, Download, ErrorNote, Response
+    from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -42,10 +42,14 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core, body_budget: int) -> None:
+    def __init__(self, core: Core, body_budget: int, *, counts: bool = True, logs: bool = False) -> None:
+        """`counts`: requests are counted; `logs`: they go to the access log."""
         self._core = core
         # As `Core.accept` takes it, for connections that are secure and for others.
         self._near, self._far = (True, 0), (False, 0)
+        self._finish: Callable[..., Stages | None] | None = core.finish if counts or logs else None
+        self._logs = logs
+        self._root = 0
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -53,6 +57,7 @@ class Dispatcher:
     def below(self, root: int) -> Dispatcher:
         """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
+        mounted._root = root
         mounted._near, mounted._far = (True, root), (False, root)
         mounted._describe = functools.partial(self._core.describe, root=root)
         return mounted
@@ -62,33 +67,44 @@ class Dispatcher:
         method, raw_path = scope["method"], scope["raw_path"]
         arrival = self._near if SECURE in scope["extensions"] else self._far
         verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
+        response: Response | None = None
         try:
-            if isinstance(verdict, Request):
-                if verdict.body_max:
-                    body = await self._store.collect(verdict, receive)
-                    response = await self._store.run(verdict, body)
-                elif verdict.streams:
-                    response = await self._store.store_body(verdict, receive)
+            try:
+                if isinstance(verdict, Request):
+                    if verdict.body_max:
+                        body = await self._store.collect(verdict, receive)
+                        response = await self._store.run(verdict, body)
+                    elif verdict.streams:
+                        response = await self._store.store_body(verdict, receive)
+                    else:
+                        response = await self._store.run(verdict)
+                elif isinstance(verdict, Form):
+                    response = await self._store.submit_form(verdict, receive)
                 else:
-                    response = await self._store.run(verdict)
-            elif isinstance(verdict, Form):
-                response = await self._store.submit_form(verdict, receive)
-            else:
-                response = verdict
-        except ClientDisconnectedError:
-            return
-        except Exception as error:  # noqa: BLE001 - `_fail` logs it
-            await self._fail(scope, send, error)
-            return
-        if response.error is not None:
-            self._report(scope, response.status, response.error)
-            # Checked here, so that requests without an error do not pay for it.
-            if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
-                await _welcome(response, send)
+                    response = verdict
+            except ClientDisconnectedError:
                 return
-        await send({"type": RESPONSE, "response": response})
-        if response.download is not None:
-            await self._send_pieces(response.download, receive, send)
+            except Exception as error:  # noqa: BLE001 - reported
+                response = self._failure(scope, error)
+            else:
+                if response.error is not None:
+                    self._report(scope, response.status, response.error)
+                    # Checked here, so that requests without an error do not pay for it.
+                    if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
+                        await _welcome(response, send)
+                        return
+            await send({"type": RESPONSE, "response": response})
+            if response.download is not None:
+                await self._send_pieces(response.download, receive, send)
+        finally:
+            if self._finish is not None:
+                slow = (
+                    self._finish(verdict, response, scope, self._root)
+                    if self._logs
+                    else self._finish(verdict, response)
+                )
+                if slow is not None:
+                    self._report_slow(scope, slow)
 
     async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""
@@ -100,15 +116,16 @@ class Dispatcher:
                 left -= len(piece)
                 await self._turns.take(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+                download.sent(len(piece))
         finally:
             gone.cancel()
 
-    async def _fail(self, scope: Scope, send: Send, error: Exception) -> None:
-        """Answer a request that failed. Its log line has the request id that the client sees."""
+    def _failure(self, scope: Scope, error: Exception) -> Response:
+        """The response to a request that failed. Its log line has the request id that the client sees."""
         response = self._core.failure(scope["method"], scope["raw_path"])
         if response.error is not None:
             self._report(scope, response.status, response.error, error)
-        await send({"type": RESPONSE, "response": response})
+        return response
 
     def _report(self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None) -> None:
         """Log an error response. The head is read again for the fields, so that other requests do not pay for them."""
@@ -130,6 +147,21 @@ class Dispatcher:
                 "string_to_sign": diagnosis["string_to_sign"], "canonical_request": diagnosis["canonical_request"],
             }  # fmt: skip
             log.debug("Signature refused", extra={"orcas": {k: text for k, text in known.items() if text is not None}})
+
+    def _report_slow(self, scope: Scope, slow: Stages) -> None:
+        head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
+
+        def fields() -> dict[str, object]:
+            asked = self._describe(*head)
+            known = {
+                "operation": asked["operation"], "method": None if asked["operation"] else head[0],
+                "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
+                "total_sec": slow["total"], "receive_sec": slow["receive"], "execute_sec": slow["execute"],
+                "send_sec": slow["send"],
+            }  # fmt: skip
+            return {name: bounded(value) for name, value in known.items() if value is not None}
+
+        log.warning("Slow request", extra={"orcas": fields})
 
     def close(self) -> None:
         """Stop listening for completions."""

@@ -131,9 +131,9 @@ def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Se
     stored = stored_root_pair(settings.data)
     if stored is not None:
         settings = replace(settings, root_access_key=stored[0], root_secret_key=stored[1])
-    # A command that only looks must not remove what has expired.
+    # A command that only looks must not remove what has expired. It serves no requests to be logged.
     opener = functools.partial(open_store, keyring_required=keyring_required)
-    app = Orcas(replace(settings, lifecycle_interval_sec=0), opener)
+    app = Orcas(replace(settings, lifecycle_interval_sec=0, access_log=None), opener)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 

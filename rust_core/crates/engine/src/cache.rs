@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::metrics::CacheCounts;
 use super::overlay::BlobPlace;
 use orcas_base::sync::{Mutex, RandomState};
 use orcas_record::{Annotation, BucketId, Extent, Object};
@@ -33,6 +34,8 @@ pub(super) struct ObjectCache {
 #[derive(Default)]
 struct Shard {
     generation: u64,
+    hits: u64,
+    misses: u64,
     bytes: usize,
     entries: HashMap<(BucketId, Bytes), Entry>,
     /// Keys in the order of their insertion; an entry that was used since gets a second round.
@@ -68,10 +71,27 @@ impl ObjectCache {
         match shard.entries.get_mut(&(bucket, key.clone())) {
             Some(entry) => {
                 entry.used = true;
-                Ok(entry.placed.clone())
+                let placed = entry.placed.clone();
+                shard.hits += 1;
+                Ok(placed)
             }
-            None => Err(Ticket { shard: at, generation }),
+            None => {
+                shard.misses += 1;
+                Err(Ticket { shard: at, generation })
+            }
         }
+    }
+
+    pub fn counts(&self) -> CacheCounts {
+        let mut counts = CacheCounts::default();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            counts.hits += shard.hits;
+            counts.misses += shard.misses;
+            counts.entries += shard.entries.len() as u64;
+            counts.bytes += shard.bytes as u64;
+        }
+        counts
     }
 
     pub fn insert(&self, ticket: Ticket, placed: &LocatedObject) {
@@ -96,7 +116,8 @@ impl ObjectCache {
     pub fn clear(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
-            *shard = Shard { generation: shard.generation + 1, ..Shard::default() };
+            let Shard { generation, hits, misses, .. } = *shard;
+            *shard = Shard { generation: generation + 1, hits, misses, ..Shard::default() };
         }
     }
 

@@ -27,7 +27,8 @@ impl Handle {
 
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
     pub fn submit(&self, intent: Intent, cause: Cause, waiter: Waiter) {
-        if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(Submitted::S3(intent, cause, waiter)) {
+        let submitted = Submitted::S3(intent, cause, waiter);
+        if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(submitted, &*self.shared.clock) {
             waiter.tell(Err(Failure::Engine(self.shared.refusal())));
         }
     }

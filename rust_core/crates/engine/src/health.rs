@@ -50,6 +50,9 @@ pub struct Health {
 }
 
 impl Condition {
+    /// All that `name` returns.
+    pub const NAMES: [&str; 4] = ["ok", "full", "read-only", "damaged"];
+
     /// The word that `ready` answers with.
     pub fn name(&self) -> &'static str {
         match self {

@@ -387,6 +387,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         lifecycle,
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
+        metrics: Arc::default(),
         epochs: Arc::default(),
         retired_segments: Arc::default(),
         reclaim_pause: Arc::default(),

@@ -70,6 +70,11 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
+    /// How many keys have changes here.
+    pub fn keys(&self) -> u64 {
+        self.heads.values().map(|keys| keys.len() as u64).sum()
+    }
+
     /// `buckets` are those after the record or later ones.
     pub fn insert(&mut self, sequence: Sequence, record: &Record, buckets: &BucketTable) {
         self.mentions.insert(sequence, record);

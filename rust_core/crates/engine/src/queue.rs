@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::clock::Clock;
 use super::maintenance::{MaintenanceIntent, MaintenanceWaiter};
 use super::requirements::body_bytes;
 use super::waiter::Waiter;
@@ -75,6 +76,8 @@ struct Intents {
     waiting: VecDeque<Submitted>,
     /// Mutations that were ever pushed, without those of maintenance.
     submitted: u64,
+    /// When the first one after the last `take` was pushed, on the monotonic clock.
+    since: Option<Duration>,
     closed: bool,
     /// The committer has nothing to do and sleeps.
     idle: bool,
@@ -88,12 +91,13 @@ pub(super) struct IntentQueue {
 
 impl IntentQueue {
     /// Gives it back when the queue is closed.
-    pub fn push(&self, submitted: Submitted) -> Option<Submitted> {
+    pub fn push(&self, submitted: Submitted, clock: &dyn Clock) -> Option<Submitted> {
         let mut intents = self.intents.lock();
         if intents.closed {
             return Some(submitted);
         }
         intents.submitted += u64::from(matches!(submitted, Submitted::S3(..)));
+        intents.since.get_or_insert_with(|| clock.monotonic());
         intents.waiting.push_back(submitted);
         let wake = intents.idle;
         drop(intents);
@@ -108,15 +112,18 @@ impl IntentQueue {
         self.intents.lock().submitted
     }
 
-    /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached.
-    pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<Submitted>) {
+    /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached. Returns
+    /// when the first one since the last call was pushed.
+    pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<Submitted>) -> Option<Duration> {
         let mut intents = self.intents.lock();
+        let since = intents.since.take();
         let mut taken = 0;
         while out.len() < count && (out.is_empty() || taken < bytes) {
-            let Some(submitted) = intents.waiting.pop_front() else { return };
+            let Some(submitted) = intents.waiting.pop_front() else { break };
             taken += submitted.body_bytes();
             out.push(submitted);
         }
+        since
     }
 
     /// Puts back, in order, what was taken last and not decided.

@@ -3,7 +3,10 @@
 //! What is stored of a sealed blob: its content, sealed by block, a tag for each block, and the seal. A block verifies
 //! before any of its bytes is given out. Must not know how data keys are kept, or who asks for encryption.
 
+use std::sync::Arc;
+
 use super::encrypting::Sealing;
+use super::metrics::{EngineMetrics, timed};
 use super::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
@@ -34,7 +37,7 @@ impl EngineState {
         let (mut sealer, seal) = self.sealer(key, content.len() as u64)?;
         let mut stored = Vec::with_capacity(Seal::stored_length(content.len() as u32) as usize);
         stored.extend_from_slice(content);
-        seal_blocks(&mut sealer, &mut stored)?;
+        timed(&self.metrics.sealed, || seal_blocks(&mut sealer, &mut stored))?;
         stored.extend_from_slice(&seal.encode());
         Ok((stored, seal))
     }
@@ -43,7 +46,8 @@ impl EngineState {
     pub fn sealing_writer(&self, chunk: ChunkWriter, key: &DataKey, length: u32) -> Result<SealingWriter> {
         let (sealer, seal) = self.sealer(key, u64::from(length))?;
         let block = self.buffers.take(PIECE.min(length as usize));
-        Ok(SealingWriter { chunk, sealer, seal, block, tags: Vec::with_capacity(block_count(length as usize)) })
+        let (tags, metrics) = (Vec::with_capacity(block_count(length as usize)), Arc::clone(&self.metrics));
+        Ok(SealingWriter { chunk, sealer, seal, block, tags, metrics })
     }
 }
 
@@ -65,6 +69,7 @@ pub(super) struct SealingWriter {
     /// Content that is not sealed yet.
     block: Buffer,
     tags: Vec<Tag>,
+    metrics: Arc<EngineMetrics>,
 }
 
 impl SealingWriter {
@@ -84,7 +89,8 @@ impl SealingWriter {
     fn flush(&mut self) -> Result<()> {
         let first = self.tags.len();
         self.tags.resize(first + block_count(self.block.len()), [0; TAG_LENGTH]);
-        self.sealer.seal_in_place(&mut self.block, &mut self.tags[first..]).map_err(|_| UNFIT)?;
+        let Self { sealer, block, tags, metrics, .. } = self;
+        timed(&metrics.sealed, || sealer.seal_in_place(block, &mut tags[first..])).map_err(|_| UNFIT)?;
         self.chunk.store(&self.block)?;
         self.block.clear();
         Ok(())
@@ -164,7 +170,8 @@ impl EngineState {
         }
         let (content, tag) = sealed.split_at_mut(length as usize);
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
-        let opened = self.blob_key(seal, sealing)?.open_in_place(0, u64::from(length), content, &[tag]);
+        let key = self.blob_key(seal, sealing)?;
+        let opened = timed(&self.metrics.opened, || key.open_in_place(0, u64::from(length), content, &[tag]));
         opened.map_err(|_| Unopened::NotAuthentic)?;
         copy_from(content, start as usize, buf)?;
         Ok(true)
@@ -183,7 +190,7 @@ impl EngineState {
         let (blocks, bytes) = block_range(range.clone(), length).map_err(|_| BEYOND)?;
         let tags = blob.tags.get(blocks.start as usize..blocks.end as usize).ok_or(UNFIT)?;
         let open = |sealed: &mut [u8]| {
-            let opened = blob.key.open_in_place(blocks.start, length, sealed, tags);
+            let opened = timed(&self.metrics.opened, || blob.key.open_in_place(blocks.start, length, sealed, tags));
             opened.map_err(|_| Unopened::NotAuthentic)
         };
         if bytes == range {

@@ -17,6 +17,7 @@ use super::index_rebuild::RebuildRequests;
 use super::keys::StoreKeys;
 use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
+use super::metrics::EngineMetrics;
 use super::options::EngineOptions;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
@@ -72,6 +73,7 @@ pub(super) struct EngineState {
     pub overlay: RwLock<Overlay>,
     pub buckets: RwLock<Arc<BucketTable>>,
     pub cache: ObjectCache,
+    pub metrics: Arc<EngineMetrics>,
     pub epochs: Arc<Epochs>,
     pub retired_segments: Arc<RetiredSegments>,
     pub reclaim_pause: Arc<ReclaimPause>,
@@ -134,7 +136,7 @@ impl EngineState {
     /// Queues a mutation of the engine itself; never blocks. `None` when the queue is closed.
     pub fn submit_maintenance(&self, intent: MaintenanceIntent) -> Option<Arc<MaintenanceReply>> {
         let (reply, waiter) = MaintenanceReply::pair();
-        self.intents.push(Submitted::Maintenance(intent, waiter)).is_none().then_some(reply)
+        self.intents.push(Submitted::Maintenance(intent, waiter), &*self.clock).is_none().then_some(reply)
     }
 
     /// Why nothing is written.

@@ -1,10 +1,11 @@
 //! What a store contains and the space it takes: per bucket from the index, and of files from the file system.
 //!
 //! Numbers from the index lag behind acknowledged writes as the index does, by at most a quarter of a second when
-//! little is written. They are read bucket by bucket, so a sum over buckets is of no single moment.
+//! little is written. They are those of all buckets at one moment, sizes of files those of another.
 
 use super::handle::Handle;
 use super::health::Pools;
+use super::metrics::{CacheCounts, EngineMetrics};
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
 use orcas_index::{Counts, Totals};
@@ -60,13 +61,14 @@ fn add(sum: &mut Counts, layer: &Counts) {
 }
 
 impl Handle {
-    /// Blocking; costs a lookup for each bucket and an `open` for each file.
+    /// Blocking; costs a scan of all buckets and an `open` for each file.
     ///
     /// # Errors
     /// When the index or a directory cannot be read.
     pub fn usage(&self) -> Result<Usage> {
         let shared = &self.shared;
         let reader = shared.index.read()?;
+        let counted = reader.all_counts()?;
         let mut buckets = Vec::new();
         for bucket in self.buckets() {
             let mut counts = Counts::default();
@@ -74,7 +76,7 @@ impl Handle {
             let own = Some(&bucket.id).filter(|id| !bucket.stack().contains(id));
             for layer in bucket.stack().iter().chain(own) {
                 // One that the index has yet to hear of is empty so far.
-                add(&mut counts, &reader.counts(*layer)?.unwrap_or_default());
+                add(&mut counts, &counted.get(layer).copied().unwrap_or_default());
             }
             if !bucket.layers.is_empty() {
                 // Each delete marker in a layer hides an object below.
@@ -126,5 +128,33 @@ impl Handle {
         usage.index_bytes = length("index.db")?;
         usage.index_wal_bytes = length("index.db-wal")?;
         Ok(usage)
+    }
+}
+
+impl Handle {
+    pub fn metrics(&self) -> &EngineMetrics {
+        &self.shared.metrics
+    }
+
+    pub fn object_cache(&self) -> CacheCounts {
+        self.shared.cache.counts()
+    }
+
+    /// Objects whose records are published and not in the index.
+    pub fn overlay_keys(&self) -> u64 {
+        self.shared.overlay.read().keys()
+    }
+
+    /// Free bytes below which no content is accepted.
+    pub fn disk_reserve(&self) -> u64 {
+        self.shared.options.reserve
+    }
+
+    /// Bytes that the disk has left, for everybody.
+    ///
+    /// # Errors
+    /// If the file system cannot tell.
+    pub fn disk_free(&self) -> Result<u64> {
+        self.shared.fs.free_bytes(&self.shared.options.data)
     }
 }

@@ -61,7 +61,8 @@ impl Lane {
             return Err(Box::new(if has_body { answer.closing() } else { answer }));
         }
         let cors = self.cors_lines(head, root);
-        self.read(head, at, has_body, &cors).map_err(|mut problem| {
+        let mut resolved = None;
+        self.read(head, at, has_body, &cors, &mut resolved).map_err(|mut problem| {
             if matches!(problem.error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId) {
                 problem.error = with_claim(problem.error, head);
             }
@@ -70,16 +71,19 @@ impl Lane {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
             };
+            let answer = Response { operation: resolved, ..answer };
             Box::new(if has_body { answer.closing() } else { answer })
         })
     }
 
+    /// `resolved` is set as soon as it is known what is asked for.
     fn read(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
         Arrival { root, secure }: Arrival,
         has_body: bool,
         cors: &CorsLines,
+        resolved: &mut Option<Operation>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
         let (authenticated, principal) = self.authenticate(&identities, head)?;
@@ -102,7 +106,7 @@ impl Lane {
         };
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, root), host, &self.options.domains)?;
-        let operation = resolve(head.method, &target, &query, &head.headers)?;
+        let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
         let asked = Asked { operation, target: &target, query: &query, headers: &head.headers };
         let source = match operation {
             // Authorized by `FormHead`. This one is not signed in its fields, and its operation refuses it.

@@ -39,6 +39,17 @@ struct Waiting {
     granted: Box<dyn FnOnce(Permit) + Send>,
 }
 
+/// The budget at a moment: bytes, and bodies that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetCounts {
+    pub total: u64,
+    /// Taken by streams.
+    pub streamed: u64,
+    /// Taken by complete small bodies.
+    pub small: u64,
+    pub waiting: usize,
+}
+
 /// A share of the budget, in bytes.
 pub struct Permit {
     budget: Arc<Budget>,
@@ -87,6 +98,18 @@ impl Budget {
         }
         state.small.push_back(Waiting { bytes, granted: Box::new(granted) });
         None
+    }
+
+    /// How much there is, how much of it is taken, and how many bodies wait for some.
+    pub fn counts(&self) -> BudgetCounts {
+        let state = self.state.lock();
+        let streams = state.clients.values().map(|client| client.waiting.len());
+        BudgetCounts {
+            total: self.total,
+            streamed: state.streamed,
+            small: (self.total - state.free).saturating_sub(state.streamed),
+            waiting: state.small.len() + streams.sum::<usize>(),
+        }
     }
 
     /// The client that is known as `name`.

@@ -7,11 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::access::queue::LineQueue;
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
 use super::identities::Identities;
+use super::metrics::requests::RequestMetrics;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
@@ -47,6 +49,8 @@ pub struct LaneOptions {
     pub instant_upload: bool,
     /// New objects are encrypted whether or not requests ask for it.
     pub encrypt_by_default: bool,
+    /// The names of the targets to which notifications of buckets can send events.
+    pub event_targets: Vec<String>,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
     /// The store is open for salvage: whatever would change something is refused.
@@ -77,6 +81,9 @@ pub struct Lane {
     /// Requests to the admin API that were accepted before.
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
+    pub metrics: RequestMetrics,
+    /// Lines of the access log.
+    pub access_lines: LineQueue,
     /// Held while the settings of a bucket are read, changed and written back.
     pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
@@ -116,6 +123,8 @@ impl Lane {
             challenger: Challenger::new(&challenges),
             replays: Replays::new(now_ms()),
             prefixes: Arc::default(),
+            metrics: RequestMetrics::default(),
+            access_lines: LineQueue::default(),
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),

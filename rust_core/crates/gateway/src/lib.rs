@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
+pub mod access;
 mod annotation;
 mod attributes;
 mod authorize;
@@ -30,6 +31,7 @@ mod incoming;
 pub mod intake;
 pub mod lane;
 mod metadata;
+pub mod metrics;
 mod moves;
 mod operations;
 mod pages;

@@ -6,8 +6,8 @@
 use orcas_base::error::{Error, KeyFault};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
+use orcas_http::timestamp::iso_time;
 use orcas_s3::form::missing_field;
-use orcas_s3::xml::iso_time;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{FormError, SignatureError};
 

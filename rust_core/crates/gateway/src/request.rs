@@ -137,6 +137,9 @@ pub trait Request: Pending {
 
     fn envelope(&self) -> &Envelope;
 
+    /// Who sent it.
+    fn principal(&self) -> &Principal;
+
     fn body(&self) -> &BodyPlan;
 
     /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
@@ -274,6 +277,10 @@ impl<O: Operation> Request for Call<O> {
 
     fn envelope(&self) -> &Envelope {
         &self.envelope
+    }
+
+    fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     fn body(&self) -> &BodyPlan {

@@ -10,7 +10,7 @@ use orcas_base::buffers::Buffer;
 use orcas_http::parse_hex;
 use orcas_s3::cors::Lines;
 pub use orcas_s3::header_block::HeaderBlock;
-use orcas_s3::{ErrorCode, S3Error, website};
+use orcas_s3::{ErrorCode, Operation, S3Error, website};
 use orcas_sigv4::Diagnosis;
 
 /// Bytes of each further element of an error that go to the log.
@@ -27,6 +27,11 @@ pub struct Response {
     pub closes: bool,
     /// For the log, if this is an error that is logged.
     pub error: Option<Box<ErrorNote>>,
+    pub request_id: [u8; 16],
+    /// If this is an error.
+    pub code: Option<ErrorCode>,
+    /// What was asked for, if this refuses it before there is a `Request`, and that was known by then.
+    pub operation: Option<Operation>,
 }
 
 /// What the log says about an error. There is none for the ordinary questions of clients: whether an object or a
@@ -150,6 +155,7 @@ impl Envelope {
             let document = error.document(&self.resource, self.request_id(), &self.host_id);
             self.document(status, headers, document)
         };
+        answer.code = Some(error.code);
         answer.error = self.note(problem).map(Box::new);
         answer
     }
@@ -207,7 +213,8 @@ impl Envelope {
         if let Some(lines) = &self.cors {
             lines.iter().for_each(|(name, value)| headers.push(name, value));
         }
-        Response { status, headers, body, closes: false, error: None }
+        let request_id = self.request_id;
+        Response { status, headers, body, closes: false, error: None, request_id, code: None, operation: None }
     }
 
     /// The response, or an internal error if it cannot be sent as it is.

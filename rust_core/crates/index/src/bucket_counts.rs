@@ -1,13 +1,15 @@
 //! The exact counts of buckets. A transaction keeps those that it changes in memory and writes them at its end, so that
 //! a put costs no update of its bucket's row.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use super::columns::{loaded_int, stored_int};
 use super::error::{Result, failure};
 use super::id_map::IdMap;
+use orcas_record::BucketId;
 
 /// What a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,14 +43,29 @@ pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Cou
     let mut statement =
         conn.prepare_cached("SELECT objects, bytes, history, logical, stored FROM buckets WHERE id = ?1")?;
     let mut rows = statement.query([bucket])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(Counts {
+    rows.next()?.map(counts_of).transpose()
+}
+
+/// Those of all buckets, by their ids.
+pub(super) fn all_counts(conn: &Connection) -> Result<HashMap<BucketId, Counts>> {
+    let mut statement = conn.prepare_cached("SELECT objects, bytes, history, logical, stored, id FROM buckets")?;
+    let mut rows = statement.query([])?;
+    let mut all = HashMap::new();
+    while let Some(row) = rows.next()? {
+        all.insert(BucketId(loaded_int(row.get(5)?)?), counts_of(row)?);
+    }
+    Ok(all)
+}
+
+/// From the first five columns.
+fn counts_of(row: &Row<'_>) -> Result<Counts> {
+    Ok(Counts {
         objects: loaded_int(row.get(0)?)?,
         bytes: loaded_int(row.get(1)?)?,
         history: loaded_int(row.get(2)?)?,
         logical: loaded_int(row.get(3)?)?,
         stored: loaded_int(row.get(4)?)?,
-    }))
+    })
 }
 
 /// The counts of the buckets that a transaction has read or changed.

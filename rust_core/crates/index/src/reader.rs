@@ -2,13 +2,14 @@
 //! files of their tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
 
 use std::cell::{Ref, RefCell};
+use std::collections::HashMap;
 use std::ops::{Bound, Deref};
 
 use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::bucket_counts::Counts;
+use super::bucket_counts::{Counts, all_counts};
 use super::columns::stored_int;
 use super::counters::Totals;
 use super::error::{self, failure};
@@ -285,6 +286,11 @@ impl<'i> Reader<'i> {
     /// Exact counts of a bucket; `None` when it does not exist.
     pub fn counts(&self, bucket: BucketId) -> Result<Option<Counts>> {
         self.with(|conn| buckets::counts(conn, bucket))
+    }
+
+    /// Exact counts of all buckets, by their ids.
+    pub fn all_counts(&self) -> Result<HashMap<BucketId, Counts>> {
+        self.with(all_counts)
     }
 
     /// The sequence of a bucket's newest record; `None` when the bucket does not exist.

@@ -186,10 +186,11 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website, Encryption)
-        .into_iter()
-        .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
-        .collect()
+    let kinds = every!(
+        DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
+        Website, Encryption, Notification
+    );
+    kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }
 
 fn uploads() -> Vec<Record> {

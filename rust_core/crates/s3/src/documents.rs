@@ -112,7 +112,7 @@ pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8
     Ok(written)
 }
 
-fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {
+pub(crate) fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {
     if document.len() > len_max {
         let limit = len_max.to_string();
         return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded).field("MaxMessageLengthBytes", limit));

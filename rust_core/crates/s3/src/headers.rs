@@ -10,9 +10,9 @@ use super::header_block::HeaderBlock;
 use super::metadata::{USER_PREFIX, reflectable};
 use super::object_lock::{LockHeaders, hold_name};
 use super::versions::VersionName;
-use super::xml::iso_time;
 use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 use orcas_http::Query;
+use orcas_http::timestamp::iso_time;
 
 /// The `response-*` parameters of the query, which replace stored headers in the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

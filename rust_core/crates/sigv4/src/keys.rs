@@ -72,6 +72,8 @@ struct Entry {
 struct Entries {
     list: Vec<Entry>,
     clock: u64,
+    hits: u64,
+    misses: u64,
 }
 
 /// The derived keys of recent signers. Shared by all threads; the lock is held for one short scan.
@@ -95,14 +97,24 @@ impl SigningKeys {
         let mut entries = self.entries.lock();
         entries.clock += 1;
         let used = entries.clock;
-        let entry = entries.list.iter_mut().find(|entry| {
+        let found = entries.list.iter_mut().find(|entry| {
             entry.generation == generation
                 && entry.day == *day
                 && *entry.access_key == *access_key
                 && *entry.region == *region
-        })?;
-        entry.used = used;
-        Some(Arc::clone(&entry.key))
+        });
+        let key = found.map(|entry| {
+            entry.used = used;
+            Arc::clone(&entry.key)
+        });
+        *(if key.is_some() { &mut entries.hits } else { &mut entries.misses }) += 1;
+        key
+    }
+
+    /// Lookups that found a key, lookups that did not, and how many keys there are.
+    pub fn counts(&self) -> (u64, u64, usize) {
+        let entries = self.entries.lock();
+        (entries.hits, entries.misses, entries.list.len())
     }
 
     /// Keeps `key`, which has just verified a signature, in place of the least recently used.

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
+use super::metrics::timed;
 use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
@@ -140,7 +141,9 @@ impl Committer {
     pub fn step(&mut self) {
         let (count, bytes) = self.round_limits();
         let mut taken = std::mem::take(&mut self.taken);
-        self.shared.intents.take(count, bytes, &mut taken);
+        let waiting_since = self.shared.intents.take(count, bytes, &mut taken);
+        let began = self.shared.clock.monotonic();
+        let intents = taken.len();
         self.space = None;
         self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
@@ -183,6 +186,11 @@ impl Committer {
             self.seal();
         }
         self.answer();
+        if intents > 0 {
+            let metrics = &self.shared.metrics;
+            waiting_since.into_iter().for_each(|since| metrics.waits.record_time(began.saturating_sub(since)));
+            metrics.rounds.record_time(self.shared.clock.monotonic().saturating_sub(began));
+        }
     }
 
     /// How long a write of this mode may be acknowledged without a sync.
@@ -372,7 +380,7 @@ impl Committer {
     fn flush(&mut self) -> Result<()> {
         self.append()?;
         if !planted::is(Bug::AcknowledgeBeforeSync) {
-            self.log.sync()?;
+            timed(&self.shared.metrics.syncs, || self.log.sync())?;
         }
         self.durable = self.log.position();
         self.failures = 0;
@@ -397,6 +405,8 @@ impl Committer {
         let appended = self.log.append(&mut self.batch, self.durable.sequence)?;
         let bytes = self.batch.len() as u64;
         let records = std::mem::take(&mut self.records);
+        self.shared.metrics.batch_records.record(records.len() as u64);
+        self.shared.metrics.batch_bytes.record(bytes);
         self.batch.clear();
         self.unsynced_objects += std::mem::take(&mut self.objects);
         self.unsynced_bytes += bytes;
@@ -426,6 +436,7 @@ impl Committer {
         }
         self.maintained.iter_mut().for_each(|(_, answer)| *answer = Err(error.clone()));
         self.failures += 1;
+        self.shared.metrics.failures.add(1);
         tracing::warn!(%error, failures = self.failures, "A batch failed: none of its writes took effect");
         let promised = std::mem::take(&mut self.promised);
         self.batch.clear();

@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
         let expire = Expire { bucket: bucket.id, document: bucket.document.clone(), entries };
         let (sink, answer) = ChannelSink::pair();
         let submitted = Submitted::S3(Intent::Expire(Box::new(expire)), Cause::Lifecycle, Waiter::new(sink, 0));
-        if self.shared.intents.push(submitted).is_some() {
+        if self.shared.intents.push(submitted, &*self.shared.clock).is_some() {
             return Err(self.shared.refusal());
         }
         self.in_flight = Some((answer, self.shared.clock.monotonic()));

@@ -76,7 +76,7 @@ impl Operation for CompleteMultipartUpload {
     /// The entity tag that the list has for the part that the error is about.
     fn detailed(&self, error: S3Error) -> S3Error {
         let number = error.extra.iter().find(|(name, _)| *name == "PartNumber");
-        let number = number.and_then(|(_, number)| std::str::from_utf8(number).ok()?.parse().ok());
+        let number = number.and_then(|(_, number)| std::str::from_utf8(number).ok()?.parse::<u16>().ok());
         let listed = self.listed.get().zip(number);
         match listed.and_then(|(parts, number)| parts.iter().find(|(listed, _)| *listed == number)) {
             Some((_, etag)) => error.field("ETag", hex(etag)),

@@ -1,0 +1,90 @@
+"""The page of all metrics, at `/_orcas/metrics`: OpenMetrics, or the older text format of Prometheus.
+
+Readers send a bearer token, if there is one; otherwise only clients on this machine may read it, unless a proxy on this
+machine passed their request on. The page is made in a thread, because that may wait for the disk.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from orcas.config import is_loopback
+from orcas.http.refusals import COUNTS
+from orcas.reports import note_cause
+from orcas.version import orcas_version
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from orcas.config import Settings
+    from orcas.edge import Surroundings
+
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+# A request with one of these was passed on: where it comes from is not where it began.
+_FORWARDED: Final = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-real-ip"))
+_QUALITY: Final = re.compile(r"q=([01](?:\.[0-9]{0,3})?)")
+
+# Makes the page; blocks.
+Page = Callable[[bool, "Surroundings"], str]
+
+
+def router(settings: Settings, page: Callable[[], Page], connections: Callable[[], int]) -> APIRouter:
+    """The route. `page` is called for each request."""
+    routes = APIRouter(tags=["metrics"])
+    if not settings.metrics:
+        return routes
+
+    @routes.get("/metrics", response_model=None, response_class=Response)
+    async def metrics(request: Request) -> Response:
+        """All metrics, as docs/metrics.md describes them."""
+        refusal = _refusal(settings.metrics_token, request.scope)
+        if refusal is not None:
+            status, code, message = refusal
+            note_cause(request.scope, code, message)
+            headers = {"www-authenticate": "Bearer"} if status == 401 else None
+            return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        around: Surroundings = {
+            "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
+            "buckets_max": settings.metrics_buckets,
+        }  # fmt: skip
+        text = await run_in_threadpool(page(), openmetrics, around)
+        kind = OPENMETRICS if openmetrics else TEXT
+        return Response(text, headers={"content-type": kind, "cache-control": "no-store"})
+
+    return routes
+
+
+def _refusal(token: str | None, scope: Scope) -> tuple[int, str, str] | None:
+    """Status, code and message, if the sender may not read the metrics."""
+    if token is not None:
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        known = len(sent) == 1 and hmac.compare_digest(sent[0], b"Bearer " + token.encode())
+        return None if known else (401, "AccessDenied", "Metrics need the bearer token of the server.")
+    host = (scope.get("client") or ("",))[0]
+    passed_on = any(name in _FORWARDED for name, _ in scope["headers"])
+    if is_loopback(host) and not passed_on:
+        return None
+    message = "Without ORCAS_METRICS_TOKEN, metrics are only for clients on the same machine."
+    return 403, "AccessDenied", message
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Whether an Accept header prefers OpenMetrics 1.0 to the older format, which is also for those that do not say."""
+    best = {"openmetrics": 0.0, "text": 0.0}
+    for part in accept.lower().split(","):
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        quality = next((float(found[1]) for word in parameters if (found := _QUALITY.fullmatch(word))), 1.0)
+        if kind == "application/openmetrics-text" and "version=0.0.1" not in parameters:
+            best["openmetrics"] = max(best["openmetrics"], quality)
+        elif kind == "text/plain":
+            best["text"] = max(best["text"], quality)
+    return best["openmetrics"] > best["text"]

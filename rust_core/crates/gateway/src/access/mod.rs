@@ -1,0 +1,7 @@
+//! The access log: what it says about each request, as a line of JSON, and the queue of lines for whoever writes them.
+//!
+//! Nothing here waits: a line for which the queue has no room is only counted. No line has a secret or a signature.
+
+mod json;
+pub mod queue;
+pub mod record;

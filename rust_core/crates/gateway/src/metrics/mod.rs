@@ -1,0 +1,6 @@
+//! The server in numbers: requests as they are counted, every metric there is, and the page of them. Must not know who
+//! asks for it.
+
+pub mod families;
+pub mod page;
+pub mod requests;

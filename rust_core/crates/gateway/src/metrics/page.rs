@@ -1,0 +1,231 @@
+//! The page of all metrics. Numbers are asked for when the page is made, which may wait for the disk: not on the event
+//! loop.
+
+use std::cmp::Reverse;
+
+use super::families as of;
+use crate::lane::Lane;
+use orcas_engine::{BucketUsage, Condition, Usage};
+use orcas_metrics::{Format, Page, Value};
+
+/// The bucket that stands for those that are not shown. No bucket can have this name.
+const OTHER_BUCKETS: &str = "_other";
+
+/// What only those know who have the connections and the keyring.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    pub version: String,
+    pub connections: u64,
+    /// Error codes with which connections were ended, and how often.
+    pub refusals: Vec<(String, u64)>,
+    /// Most buckets that are shown by name.
+    pub buckets_max: usize,
+    /// Lookups of data keys that found one, that did not, and keys at hand.
+    pub data_keys: (u64, u64, u64),
+}
+
+impl Lane {
+    /// The page. Blocks.
+    pub fn metrics_page(&self, format: Format, around: &Around) -> String {
+        let mut page = Page::new(format);
+        page.family(&of::BUILD).value(&[&around.version], true);
+        self.add_requests(&mut page, around);
+        self.add_commits(&mut page);
+        let usage = self.engine.usage().ok();
+        add_content(&mut page, usage.as_ref());
+        self.add_upkeep(&mut page);
+        self.add_caches(&mut page, around);
+        self.add_state(&mut page);
+        add_buckets(&mut page, usage.as_ref(), around.buckets_max);
+        self.add_common_names(&mut page, around);
+        page.finish()
+    }
+
+    fn add_requests(&self, page: &mut Page, around: &Around) {
+        let metrics = &self.metrics;
+        let mut samples = page.family(&of::REQUESTS);
+        for operation in metrics.operations() {
+            operation.results().for_each(|(result, count)| {
+                samples.value(&[operation.name, result], count);
+            });
+        }
+        let mut samples = page.family(&of::REQUEST_TIME);
+        metrics.operations().for_each(|operation| {
+            samples.histogram(&[operation.name], operation.times());
+        });
+        let mut samples = page.family(&of::FIRST_BYTE_TIME);
+        metrics.operations().for_each(|operation| {
+            samples.histogram(&[operation.name], operation.first_bytes());
+        });
+        one(page, &of::REQUESTS_IN_FLIGHT, metrics.in_flight());
+        let mut samples = page.family(&of::RECEIVED);
+        metrics.operations().for_each(|operation| {
+            samples.value(&[operation.name], operation.received());
+        });
+        let mut samples = page.family(&of::SENT);
+        metrics.operations().for_each(|operation| {
+            samples.value(&[operation.name], operation.sent());
+        });
+        each(page, &of::ERRORS, metrics.codes());
+        each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
+        one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
+        one(page, &of::CONNECTIONS, around.connections);
+        let budget = self.budget.counts();
+        one(page, &of::BODY_BUDGET, budget.total);
+        each(page, &of::BODY_BUDGET_USED, [("small", budget.small), ("stream", budget.streamed)]);
+        one(page, &of::BODY_BUDGET_WAITING, budget.waiting as u64);
+    }
+
+    fn add_commits(&self, page: &mut Page) {
+        let metrics = self.engine.metrics();
+        page.family(&of::COMMITS).histogram(&[], &metrics.rounds);
+        page.family(&of::COMMIT_QUEUE).histogram(&[], &metrics.waits);
+        page.family(&of::COMMIT_RECORDS).histogram(&[], &metrics.batch_records);
+        page.family(&of::COMMIT_BYTES).histogram(&[], &metrics.batch_bytes);
+        one(page, &of::COMMIT_FAILURES, metrics.failures.get());
+        page.family(&of::SYNCS).histogram(&[], &metrics.syncs);
+        one(page, &of::OVERLAY, self.engine.overlay_keys());
+    }
+
+    fn add_upkeep(&self, page: &mut Page) {
+        let reclaim = self.engine.reclaim_progress();
+        let done = reclaim.total;
+        let steps = [("condemned", done.condemned_bytes), ("punched", done.punched_bytes), ("moved", done.moved_bytes)];
+        each(page, &of::RECLAIMED, steps);
+        each(page, &of::RECLAIMED_FILES, [("log", done.log_files), ("pack", done.packs)]);
+        one(page, &of::RECLAIMED_BLOBS, done.blobs);
+        one(page, &of::RECLAIM_FAILED, reclaim.failed.is_some());
+        let scrub = self.engine.scrub_progress();
+        one(page, &of::SCRUB_ROUNDS, scrub.rounds);
+        one(page, &of::SCRUB_DONE, scrub.done_bytes);
+        one(page, &of::SCRUB_TOTAL, scrub.total_bytes);
+        one(page, &of::SCRUB_DAMAGED, scrub.damaged_total);
+        let lifecycle = self.engine.lifecycle_progress();
+        one(page, &of::LIFECYCLE_RUNS, lifecycle.runs);
+        let total = lifecycle.total;
+        each(page, &of::EXPIRED, [("version", total.versions), ("marker", total.markers), ("upload", total.uploads)]);
+    }
+
+    fn add_caches(&self, page: &mut Page, around: &Around) {
+        let objects = self.engine.object_cache();
+        let (key_hits, key_misses, keys) = self.signing_keys.counts();
+        let (data_hits, data_misses, data_keys) = around.data_keys;
+        let pools = self.engine.health().pools;
+        let (buffers, connections) = (pools.buffers, pools.connections);
+        let hits = [
+            ("objects", objects.hits),
+            ("signing-keys", key_hits),
+            ("data-keys", data_hits),
+            ("buffers", buffers.hits),
+            ("index-connections", connections.hits),
+        ];
+        each(page, &of::CACHE_HITS, hits);
+        let misses = [
+            ("objects", objects.misses),
+            ("signing-keys", key_misses),
+            ("data-keys", data_misses),
+            ("buffers", buffers.misses),
+            ("index-connections", connections.misses),
+        ];
+        each(page, &of::CACHE_MISSES, misses);
+        let entries = [("objects", objects.entries), ("signing-keys", keys as u64), ("data-keys", data_keys)];
+        each(page, &of::CACHE_ENTRIES, entries);
+        each(page, &of::CACHE_BYTES, [("objects", objects.bytes), ("buffers", buffers.held_bytes)]);
+        one(page, &of::BUFFERS_OUT, buffers.out_bytes);
+        let states = [("open", u64::from(connections.open)), ("idle", u64::from(connections.idle))];
+        each(page, &of::INDEX_CONNECTIONS, states);
+        one(page, &of::INDEX_WAITS, connections.waits);
+    }
+
+    fn add_state(&self, page: &mut Page) {
+        let health = self.engine.health();
+        one(page, &of::INDEX_LAG_BYTES, health.lag_bytes);
+        one(page, &of::INDEX_LAG_RECORDS, health.lag_records);
+        let names = Condition::NAMES.map(|name| (name, name == health.condition.name()));
+        each(page, &of::STATE, names);
+        one(page, &of::WRITABLE, health.writable);
+        let mut samples = page.family(&of::DISK_FREE);
+        if let Ok(free) = self.engine.disk_free() {
+            samples.value(&[], free);
+        }
+        one(page, &of::DISK_RESERVE, self.engine.disk_reserve());
+    }
+
+    /// Metrics that other servers have under these names.
+    fn add_common_names(&self, page: &mut Page, around: &Around) {
+        let statuses: Vec<_> = self.metrics.statuses().collect();
+        each(page, &of::HTTP_REQUESTS, statuses.iter().map(|(status, count)| (status.as_str(), *count)));
+        page.family(&of::HTTP_REQUEST_TIME).histogram(&[], &self.metrics.times());
+        let metrics = self.engine.metrics();
+        page.family(&of::CRYPTO_TIME).histogram(&["encrypt"], &metrics.sealed).histogram(&["decrypt"], &metrics.opened);
+        let (hits, misses, _) = around.data_keys;
+        let rate = if hits + misses == 0 { 1.0 } else { hits as f64 / (hits + misses) as f64 };
+        one(page, &of::CRYPTO_HIT_RATE, rate);
+    }
+}
+
+/// What is stored, and in which files. Nothing if it could not be read.
+fn add_content(page: &mut Page, usage: Option<&Usage>) {
+    let files = usage.map(|usage| usage.files);
+    each(page, &of::FILES, files.iter().flat_map(|files| [("log", files.log_files), ("pack", files.packs)]));
+    let lengths = files.iter().flat_map(|files| {
+        [
+            ("log", files.log_bytes),
+            ("pack", files.pack_bytes),
+            ("index", files.index_bytes),
+            ("index-wal", files.index_wal_bytes),
+        ]
+    });
+    each(page, &of::FILE_BYTES, lengths);
+    let allocated = files.iter().flat_map(|files| [("log", files.log_allocated), ("pack", files.pack_allocated)]);
+    each(page, &of::ALLOCATED_BYTES, allocated);
+    let totals = usage.map(|usage| usage.totals);
+    for (family, value) in [
+        (&of::LOGICAL, totals.map(|totals| totals.logical)),
+        (&of::STORED, totals.map(|totals| totals.stored)),
+        (&of::DEAD, totals.map(|totals| totals.dead)),
+        (&of::SHARING, totals.map(|totals| totals.logical.saturating_sub(totals.stored))),
+    ] {
+        let mut samples = page.family(family);
+        value.into_iter().for_each(|value| {
+            samples.value(&[], value);
+        });
+    }
+}
+
+/// The buckets with the most bytes by name, and all others as one.
+fn add_buckets(page: &mut Page, usage: Option<&Usage>, most: usize) {
+    let mut buckets: Vec<&BucketUsage> = usage.map_or_else(Vec::new, |usage| usage.buckets.iter().collect());
+    let count = buckets.len() as u64;
+    if buckets.len() > most {
+        buckets.sort_unstable_by_key(|bucket| (Reverse(bucket.bytes), &bucket.name));
+    }
+    let (shown, others) = buckets.split_at(buckets.len().min(most));
+    let mut samples = page.family(&of::BUCKETS);
+    if usage.is_some() {
+        samples.value(&[], count);
+    }
+    let named = |number: fn(&BucketUsage) -> u64| {
+        let rest = (!others.is_empty()).then(|| (OTHER_BUCKETS, others.iter().map(|bucket| number(bucket)).sum()));
+        shown.iter().map(move |bucket| (bucket.name.as_str(), number(bucket))).chain(rest)
+    };
+    each(page, &of::BUCKET_OBJECTS, named(|bucket| bucket.objects));
+    each(page, &of::BUCKET_BYTES, named(|bucket| bucket.bytes));
+    one(page, &of::USAGE_FAILED, usage.is_none());
+}
+
+fn one(page: &mut Page, family: &'static orcas_metrics::Family, value: impl Value) {
+    page.family(family).value(&[], value);
+}
+
+/// One sample for each value of the only label.
+fn each<'a>(
+    page: &mut Page,
+    family: &'static orcas_metrics::Family,
+    values: impl IntoIterator<Item = (&'a str, impl Value)>,
+) {
+    let mut samples = page.family(family);
+    for (label, value) in values {
+        samples.value(&[label], value);
+    }
+}

@@ -1,0 +1,44 @@
+//! The page of all metrics, and the table of them, for Python.
+
+use pyo3::prelude::*;
+
+use super::keyring::Opened;
+use orcas_gateway::metrics::families;
+use orcas_gateway::metrics::page::Around;
+use orcas_metrics::Format;
+
+/// What Python knows of the numbers.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Surroundings {
+    version: String,
+    connections: u64,
+    refusals: Vec<(String, u64)>,
+    buckets_max: usize,
+}
+
+impl Surroundings {
+    pub fn with(self, keyring: &Opened) -> Around {
+        let data_keys = match keyring {
+            Opened::Open(keyring) => {
+                let counts = keyring.counts();
+                (counts.hits, counts.misses, counts.entries as u64)
+            }
+            Opened::Absent | Opened::Closed(_) => (0, 0, 0),
+        };
+        let Self { version, connections, refusals, buckets_max } = self;
+        Around { version, connections, refusals, buckets_max, data_keys }
+    }
+}
+
+pub fn format_of(openmetrics: bool) -> Format {
+    if openmetrics { Format::OpenMetrics } else { Format::Text }
+}
+
+/// Name, kind, unit, labels and meaning of each metric.
+pub fn table() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static str>, &'static str)> {
+    let row = |family: &&orcas_metrics::Family| {
+        (family.name, family.kind.name(), family.unit, family.labels.to_vec(), family.help)
+    };
+    families::ALL.iter().map(row).collect()
+}

@@ -52,6 +52,7 @@ mod retired_segments;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
+mod seal_ids;
 mod sealing;
 mod sharing;
 mod space;

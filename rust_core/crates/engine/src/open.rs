@@ -25,6 +25,7 @@ use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
 use super::sharing::{HeadFilter, fill_head_filter};
+use super::seal_ids::SealIds;
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Cause, Error, Result};
@@ -400,6 +401,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         fs: parts.fs,
         clock: parts.clock,
         random: parts.random,
+        seal_ids: SealIds::default(),
         keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),

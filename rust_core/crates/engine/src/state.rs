@@ -24,6 +24,7 @@ use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::retired_segments::RetiredSegments;
+use super::seal_ids::SealIds;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
@@ -59,6 +60,7 @@ pub(super) struct EngineState {
     pub fs: Arc<dyn FileSystem>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    pub seal_ids: SealIds,
     pub keys: StoreKeys,
     pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
     /// Set once, before the first request. Without it nothing is sealed, and what is sealed cannot be read.

@@ -1,5 +1,6 @@
 //! One stream of events: its filter, its place and its format.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -59,6 +60,8 @@ pub struct Listener {
     lane: Weak<Lane>,
     filter: Filter,
     format: StreamFormat,
+    /// The time before which the stream does not begin; 0 once it has. The journal may lag behind what is older.
+    since_ms: AtomicU64,
     /// Locked last: no other lock is taken while it is held.
     cursor: Mutex<JournalCursor>,
     /// Only the one consumer of the stream locks these.
@@ -92,8 +95,9 @@ impl Listener {
             }
             (StreamFormat::Sse, _) => b"retry: 1000\n\n".to_vec(),
         };
+        let since_ms = AtomicU64::new(if let JournalCursor::Since(time_ms) = cursor { time_ms } else { 0 });
         let (cursor, reader, first) = (Mutex::new(cursor), Mutex::default(), Mutex::new(first));
-        let listener = Arc::new(Self { lane: Arc::downgrade(lane), filter, format, cursor, reader, first });
+        let listener = Arc::new(Self { lane: Arc::downgrade(lane), filter, format, since_ms, cursor, reader, first });
         if is_gone {
             let place = lane.engine.events_state().and_then(|events| events.oldest).unwrap_or_default();
             listener.write_gap(lane, place, &mut listener.first.lock());
@@ -229,6 +233,10 @@ impl Listener {
 
 impl Waits for Listener {
     fn wants(&self, event: &Event) -> bool {
+        if event.time_ms < self.since_ms.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.since_ms.store(0, Ordering::Relaxed);
         self.filter.matches(event)
     }
 

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use orcas_base::error::{Error, KeyFault, Result};
 use orcas_engine::ContentKeys;
 use orcas_keyring::{KeyError, Keyring};
-use orcas_seal::{CheckKey, DataKey, DataKeyId, Error as SealError, KeyId, StoreId};
+use orcas_seal::{CheckKey, DataKey, DataKeyId, Error as SealError, KMS_DEFAULT_KEY, KeyId, KeyReference, StoreId};
 
 /// What data keys of SSE-S3 are kept under, followed by the owner.
 const MANAGED: &[u8] = b"content:";
 /// The same for those that named keys wrap.
 const NAMED: &[u8] = b"named:";
-/// As clients of KMS know the key that is used unless they name one.
-const DEFAULT_ALIAS: &str = "alias/aws/s3";
 
 pub struct KeyringKeys(pub Arc<Keyring>);
 
@@ -26,9 +24,10 @@ fn fault(error: &KeyError) -> KeyFault {
         KeyError::Unusable(SealError::KeyPendingDestruction { .. }) => KeyFault::PendingDestruction,
         KeyError::Unusable(SealError::KeyDestroyed { .. } | SealError::UnknownKey { .. })
         | KeyError::NoKey { .. }
-        | KeyError::NoSuchKey { .. }
-        | KeyError::Unknown { .. } => KeyFault::Missing,
-        KeyError::Unusable(_) | KeyError::NotStored(_) | KeyError::Older(_) => KeyFault::Damaged,
+        | KeyError::NoSuchKey { .. } => KeyFault::Missing,
+        KeyError::Unusable(_) | KeyError::Unknown { .. } | KeyError::NotStored(_) | KeyError::Older(_) => {
+            KeyFault::Damaged
+        }
     }
 }
 
@@ -44,6 +43,11 @@ fn refusal(error: &KeyError) -> Error {
 
 fn named_refusal(error: &KeyError) -> Error {
     Error::NamedKeyUnusable { reason: error.to_string().into(), fault: fault(error) }
+}
+
+/// Whether this is how clients of KMS name the key that is used unless they name one.
+fn is_default(name: &str) -> bool {
+    matches!(KeyReference::parse(name), Some(KeyReference::Name(name)) if name.as_str() == KMS_DEFAULT_KEY)
 }
 
 impl ContentKeys for KeyringKeys {
@@ -70,7 +74,7 @@ impl ContentKeys for KeyringKeys {
     }
 
     fn named(&self, name: Option<&str>) -> Result<[u8; 16]> {
-        let key = match name.filter(|name| !name.ends_with(DEFAULT_ALIAS)) {
+        let key = match name.filter(|name| !is_default(name)) {
             None => self.0.default_key().and_then(|id| self.0.named_key(&id.to_string())),
             Some(name) => self.0.named_key(name),
         };

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +45,10 @@ def lines(seed: int = 1, prefix: str = PREFIX) -> dict[str, str]:
     key = bytes([seed]) * 32
     md5 = encoded(hashlib.md5(key, usedforsecurity=False).digest())
     return {f"{prefix}algorithm": "AES256", f"{prefix}key": encoded(key), f"{prefix}key-MD5": md5}
+
+
+def checksum(algorithm: str, body: bytes) -> str:
+    return encoded(zlib.crc32(body).to_bytes(4, "big") if algorithm == "CRC32" else hashlib.sha256(body).digest())
 
 
 MD5: Final = lines()[f"{PREFIX}key-MD5"]
@@ -276,6 +282,84 @@ def test_nothing_is_shared_and_no_key_is_stored(tmp_path: Path, size: int) -> No
     with running(data, master_key=MASTER_KEY) as target:
         s3 = target.client()
         assert {name: read(s3, "bkt", name, **customer()) for name in "abcd"} == dict.fromkeys("abcd", body)
+
+
+def test_no_checksum_of_the_content_is_stored(tmp_path: Path) -> None:
+    """Short content follows from its CRC, and guesses can be compared with any digest."""
+    data, body, text = tmp_path / "store", b"hunter2!", b"a note"
+    named = {"ServerSideEncryption": "aws:kms"}
+    secrets = {
+        digest
+        for secret in (body, body + text, text)
+        for digest in (hashlib.sha256(secret).digest(), zlib.crc32(secret).to_bytes(4, "big"))
+    }
+    with running(data, master_key=MASTER_KEY) as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="bkt")
+        s3.put_object(Bucket="bkt", Key="plain", Body=b"no secret", ChecksumAlgorithm="SHA256")
+        for way in (customer(), named):
+            seen = customer() if way == customer() else {}
+            for algorithm in ("CRC32", "SHA256"):
+                chosen = {"Bucket": "bkt", "Key": "k", "ChecksumAlgorithm": algorithm}
+                put = s3.put_object(**chosen, Body=body, **way)
+                wrong = base64.b64encode(bytes(4 if algorithm == "CRC32" else 32)).decode()
+                bad = {"Bucket": "bkt", "Key": "k", "Body": body, f"Checksum{algorithm}": wrong}
+                assert refusal(s3.put_object, **bad, **way) == (400, "BadDigest")
+                got = s3.get_object(Bucket="bkt", Key="k", ChecksumMode="ENABLED", **seen)
+                assert got["Body"].read() == body
+                s3.copy_object(**{**chosen, "Key": "copy"}, CopySource={"Bucket": "bkt", "Key": "plain"}, **way)
+                copied = s3.get_object(Bucket="bkt", Key="copy", ChecksumMode="ENABLED", **seen)
+                assert copied["Body"].read() == b"no secret"
+                upload = {"Bucket": "bkt", "Key": "parts"}
+                created = s3.create_multipart_upload(**upload, ChecksumAlgorithm=algorithm, **way)
+                upload["UploadId"] = created["UploadId"]
+                stated = {f"Checksum{algorithm}": checksum(algorithm, body)}
+                part = s3.upload_part(**upload, PartNumber=1, Body=body, ChecksumAlgorithm=algorithm, **seen)
+                listed = s3.list_parts(**upload)["Parts"]
+                parts = [{"PartNumber": 1, "ETag": part["ETag"], **stated}]
+                complete = {**upload, "MultipartUpload": {"Parts": parts}}
+                refused = refusal(s3.complete_multipart_upload, **complete, **stated, **seen)
+                assert refused == (400, "InvalidRequest")
+                done = s3.complete_multipart_upload(**complete, **seen)
+                assert read(s3, "bkt", "parts", **seen) == body
+                for answer in (put, got, copied, part, *listed, done):
+                    assert f"Checksum{algorithm}" not in answer
+        s3.put_object(Bucket="bkt", Key="k", Body=body, **named)
+        s3.put_object(Bucket="bkt", Key="k", Body=text, WriteOffsetBytes=len(body))
+        assert target.wire("PUT", "/bkt/k", "annotation&annotationName=note", body=text).status == 200
+        orcas.Server.kill(target.server)
+    for path in (path for path in data.rglob("*") if path.is_file()):
+        stored = path.read_bytes()
+        assert not [secret for secret in secrets if secret in stored], path
+
+
+def test_an_export_goes_on_past_what_it_cannot_open(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    with running(data, master_key=MASTER_KEY) as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="bkt")
+        for name, options in (("a", {}), ("b", customer()), ("c", {"ServerSideEncryption": "aws:kms"}), ("d", {})):
+            s3.put_object(Bucket="bkt", Key=name, Body=name.encode(), **options)
+        for place, options in (("plain", []), ("skipping", ["--skip-lost"])):
+            command("export", tmp_path / place, "--data", data, *options, code=1)
+            exported = sorted(path.name for path in (tmp_path / place / "bkt").iterdir())
+            assert exported == ["a", "c", "d"]
+            lost = [json.loads(line) for line in (tmp_path / place / "lost.jsonl").read_text().splitlines()]
+            assert [(line["bucket"], line["key"]) for line in lost] == [("bkt", "b")]
+            assert "Server Side Encryption" in lost[0]["reason"]
+
+
+def test_a_salvage_serves_empty_objects(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    ways = {"customer": customer(), "named": {"ServerSideEncryption": "aws:kms"}}
+    with running(data, master_key=MASTER_KEY) as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="bkt")
+        for name, options in ways.items():
+            s3.put_object(Bucket="bkt", Key=name, Body=b"", **options)
+    with running(data, master_key=MASTER_KEY, salvage=True) as target:
+        s3 = target.client()
+        assert read(s3, "bkt", "customer", **customer()) == read(s3, "bkt", "named") == b""
 
 
 def test_it_needs_a_keyring(tmp_path: Path) -> None:

@@ -87,7 +87,14 @@ def test_a_key_is_named_by_id_arn_alias_or_not_at_all(target: Target, s3: Any, b
         put = s3.put_object(Bucket=bucket, Key="k", Body=b"body", **KMS, **named)
         assert (shown(put), read(s3, bucket, "k")) == (("aws:kms", ARN + expected), b"body"), name
         assert "BucketKeyEnabled" not in put
-    for name in ("alias/nobody", "nobody", "00112233-4455-6677-8899-aabbccddeeff", "arn:aws:kms:x"):
+    for name in (
+        "alias/x/alias/aws/s3",
+        "xalias/aws/s3",
+        "alias/nobody",
+        "nobody",
+        "00112233-4455-6677-8899-aabbccddeeff",
+        "arn:aws:kms:x",
+    ):
         refused = refusal(s3.put_object, Bucket=bucket, Key="x", Body=b"body", **KMS, SSEKMSKeyId=name)
         assert refused == (400, "KMS.NotFoundException"), name
     assert refusal(s3.head_object, Bucket=bucket, Key="x") == (404, "404")
@@ -211,6 +218,8 @@ def test_a_key_that_cannot_be_used(target: Target, s3: Any, bucket: str, key: st
     for name, size in (("small", 1000), ("large", 2 * MIB)):
         s3.put_object(Bucket=bucket, Key=name, Body=content(size), **named)
     s3.put_object(Bucket=bucket, Key="copied", Body=b"x")
+    upload = {"Bucket": bucket, "Key": "parts"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
 
     def refusals() -> set[tuple[int, str]]:
         found = {refusal(s3.get_object, Bucket=bucket, Key=name) for name in ("small", "large")}
@@ -218,6 +227,10 @@ def test_a_key_that_cannot_be_used(target: Target, s3: Any, bucket: str, key: st
         found.add(refusal(s3.put_object, Bucket=bucket, Key="new", Body=b"x", **named))
         source = {"Bucket": bucket, "Key": "large"}
         found.add(refusal(s3.copy_object, Bucket=bucket, Key="new", CopySource=source, ServerSideEncryption="AES256"))
+        # No byte is read for these.
+        found.add(refusal(s3.copy_object, Bucket=bucket, Key="new", CopySource=source))
+        part = {**upload, "PartNumber": 1, "CopySource": source}
+        found.add(refusal(s3.upload_part_copy, **part))
         # What has no content of the object needs no key.
         assert shown(s3.head_object(Bucket=bucket, Key="small")) == ("aws:kms", ARN + key)
         return found
@@ -279,6 +292,14 @@ def test_appends_annotations_tags_and_renames(target: Target, s3: Any, bucket: s
     s3.put_object(Bucket=bucket, Key="k", Body=content(100_000), WriteOffsetBytes=6)
     wrong = {"Bucket": bucket, "Key": "k", "Body": b"x", "WriteOffsetBytes": 100_006}
     assert refusal(s3.put_object, **wrong, ServerSideEncryption="AES256") == (400, "InvalidRequest")
+    # Nor does it matter to which key the bucket sends what is new.
+    s3.put_object(Bucket=bucket, Key="plain", Body=b"first ", ServerSideEncryption="AES256")
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=default("alias/nobody"))
+    s3.put_object(Bucket=bucket, Key="plain", Body=b"second", WriteOffsetBytes=6)
+    assert (shown(s3.head_object(Bucket=bucket, Key="plain")), read(s3, bucket, "plain")) == (
+        ("AES256", None), b"first second",
+    )  # fmt: skip
+    s3.delete_bucket_encryption(Bucket=bucket)
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
     wire = target.wire
     for size in (10, 5000):
@@ -290,8 +311,7 @@ def test_appends_annotations_tags_and_renames(target: Target, s3: Any, bucket: s
     )  # fmt: skip
 
 
-def test_a_context_is_bound_to_the_content(tmp_path: Path) -> None:
-    """Whoever changes the context in the log cannot make the content open."""
+def test_contexts_outlive_the_server(tmp_path: Path) -> None:
     data = tmp_path / "store"
     body, context = content(5000), '{"tenant": "a-rather-long-name-of-a-tenant"}'
     with running(data, master_key=MASTER_KEY) as target:
@@ -325,6 +345,10 @@ def test_everything_by_default_leaves_named_keys_their_choice(tmp_path: Path) ->
         assert shown(s3.put_object(Bucket="bkt", Key="k", Body=b"x", **KMS))[0] == "aws:kms"
         s3.put_bucket_encryption(Bucket="bkt", ServerSideEncryptionConfiguration=default(None))
         assert shown(s3.put_object(Bucket="bkt", Key="k", Body=b"x"))[0] == "aws:kms"
+        assert s3.get_bucket_encryption(Bucket="bkt")["ServerSideEncryptionConfiguration"] == default(None)
+        s3.delete_bucket_encryption(Bucket="bkt")
+        rules = s3.get_bucket_encryption(Bucket="bkt")["ServerSideEncryptionConfiguration"]["Rules"]
+        assert rules[0]["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
 
 
 def test_objects_outlive_the_server(tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ def export(
 
     The index has the key and the metadata of every object. Characters that cannot be part of a path become %XX.
 
+    Objects that the store refuses to open, because their key is a customer's or cannot be used, are left out and listed
+    in TARGET/lost.jsonl: exit code 1.
+
     With --skip-lost, a stopped store is opened for salvage: nothing in it is changed, and TARGET/lost.jsonl lists the
     objects that are damaged. Exit code 1: something is lost, or a lost record may have deleted or replaced an exported
     object.
@@ -158,7 +161,7 @@ def export(
                 ("bytes", size(done["bytes"])),
                 ("already exported", done["skipped"]),
                 ("deleted during the export", done["gone"]),
-                *([("lost", done["lost"])] if skip_lost else []),
+                *([("lost", done["lost"])] if "lost" in done else []),
             ],
         )
         for line in in_words(done["salvage"]) if found is not None else []:

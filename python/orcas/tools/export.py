@@ -41,7 +41,7 @@ class Export:
     target: Path
     resume: bool
     advance: Advance
-    # Leave out what cannot be read, and list it.
+    # Leave out what is damaged, and list it, as what the store refuses to open is in any case.
     skip_lost: bool = False
     objects: int = 0
     size: int = 0
@@ -72,11 +72,11 @@ class Export:
                     pool.shutdown(cancel_futures=True)
                     raise
             self._finish_index(unfinished)
-            if self.skip_lost:
+            if self.skip_lost or self.lost:
                 self._list_lost()
         return {
             "target": str(self.target), "objects": self.objects, "bytes": self.size, "skipped": self.skipped,
-            "gone": self.gone, **({"lost": len(self.lost)} if self.skip_lost else {}),
+            "gone": self.gone, **({"lost": len(self.lost)} if self.skip_lost or self.lost else {}),
         }  # fmt: skip
 
     def _prepare_target(self) -> None:
@@ -127,8 +127,9 @@ class Export:
         try:
             return self._copy(bucket, entry, path)
         except (RefusedError, UnavailableError) as error:
+            # Without the key of a customer, or with a key that is disabled, an object is refused though nothing is lost.
             refused = isinstance(error, RefusedError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
-            if refused or not self.skip_lost:
+            if not (refused or self.skip_lost):
                 raise
             # A store that is gone altogether has lost nothing.
             next(iter(buckets(self.session)), None)

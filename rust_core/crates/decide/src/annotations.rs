@@ -35,6 +35,7 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
             let [text] = <[_; 1]>::try_from(draft.store(view, *body, encryption.as_ref())?)
                 .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
             let modified_ms = context.now_ms;
+            let checksum = Encryption::storable(encryption.as_ref(), checksum);
             let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });
             let etag = Etag { md5, parts: 0 };
             (Outcome::Annotated { version, etag, checksum }, with.ok_or(Refusal::TooManyAnnotations)?)

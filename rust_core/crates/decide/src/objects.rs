@@ -22,6 +22,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body, put.attributes.encryption.as_ref())?;
+    let checksum = Encryption::storable(put.attributes.encryption.as_ref(), put.checksum);
     let version = Version {
         bucket: bucket.top(),
         key: put.key,
@@ -31,7 +32,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
         size: put.size,
         etag: Etag { md5: put.md5, parts: 0 },
         sha256: put.sha256,
-        checksum: put.checksum.map(ObjectChecksum::full),
+        checksum: checksum.map(ObjectChecksum::full),
         headers: put.headers,
         attributes: put.attributes,
         parts: Vec::new(),
@@ -104,7 +105,8 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         if sequence != source.sequence {
             return Err(Refusal::SourceChanged.into());
         }
-        version.checksum = Some(ObjectChecksum::full(checksum));
+        let whole = Some(ObjectChecksum::full(checksum));
+        version.checksum = Encryption::storable(version.attributes.encryption.as_ref(), whole);
         version.parts.iter_mut().for_each(|part| part.checksum = None);
     }
     Ok(put_version(context, &bucket, Draft::new(context.next_sequence), version))

@@ -168,6 +168,8 @@ pub enum Refusal {
     SourceChanged,
     /// The text of an annotation is sealed and its object is not encrypted, or the reverse; look the object up again.
     EncryptionDiffers,
+    /// The source of the copy is encrypted with another key than the one that the request sends.
+    SourceKeyDiffers,
 }
 
 /// What is wrong with the checksums that a client states of an upload.

@@ -16,6 +16,9 @@ use super::{layers, locks, versions};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, CompletedPart, Encryption, Extent, Part, Record, Upload, UploadId, Version};
 
+const HIDDEN_CHECKSUM: &str = "The checksum of the whole object cannot be compared: with SSE-KMS and SSE-C none of its \
+                               parts is stored.";
+
 pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, upload.bucket)?;
     locks::check_new(&bucket, &upload.attributes, context.now_ms)?;
@@ -25,9 +28,10 @@ pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Resu
 pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, put.bucket, &put.key, put.upload)?;
     let checksum = part_checksum(&upload, put.checksum, put.computed)?;
-    let shown = put.checksum.or(checksum);
+    let encryption = upload.attributes.encryption.as_ref();
+    let shown = Encryption::storable(encryption, put.checksum.or(checksum));
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(view, put.body, upload.attributes.encryption.as_ref())?;
+    let manifest = draft.store(view, put.body, encryption)?;
     let part = Part {
         upload: put.upload,
         number: put.number,
@@ -93,15 +97,16 @@ fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>, upload
 }
 
 /// The checksum that is stored with a part: the declared one, or one that the server computed. Only clients vouch for
-/// parts of a composite checksum.
+/// parts of a composite checksum. It is checked, but not stored, if the encryption hides digests.
 fn part_checksum(
     upload: &Upload,
     declared: Option<Checksum>,
     computed: Option<Checksum>,
 ) -> Result<Option<Checksum>, Refusal> {
+    let storable = |checksum| Encryption::storable(upload.attributes.encryption.as_ref(), checksum);
     let Some((algorithm, kind)) = upload.checksum else {
         let is_default = |checksum: &Checksum| checksum.algorithm() == ChecksumAlgorithm::DEFAULT;
-        return Ok(declared.into_iter().chain(computed).find(is_default));
+        return Ok(storable(declared.into_iter().chain(computed).find(is_default)));
     };
     let checksum = match kind {
         ChecksumType::FullObject => declared.or(computed),
@@ -111,7 +116,7 @@ fn part_checksum(
     if actual != Some(algorithm) {
         return Err(ChecksumRefusal::Algorithm { expected: algorithm, actual }.into());
     }
-    Ok(checksum)
+    Ok(storable(checksum))
 }
 
 pub(super) fn abort(view: &dyn View, bucket: BucketId, key: &[u8], upload: UploadId) -> Result<Decision, Failure> {
@@ -140,7 +145,13 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     if complete.checksum_type.is_some_and(|stated| Some(stated) != kind) {
         return Err(Refusal::from(ChecksumRefusal::Type { of_upload: kind }).into());
     }
+    let hides = upload.attributes.encryption.as_ref().is_some_and(Encryption::hides_digests);
     let checksum = match upload.checksum {
+        // What the client states of a part was compared when the part came, and nothing is left to compare it with.
+        _ if hides && complete.checksum.is_some() => {
+            return Err(Refusal::InvalidRequest { reason: HIDDEN_CHECKSUM }.into());
+        }
+        _ if hides => None,
         None => default_checksum(&complete, &chosen)?,
         Some((algorithm, kind)) => Some(object_checksum(algorithm, kind, &complete, &chosen)?),
     };

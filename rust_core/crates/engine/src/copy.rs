@@ -11,6 +11,7 @@ use super::body::BodyWriter;
 use super::encrypting::{RequestKey, Sealing};
 use super::handle::Handle;
 use super::reads::PinnedObject;
+use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
@@ -43,6 +44,8 @@ pub struct CopyPartRequest {
 pub struct CopyKeys {
     pub source: Option<RequestKey>,
     pub copy: Option<RequestKey>,
+    /// Whether the request may read what named keys encrypt.
+    pub named: bool,
 }
 
 /// CopyObject as the client asked for it. `copy.checksum` is computed here.
@@ -69,6 +72,7 @@ impl Handle {
                 return Err(Refusal::InvalidRange { size }.into());
             }
             let sealing = Sealing { encryption: upload.attributes.encryption.clone(), key: request.keys.copy.clone() };
+            self.check_named_key(sealing.encryption.as_ref())?;
             let across = self.across_owners(request.source.0, request.bucket);
             if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, request.bucket)) {
                 let range = (first, last);
@@ -100,11 +104,12 @@ impl Handle {
             let mut copy = request.copy.clone();
             let encryption = copy.attributes.encryption.clone().or_else(|| kept(of_source));
             let sealing = Sealing { encryption, key: request.keys.copy.clone() };
+            self.check_named_key(sealing.encryption.as_ref())?;
             let across = self.across_owners(copy.source.0, copy.bucket);
             if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
                 return self.copy_object_across(request, (&bucket, &sealing), &source);
             }
-            if let Some(algorithm) = request.algorithm {
+            if let Some(algorithm) = Encryption::storable(sealing.encryption.as_ref(), request.algorithm) {
                 let checksum = match stored_checksum(&source.object.version, algorithm) {
                     Some(checksum) => checksum,
                     None => self.digests(&source, 0, source.object.version.size.saturating_sub(1), algorithm)?.1,
@@ -122,7 +127,22 @@ impl Handle {
             None => self.object_in(&bucket, key)?,
             Some(id) => self.version_in(&bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
         };
-        Ok(found.ok_or(Refusal::NoSuchKey)?.with_key(keys.source.clone()))
+        let found = found.ok_or(Refusal::NoSuchKey)?;
+        self.check_opens(found.object.version.attributes.encryption.as_ref(), keys)?;
+        Ok(found.with_key(keys.source.clone()))
+    }
+
+    /// The source may be another one than the one that was looked up before, with another key.
+    fn check_opens(&self, encryption: Option<&Encryption>, keys: &CopyKeys) -> Result<(), Failure> {
+        match (encryption, &keys.source) {
+            (Some(Encryption::Customer(_)), None) => return Err(Error::NoCustomerKey.into()),
+            (Some(Encryption::Customer(check)), Some(key)) if !self.is_key_of(key, check)? => {
+                return Err(Refusal::SourceKeyDiffers.into());
+            }
+            (Some(Encryption::Named(_)), _) if !keys.named => return Err(Refusal::SourceChanged.into()),
+            _ => {}
+        }
+        Ok(self.check_named_key(encryption)?)
     }
 
     /// The destination, if it exists and has another owner than the source.

@@ -2,7 +2,7 @@
 //! Must not know how keys are kept.
 
 use super::lane::Lane;
-use super::problem::Problem;
+use super::problem::{Problem, wrong_customer_key};
 use super::reading::Reading;
 use super::response::HeaderBlock;
 use orcas_engine::{PinnedObject, RequestKey, Sealing, key_arn};
@@ -52,9 +52,18 @@ impl Reading<'_> {
     /// # Errors
     /// `NotImplemented` if it is to be encrypted and there is no keyring, and those of headers and keys.
     pub fn chosen_encryption(&self, bucket: BucketId) -> Result<Chosen, Problem> {
+        self.encryption_or(self.lane.default_encryption(bucket)?)
+    }
+
+    /// The encryption that the headers ask for. Errors as of `chosen_encryption`.
+    pub fn asked_encryption(&self) -> Result<Chosen, Problem> {
+        self.encryption_or(None)
+    }
+
+    fn encryption_or(&self, default: Option<BucketDefault>) -> Result<Chosen, Problem> {
         let sent = Asked::parse(self.headers())?;
         let asked = sent.method.is_some();
-        let (method, bucket_key) = match (sent.method, self.lane.default_encryption(bucket)?) {
+        let (method, bucket_key) = match (sent.method, default) {
             (Some(method), _) => (method, sent.bucket_key.unwrap_or(false)),
             (None, None) => return Ok(Chosen::default()),
             (None, Some(BucketDefault { kind, bucket_key })) => {
@@ -148,11 +157,7 @@ impl Lane {
             }
             (Some(Encryption::Customer(check)), Some(sent)) => match self.engine.is_key_of(&sent.key, check)? {
                 true => Ok(()),
-                false => {
-                    let message = "Requests specifying Server Side Encryption with Customer provided keys must provide the \
-                                   correct secret key.";
-                    Err(S3Error::with(ErrorCode::AccessDenied, message).into())
-                }
+                false => Err(wrong_customer_key().into()),
             },
             (_, Some(_)) => {
                 let message = "The encryption parameters are not applicable to this object.";

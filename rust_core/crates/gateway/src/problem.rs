@@ -58,6 +58,12 @@ impl From<FormError> for Problem {
     }
 }
 
+pub fn wrong_customer_key() -> S3Error {
+    let message = "Requests specifying Server Side Encryption with Customer provided keys must provide the correct secret \
+                   key.";
+    S3Error::with(ErrorCode::AccessDenied, message)
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         refused(&refusal).into()
@@ -69,21 +75,21 @@ impl From<Error> for Problem {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
             // What a client asks for, or what somebody has done to its key: no fault of the server.
-            Error::NamedKeyUnusable { reason, fault } => {
-                let code = match fault {
-                    KeyFault::Missing => ErrorCode::KmsNotFound,
-                    KeyFault::Disabled => ErrorCode::KmsDisabled,
-                    KeyFault::PendingDestruction => ErrorCode::KmsInvalidState,
-                    KeyFault::Damaged => ErrorCode::AccessDenied,
-                };
-                return S3Error::with(code, reason.to_string()).into();
+            Error::NamedKeyUnusable { reason, fault: KeyFault::Missing } => {
+                return S3Error::with(ErrorCode::KmsNotFound, reason.to_string()).into();
+            }
+            Error::NamedKeyUnusable { reason, fault: KeyFault::Disabled } => {
+                return S3Error::with(ErrorCode::KmsDisabled, reason.to_string()).into();
+            }
+            Error::NamedKeyUnusable { reason, fault: KeyFault::PendingDestruction } => {
+                return S3Error::with(ErrorCode::KmsInvalidState, reason.to_string()).into();
             }
             Error::NoCustomerKey => {
                 let message = "The object was stored using a form of Server Side Encryption. The correct parameters must \
                                be provided to retrieve the object.";
                 return S3Error::with(ErrorCode::InvalidRequest, message).into();
             }
-            Error::NoKeyring | Error::KeyUnusable { .. } => {
+            Error::NoKeyring | Error::KeyUnusable { .. } | Error::NamedKeyUnusable { fault: KeyFault::Damaged, .. } => {
                 let message = "The content is encrypted, or is to be, and this server cannot use the key for it.";
                 S3Error::with(ErrorCode::AccessDenied, message)
             }
@@ -279,6 +285,8 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             let message = "The object is encrypted and this server has no master key, or it is just being encrypted.";
             S3Error::with(ErrorCode::OperationAborted, message)
         }
+        // Only if the source changed after its key was compared.
+        Refusal::SourceKeyDiffers => wrong_customer_key(),
     }
 }
 

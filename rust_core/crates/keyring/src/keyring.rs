@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use orcas_fs::{FileSystem, Random};
 use orcas_seal::{
-    CacheCounts, CheckKey, DataKey, DataKeyId, Error as SealError, FreshId, Kdf, Key, KeyCache, KeyId, KeyName,
-    KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring, StoreId,
+    CacheCounts, CheckKey, DataKey, DataKeyId, Error as SealError, FreshId, KMS_DEFAULT_KEY, Kdf, Key, KeyCache, KeyId,
+    KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring,
+    StoreId,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -284,6 +285,9 @@ impl Keyring {
     /// # Errors
     /// [`ChangeError`], which says what holds then, as for all changes.
     pub fn create_key(&self, name: &str) -> Result<KeyId, ChangeError> {
+        if name == KMS_DEFAULT_KEY {
+            return Err(SealError::Invalid { reason: "aws/s3 is what clients of KMS call the key orcas/s3" }.into());
+        }
         let name = KeyName::new(name)?;
         let now_ms = (self.environment.now_ms)();
         self.change(|keys| Ok(keys.create(name, now_ms, &mut |bytes| fill(&self.environment, bytes))?))

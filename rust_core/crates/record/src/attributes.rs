@@ -63,6 +63,11 @@ impl Encryption {
     pub fn hides_digests(&self) -> bool {
         !matches!(self, Self::Managed)
     }
+
+    /// What may be stored of a checksum of content that is encrypted like `this`. Short content follows from its checksum.
+    pub fn storable<T>(this: Option<&Self>, checksum: Option<T>) -> Option<T> {
+        checksum.filter(|_| !this.is_some_and(Self::hides_digests))
+    }
 }
 
 /// Until when a version must be kept.

@@ -35,7 +35,7 @@ pub use keyring::{
     DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring, StoredKey,
     VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN,
 };
-pub use kms::{EncryptionContext, KeyName, KeyReference};
+pub use kms::{EncryptionContext, KMS_DEFAULT_KEY, KeyName, KeyReference};
 pub use master::{Kdf, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams};
 pub use secret::Secret;
 pub use wrapped::{Domain, WRAPPED_LENGTH, WrappedKey};

@@ -15,7 +15,7 @@ fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
     found.object.version.manifest.clone()
 }
 
-fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
+pub(super) fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
     CopyRequest {
         copy: Copy {
             source: (from.id, source.into(), None),

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::super::sealing::Unopened;
-use super::super::{ContentKeys, KeyId, Sealing};
+use super::super::{ContentKeys, KeyId, RequestKey, Sealing};
+use super::scopes::copy;
 use super::support::{Store, noise};
 use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, KeyFault, Result};
-use orcas_decide::Body;
-use orcas_record::{Bucket, Encryption, Seal};
+use orcas_checksum::{ChecksumAlgorithm, Hasher};
+use orcas_decide::{Body, Failure, Intent, Outcome, Refusal};
+use orcas_record::{Bucket, Encryption, NamedKey, Seal};
 use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
 
 /// With keys of the server.
@@ -150,4 +152,59 @@ fn a_small_body_is_a_sealed_content_and_an_empty_one_is_empty() {
     assert_eq!(bytes.len() as u32, Seal::stored_length(4));
     let empty = store.handle().sealed_body(&bucket, &managed(), b"").unwrap();
     assert!(matches!(empty, Body::Inline(bytes) if bytes.is_empty()));
+}
+
+#[test]
+fn another_context_does_not_open_the_content() {
+    let store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("bkt");
+    let with = |context: &'static str| {
+        let context = context.as_bytes().into();
+        Sealing::from(Some(Encryption::Named(Arc::new(NamedKey { id: [0; 16], context, bucket_key: false }))))
+    };
+    let shared = &store.handle().shared;
+    let key = shared.data_key(&bucket, &with("{\"tenant\":\"a\"}")).unwrap();
+    let (stored, seal) = shared.seal_whole(&key, b"text").unwrap();
+    let opens = |sealing: Sealing| {
+        let read = |from: u32, buf: &mut [u8]| {
+            buf.copy_from_slice(&stored[from as usize..][..buf.len()]);
+            Ok(true)
+        };
+        let mut buf = [0; 4];
+        let opened = shared.read_sealed((&seal, &sealing), stored.len() as u32, &read, 0, &mut buf);
+        assert!(matches!(opened, Ok(true) | Err(Unopened::NotAuthentic)));
+        opened.is_ok() && buf == *b"text"
+    };
+    assert!(opens(with("{\"tenant\":\"a\"}")));
+    assert!(!opens(with("{\"tenant\":\"b\"}")));
+    assert!(!opens(with("")));
+    assert!(!opens(managed()));
+}
+
+#[test]
+fn a_copy_reads_its_source_with_no_other_key() {
+    let store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let (handle, bucket) = (store.handle(), store.bucket("bkt"));
+    let [right, wrong] = [1, 2].map(|seed| handle.request_key(&[seed; 32]).unwrap());
+    let encryption = Some(handle.encryption_with(&right).unwrap());
+    let mut put = store.small_put(&bucket, "k", b"text");
+    let sealing = Sealing { encryption: encryption.clone(), key: Some(right.clone()) };
+    put.body = handle.sealed_body(&bucket, &sealing, b"text").unwrap();
+    put.attributes.encryption = encryption;
+    put.checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, b"text"));
+    handle.execute(Intent::PutObject(Box::new(put))).unwrap();
+    let found = handle.object(bucket.id, &"k".into()).unwrap().unwrap().object;
+    assert_eq!(found.version.checksum, None, "it tells the content");
+    // As after a source was replaced whose key was compared.
+    let copied = |source: Option<&RequestKey>| {
+        let mut request = copy(&bucket, "k", &bucket);
+        request.keys.source = source.cloned();
+        handle.copy_object(&request)
+    };
+    assert!(matches!(copied(Some(&wrong)), Err(Failure::Refused(Refusal::SourceKeyDiffers))));
+    assert!(matches!(copied(None), Err(Failure::Engine(Error::NoCustomerKey))));
+    assert!(matches!(copied(Some(&right)), Ok(Outcome::Put(_))));
+    assert_eq!(handle.object(bucket.id, &"copy".into()).unwrap().unwrap().object.version.size, 4);
 }

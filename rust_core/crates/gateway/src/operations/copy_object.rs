@@ -117,7 +117,11 @@ impl Call<CopyObject> {
             attributes: attributes.clone(),
             checksum: None,
         };
-        let keys = CopyKeys { source: source_key.as_ref().map(|sent| sent.key.clone()), copy: chosen.sealing().key };
+        let keys = CopyKeys {
+            source: source_key.as_ref().map(|sent| sent.key.clone()),
+            copy: chosen.sealing().key,
+            named: self.input.four,
+        };
         let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
         let outcome = self.lane.engine.copy_object(&request)?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };

@@ -73,8 +73,13 @@ impl Operation for PutObject {
         let condition = WriteCondition::of_write(reading.headers())?;
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
-        let (attributes, chosen) = (sent(reading.headers())?, reading.chosen_encryption(bucket.id)?);
+        let attributes = sent(reading.headers())?;
         let offset = write_offset(reading.headers())?;
+        // What is appended to an object is encrypted as the object is; only one that begins has the default of its bucket.
+        let chosen = match offset {
+            None | Some(0) => reading.chosen_encryption(bucket.id)?,
+            Some(_) => reading.asked_encryption()?,
+        };
         if let Some(offset) = offset {
             check_offset(reading, &bucket, &key, offset)?;
             if chosen.key.is_some() {

@@ -30,8 +30,8 @@ impl Operation for ReadBucketConfiguration {
         // What the store does by itself, no bucket can do without.
         let of_the_store =
             operation == orcas_s3::Operation::GetBucketEncryption && call.lane.options.encrypt_by_default;
-        let document = match stored {
-            None | Some(_) if of_the_store => encryption::of_the_store().document(),
+        let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
+            None if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name, &owner)?,
             Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
             Some(document) => document.bytes.to_vec(),

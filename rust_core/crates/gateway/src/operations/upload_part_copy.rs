@@ -76,7 +76,11 @@ impl Call<UploadPartCopy> {
             key: key.clone(),
             upload: *upload,
             number: *number,
-            keys: CopyKeys { source: source_key.as_ref().map(|sent| sent.key.clone()), copy: sealing.key },
+            keys: CopyKeys {
+                source: source_key.as_ref().map(|sent| sent.key.clone()),
+                copy: sealing.key,
+                named: *four,
+            },
         };
         let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());

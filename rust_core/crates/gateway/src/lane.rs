@@ -210,7 +210,7 @@ impl Lane {
 struct Heard(Weak<Lane>);
 
 impl EventSink for Heard {
-    fn taken(&self, changes: &[Change], place: Place) {
+    fn taken(&self, changes: Option<&[Change]>, place: Place) {
         if let Some(lane) = self.0.upgrade() {
             lane.complete_all(lane.events.taken(changes, place));
         }

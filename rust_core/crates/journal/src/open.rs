@@ -44,19 +44,26 @@ impl Journal {
             options.fs.create_dir(&options.dir)?;
             options.fs.sync_dir(options.dir.parent().unwrap_or(&options.dir))?;
         }
-        let headers = headers(options)?;
+        let mut headers = headers(options)?;
         let (mut resumed, mut active) = (None, None);
-        if let Some(last) = headers.last() {
+        while let Some(last) = headers.last() {
             let path = options.path(last.number);
             let file = options.fs.open(&path, Open::Write)?;
             let length = file.len()?;
             let counts = distrusted.filter(|(number, _)| *number == last.number).map_or(length, |(_, end)| end);
             let mut scanner = Scanner::new(Arc::clone(&file), last.salt, HEADER as u64, counts.min(length));
-            let Intact { resumed: found, end } = intact(last, &mut scanner)?;
+            let Some(Intact { resumed: found, end }) = intact(last, &mut scanner)? else {
+                // Without its first mark it does not have the whole state: a crash may leave it so. The one before has.
+                tracing::warn!(path = %path.display(), "A segment of the event journal is damaged and is removed");
+                options.fs.remove(&path)?;
+                headers.pop();
+                continue;
+            };
             file.set_len(end)?;
             file.sync_data()?;
             active = Some(Active::resumed(file, Segment::new(last, end), found.sequence));
             resumed = Some(found);
+            break;
         }
         let journal = headers.last().map_or(0, |last| last.journal);
         let mut list = Vec::with_capacity(headers.len());
@@ -99,7 +106,8 @@ fn headers(options: &JournalOptions) -> Result<Vec<Header>> {
     Ok(headers)
 }
 
-fn intact(header: &Header, scanner: &mut Scanner) -> Result<Intact> {
+/// `None` without a mark.
+fn intact(header: &Header, scanner: &mut Scanner) -> Result<Option<Intact>> {
     let mut resumed = Resumed {
         mark: header.mark,
         sequence: header.sequence,
@@ -107,7 +115,7 @@ fn intact(header: &Header, scanner: &mut Scanner) -> Result<Intact> {
         time_ms: header.began_ms,
         states: Vec::new(),
     };
-    let mut end = scanner.offset();
+    let mut end = None;
     // Since the last mark.
     let (mut last, mut time_ms, mut states) = (resumed.last, resumed.time_ms, Vec::new());
     while let Some(frame) = scanner.next()? {
@@ -119,11 +127,11 @@ fn intact(header: &Header, scanner: &mut Scanner) -> Result<Intact> {
                 let Ok(mark) = frame.payload.try_into() else { break };
                 resumed.states.append(&mut states);
                 resumed = Resumed { mark, sequence: frame.place.sequence, last, time_ms, ..resumed };
-                end = scanner.offset();
+                end = Some(scanner.offset());
             }
         }
     }
-    Ok(Intact { resumed, end })
+    Ok(end.map(|end| Intact { resumed, end }))
 }
 
 /// Removes the journal of a store, with its directory's files. What is not there is removed.

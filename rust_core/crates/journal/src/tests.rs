@@ -179,6 +179,24 @@ fn segments_without_a_header_are_removed() {
 }
 
 #[test]
+fn a_segment_without_its_first_mark_is_removed_and_the_one_before_goes_on() {
+    let mut store = Store::new(1 << 20);
+    store.write(1..=5);
+    store.roll();
+    let path = store.segments()[1].clone();
+    let bytes = std::fs::read(&path).unwrap();
+    for end in format::HEADER..bytes.len() {
+        std::fs::write(&path, &bytes[..end]).unwrap();
+        store = store.reopen();
+        let resumed = store.resumed.clone().unwrap();
+        assert_eq!((resumed.sequence, resumed.states), (5, vec![b"state".to_vec()]), "cut at {end}");
+        assert_eq!(store.segments().len(), 1, "cut at {end}");
+    }
+    store.write(6..=7);
+    assert_eq!(store.reopen().read(JournalCursor::Oldest), ((1..=7).collect(), false));
+}
+
+#[test]
 fn the_oldest_go_when_they_are_too_many_or_too_old() {
     let mut store = Store::new(1);
     store.write(1..=500);

@@ -51,6 +51,8 @@ pub(super) struct Committer {
     moved: Moved,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
+    /// How many of those count as settled for events, because no sync is to come.
+    settled: usize,
     unsynced_bytes: u64,
     unsynced_objects: usize,
     /// Decided, not published.
@@ -97,6 +99,7 @@ impl Committer {
             bulk: false,
             moved: Moved::default(),
             unsynced: Vec::new(),
+            settled: 0,
             unsynced_bytes: 0,
             unsynced_objects: 0,
             fresh: Vec::new(),
@@ -365,6 +368,10 @@ impl Committer {
         self.publish();
         self.promised = true;
         self.deadline = [self.deadline, deadline].into_iter().flatten().min();
+        if self.deadline.is_none() {
+            self.unsynced[self.settled..].iter().for_each(|batch| self.shared.events.push(batch));
+            self.settled = self.unsynced.len();
+        }
     }
 
     /// Gives a round's answers, and wakes their receivers after the last: an event loop then finds them all at once.
@@ -392,8 +399,11 @@ impl Committer {
             self.shared.packs.born(pack);
         }
         self.publish();
-        for batch in self.unsynced.drain(..) {
-            self.shared.events.push(&batch);
+        let settled = std::mem::take(&mut self.settled);
+        for (at, batch) in self.unsynced.drain(..).enumerate() {
+            if at >= settled {
+                self.shared.events.push(&batch);
+            }
             self.shared.applies.push(batch);
         }
         Ok(())
@@ -443,6 +453,7 @@ impl Committer {
         self.batch.clear();
         self.records.clear();
         self.unsynced.clear();
+        self.settled = 0;
         self.births.clear();
         (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();

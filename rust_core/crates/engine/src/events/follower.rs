@@ -165,7 +165,8 @@ impl Follower {
             }
         }
         shared.events.note_durable(following.journal.durable());
-        following.show(&shared);
+        // Whoever is behind learns from the journal what is missing.
+        following.show(&shared, false);
         self.following = Some(following);
         Ok(())
     }
@@ -208,6 +209,12 @@ impl Follower {
             following.reached = position;
             if following.changes.len() >= CHANGES_MAX {
                 following.write(shared, following.reached.clone())?;
+                // Told by the time of what is read, or a long backlog would begin a segment with every look.
+                if following.journal.is_full(following.time_ms) {
+                    following.roll(following.last)?;
+                    shared.events.note_durable(following.journal.durable());
+                    following.journal.expire(shared.clock.now_ms())?;
+                }
             }
             Ok(())
         })?;
@@ -287,17 +294,16 @@ impl Following {
     fn write(&mut self, shared: &EngineState, position: LogPosition) -> Result<()> {
         self.journal.write(&position.encode(), position.sequence, self.time_ms)?;
         self.reached = position;
-        self.show(shared);
+        self.show(shared, shared.events.listeners() > 0);
         self.changes.clear();
         Ok(())
     }
 
-    /// Says up to where the journal has everything.
-    fn show(&self, shared: &EngineState) {
+    /// Says up to where the journal has everything, with the changes if they are `heard`.
+    fn show(&self, shared: &EngineState, heard: bool) {
         shared.events.note_reached(self.reached.sequence);
         if let Some(sink) = shared.event_sink.get() {
-            let heard = shared.events.listeners() > 0;
-            EventSink::taken(&**sink, if heard { &self.changes } else { &[] }, Place::behind(self.reached.sequence));
+            EventSink::taken(&**sink, heard.then_some(&*self.changes), Place::behind(self.reached.sequence));
         }
     }
 }

@@ -5,6 +5,7 @@ use orcas_journal::Place;
 
 /// Told of what the journal has taken.
 pub trait EventSink: Send + Sync {
-    /// Everything that happened up to `place`. Empty while nobody listens.
-    fn taken(&self, changes: &[Change], place: Place);
+    /// Everything that happened up to `place`. `None` if it is in the journal only, or nowhere: whoever is behind has
+    /// to look there.
+    fn taken(&self, changes: Option<&[Change]>, place: Place);
 }

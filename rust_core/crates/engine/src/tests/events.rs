@@ -14,7 +14,7 @@ use orcas_base::error::Error;
 use orcas_decide::{BucketChange, Intent, Precondition};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{Bucket, Versioning};
+use orcas_record::{Bucket, Durability, Versioning};
 
 const EVENTS: Option<EventOptions> = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 64 << 20 });
 
@@ -108,6 +108,23 @@ fn a_layered_bucket_shows_what_clients_see() {
     let expected = [(BucketCreated, ""), (Stored, "kept"), (Stored, "gone"), (Removed, "gone"), (Stored, "new")];
     assert_eq!(named(&changes), expected.map(|(kind, key)| (kind, key.to_owned())));
     assert!(changes.iter().all(|change| change.bucket_name == "b" && change.version.is_none()));
+}
+
+#[test]
+fn what_no_sync_is_to_cover_is_an_event_when_everybody_sees_it() {
+    let store = Store::with(|options| {
+        options.events = EVENTS;
+        options.durability = Durability::UnsafeNone;
+    });
+    let bucket = store.bucket("b");
+    let expected = [(ChangeKind::BucketCreated, ""), (ChangeKind::Stored, "k"), (ChangeKind::Stored, "l")];
+    for (count, key) in [(2, "k"), (3, "l")] {
+        store.put(&bucket, key, b"1").unwrap();
+        store.handle().shared.events.settle(Duration::from_secs(10));
+        let (changes, lost) = read(&store.handle(), JournalCursor::Oldest);
+        let expected: Vec<_> = expected[..count].iter().map(|(kind, key)| (*kind, (*key).to_owned())).collect();
+        assert_eq!((named(&changes), lost), (expected, false));
+    }
 }
 
 /// What a life of the store is expected to have had of events.
@@ -313,4 +330,22 @@ fn a_journal_of_another_state_of_the_store_begins_anew() {
     let (changes, _) = read(steps.handle(), JournalCursor::Oldest);
     assert_eq!(named(&changes), [(ChangeKind::Stored, "new".to_owned())]);
     assert!(changes[0].place <= place, "the same sequences come again, so only the id tells");
+}
+
+#[test]
+fn a_long_backlog_goes_into_many_segments_of_which_the_newest_stay() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| {
+        options.events = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 1 });
+    });
+    let bucket = steps.bucket("b");
+    follow(&mut steps, true).unwrap();
+    for n in 0..4_200 {
+        steps.put(&bucket, &format!("{n:04}"), b"");
+    }
+    steps.reopen();
+    follow(&mut steps, true).unwrap();
+    let (changes, lost) = read(steps.handle(), JournalCursor::After(Place::default()));
+    assert!(lost, "the journal may not be that large");
+    assert_eq!(changes.last().map(|change| &change.key[..]), Some(&b"4199"[..]));
 }

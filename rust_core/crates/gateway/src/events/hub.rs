@@ -80,6 +80,25 @@ pub(super) enum Found {
     Closed,
 }
 
+/// The last events of a look, as many as there is room for.
+struct Newest {
+    shown: Vec<Shown>,
+    /// The last change before them, if there is any.
+    older: Option<Place>,
+}
+
+fn newest(changes: &[Change]) -> Newest {
+    let (mut shown, mut left) = (Vec::new(), changes);
+    while shown.len() < EVENTS_MAX
+        && let Some((change, before)) = left.split_last()
+    {
+        left = before;
+        shown.extend(event_of(change).map(|event| Shown { place: change.place, event, forms: Default::default() }));
+    }
+    shown.reverse();
+    Newest { shown, older: left.last().map(|change| change.place) }
+}
+
 /// One per process.
 #[derive(Default)]
 pub struct Hub {
@@ -96,9 +115,12 @@ impl Hub {
         }
     }
 
-    /// The journal has taken these changes, which are all up to `place`. Returns the slots of listeners to be woken.
-    pub fn taken(&self, changes: &[Change], place: Place) -> Vec<u32> {
+    /// The journal has taken these changes, which are all up to `place`; `None` if they are not to be had here. Returns
+    /// the slots of listeners to be woken.
+    pub fn taken(&self, changes: Option<&[Change]>, place: Place) -> Vec<u32> {
         let mut woken = Vec::new();
+        // Event loops wait for the lock, so nothing is made under it, and nothing that would be dropped at once.
+        let changes = changes.map(newest);
         let mut recent = self.recent.lock();
         let before = recent.to;
         if place <= before {
@@ -106,19 +128,21 @@ impl Hub {
             return woken;
         }
         recent.to = place;
-        if recent.listeners == 0 {
-            recent.forget_all();
-            return woken;
-        }
-        if changes.is_empty() && recent.waiting.is_empty() {
-            return woken;
-        }
-        for change in changes.iter().filter(|change| change.place > before) {
-            if let Some(event) = event_of(change) {
-                recent.push(Shown { place: change.place, event, forms: Default::default() });
+        match changes {
+            Some(newest) if recent.listeners > 0 => {
+                if let Some(older) = newest.older.filter(|older| *older > before) {
+                    recent.forget_all();
+                    recent.from = older;
+                }
+                newest.shown.into_iter().filter(|shown| shown.place > before).for_each(|shown| recent.push(shown));
             }
+            _ => recent.forget_all(),
         }
         let recent = &mut *recent;
+        if recent.from > before {
+            // What some of them want may be in the journal only.
+            return recent.waiting.drain(..).map(|(slot, _)| slot).collect();
+        }
         let first = recent.events.partition_point(|shown| shown.place <= before);
         recent.waiting.retain(|(slot, listener)| {
             let wanted = recent.events.range(first..).any(|shown| listener.wants(&shown.event));
@@ -196,5 +220,85 @@ impl Hub {
             recent.waiting.push((slot, listener));
         }
         waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use orcas_engine::ChangeKind;
+    use orcas_record::{BucketId, Cause};
+
+    use super::*;
+
+    /// Wants one key.
+    struct Waiter(&'static [u8], AtomicU64);
+
+    impl Waits for Waiter {
+        fn wants(&self, event: &Event) -> bool {
+            event.object.as_ref().is_some_and(|object| object.key == self.0)
+        }
+
+        fn pass(&self, _from: Place, to: Place) {
+            self.1.store(to.sequence, Ordering::Relaxed);
+        }
+
+        fn place(&self) -> Option<Place> {
+            Some(Place::behind(self.1.load(Ordering::Relaxed)))
+        }
+    }
+
+    fn change(sequence: u64, key: &'static [u8]) -> Change {
+        Change {
+            place: Place { sequence, ordinal: 0 },
+            time_ms: 1,
+            kind: ChangeKind::Removed,
+            cause: Cause::Engine,
+            bucket: BucketId(1),
+            bucket_name: Bytes::from_static(b"bucket"),
+            owner: Bytes::new(),
+            key: Bytes::from_static(key),
+            version: None,
+            content: None,
+        }
+    }
+
+    /// A hub at record 1 and one that waits there in slot 7.
+    fn waiting() -> (Hub, Arc<Waiter>) {
+        let (hub, waiter) = (Hub::default(), Arc::new(Waiter(b"wanted", AtomicU64::new(1))));
+        assert!(hub.enter(1));
+        hub.begin(Place::behind(1));
+        assert!(hub.wait(7, Arc::clone(&waiter) as Arc<dyn Waits>));
+        (hub, waiter)
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_passed_and_what_is_wanted_wakes() {
+        let (hub, waiter) = waiting();
+        assert!(hub.taken(Some(&[change(2, b"other")]), Place::behind(2)).is_empty());
+        assert_eq!(waiter.place(), Some(Place::behind(2)));
+        assert_eq!(hub.taken(Some(&[change(3, b"wanted")]), Place::behind(3)), [7]);
+        assert!(matches!(hub.find(Place::behind(2), 9), Found::Events(found, _) if found.len() == 1));
+    }
+
+    #[test]
+    fn nobody_is_passed_over_events_that_one_look_pushes_out() {
+        let (hub, waiter) = waiting();
+        let end = EVENTS_MAX as u64 + 9;
+        let changes: Vec<_> =
+            (2..=end).map(|at| change(at, if at == 2 { b"wanted".as_slice() } else { b"other" })).collect();
+        assert_eq!(hub.taken(Some(&changes), Place::behind(end)), [7]);
+        assert_eq!(waiter.place(), Some(Place::behind(1)));
+        assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
+    }
+
+    #[test]
+    fn who_waits_is_sent_to_the_journal_when_the_changes_are_not_here() {
+        let (hub, waiter) = waiting();
+        assert_eq!(hub.taken(None, Place::behind(5)), [7]);
+        assert_eq!(waiter.place(), Some(Place::behind(1)));
+        assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
+        assert!(matches!(hub.find(Place::behind(5), 9), Found::Events(found, _) if found.is_empty()));
     }
 }

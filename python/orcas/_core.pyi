@@ -690,6 +690,7 @@ class Options(TypedDict):
     body_budget: int
     explain_signatures: bool
     slow_request_ms: int
+    metrics: bool
     workers: int
 
 @final
@@ -793,6 +794,16 @@ class Core:
 
     def drop_access_lines(self, lines: int) -> None:
         """Count lines that could not be written."""
+
+    def due_logs(self, age: float, size: int) -> list[tuple[str, str, str, bytes]]:
+        """Records of requests to logged buckets: those that have waited for `age` seconds, or have `size` bytes.
+
+        Returns:
+            Source bucket, target bucket, key and content of each object that is to be stored.
+        """
+
+    def drop_due_logs(self, records: int) -> None:
+        """Count records that could not be stored."""
 
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""

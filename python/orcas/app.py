@@ -39,6 +39,7 @@ from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
 from orcas.reports import reporting
+from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
 
@@ -120,14 +121,18 @@ async def _assembled(
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
-        counts, logs = settings.metrics or settings.slow_request_ms > 0, settings.access_log is not None
-        dispatcher = Dispatcher(core, settings.body_budget, counts=counts, logs=logs)
+        dispatcher = Dispatcher(core, settings.body_budget)
+        delivery = LogDelivery(core, dispatcher.perform, settings, root)
         tools = Tools(core, settings.move_objects_max)
         watch = asyncio.create_task(health.watch(core.health))
+        delivering = asyncio.create_task(delivery.run())
         try:
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
         finally:
             watch.cancel()
+            delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
+            await delivery.deliver_all()
             await tools.cancel()
             dispatcher.close()
     finally:

@@ -25,6 +25,7 @@ use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
+use orcas_gateway::access::delivery::Due;
 use orcas_gateway::problem::Problem;
 use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
@@ -41,6 +42,8 @@ pub struct Core {
     keyring: Opened,
     /// Requests that take as long are reported.
     slow: Option<Duration>,
+    /// Requests are counted.
+    counts: bool,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -63,6 +66,9 @@ pub struct Health {
     pools: Pools,
 }
 
+/// Source, bucket, key and content.
+type DueLog<'py> = (String, String, String, Bound<'py, PyBytes>);
+
 #[pymethods]
 impl Core {
     /// Opens or creates the store and starts its threads. Blocks while the log is replayed.
@@ -78,7 +84,7 @@ impl Core {
         let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lifecycle_options = options.lifecycle();
-        let slow = options.slow();
+        let (slow, counts) = (options.slow(), options.counts());
         let lane_options = options.lane(engine_options.ref_level, false);
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -89,7 +95,7 @@ impl Core {
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
             let replayed = engine.replayed();
-            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow })
+            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts })
         })
     }
 
@@ -105,7 +111,7 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let options: Options = options.extract()?;
         let data = options.data().to_owned();
-        let slow = options.slow();
+        let (slow, counts) = (options.slow(), options.counts());
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level, true);
         let opened = py.detach(|| {
@@ -118,7 +124,7 @@ impl Core {
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
         let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow }, report.into()))
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts }, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -195,7 +201,7 @@ impl Core {
     }
 
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
-    /// disconnected. With its scope, it goes to the access log.
+    /// disconnected. With its scope, it goes to the logs of requests. Its stages, if it was slow.
     #[pyo3(signature = (verdict, response, scope = None, root = 0))]
     fn finish(
         &self,
@@ -207,8 +213,10 @@ impl Core {
     ) -> PyResult<Option<Stages>> {
         let response = response.map(Bound::get);
         let finished = verdict.finished(py, response);
-        self.lane.metrics.finish(&finished);
-        if let Some(scope) = scope {
+        if self.counts {
+            self.lane.metrics.finish(&finished);
+        }
+        if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
             access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
         }
         let slow = self.slow.is_some_and(|slow| finished.time >= slow);
@@ -225,6 +233,19 @@ impl Core {
         let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
         let lines = py.detach(|| self.lane.access_lines.take(gather));
         PyBytes::new(py, &lines)
+    }
+
+    /// Records of requests to buckets that are logged, as objects: those that have waited for `age` seconds, or have
+    /// `size` bytes. Source, bucket, key and content of each.
+    fn due_logs<'py>(&self, py: Python<'py>, age: f64, size: usize) -> Vec<DueLog<'py>> {
+        let age = Duration::try_from_secs_f64(age).unwrap_or_default();
+        let due = self.lane.due_logs(Due { age, size });
+        due.into_iter().map(|log| (log.source, log.bucket, log.key, PyBytes::new(py, &log.content))).collect()
+    }
+
+    /// Counts records that could not be stored.
+    fn drop_due_logs(&self, records: u64) {
+        self.lane.deliveries.add_dropped(records);
     }
 
     /// Counts lines of the access log that could not be written.

@@ -47,6 +47,7 @@ pub struct Options {
     workers: usize,
     explain_signatures: bool,
     slow_request_ms: u64,
+    metrics: bool,
 }
 
 impl Options {
@@ -76,6 +77,11 @@ impl Options {
             ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
         })
+    }
+
+    /// Whether requests are counted.
+    pub fn counts(&self) -> bool {
+        self.metrics
     }
 
     /// How long a request may take before it is reported.

@@ -58,7 +58,13 @@ BODIES: dict[str, tuple[Any, Any]] = {
                     "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}]},
     ),
     "AccelerateConfiguration": ({"Status": "Suspended"}, {"Status": "Enabled"}),
-    "BucketLoggingStatus": ({},) * 2,
+    "BucketLoggingStatus": (
+        {},
+        {"LoggingEnabled": {
+            "TargetBucket": "{bucket}", "TargetPrefix": "x",
+            "TargetObjectKeyFormat": {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}},
+        }},
+    ),
     "CORSConfiguration": (
         {"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]},
         {"CORSRules": [{
@@ -92,9 +98,6 @@ BODIES: dict[str, tuple[Any, Any]] = {
 # Bodies that ask for what is not built.
 REFUSED_BODIES: dict[str, Any] = {
     "PutBucketAbac": {"AbacStatus": {"Status": "Enabled"}},
-    "PutBucketLogging": {
-        "BucketLoggingStatus": {"LoggingEnabled": {"TargetBucket": "{bucket}", "TargetPrefix": "x"}},
-    },
     "PutBucketNotification": {
         "NotificationConfiguration": {"QueueConfiguration": {"Queue": "x", "Events": ["s3:ObjectCreated:*"]}},
     },

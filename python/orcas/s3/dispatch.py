@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from orcas.config import MIB
+from orcas.config import KIB, MIB
 from orcas.edge import Form, Request
 from orcas.http.extensions import RESPONSE
 from orcas.pages import is_browser, welcome
@@ -25,13 +25,15 @@ from orcas.s3.store import ClientDisconnectedError, Store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
+# Bytes of the body of a request of the server itself that are passed on at once.
+_PIECE_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas.s3")
 
@@ -42,11 +44,8 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core, body_budget: int, *, counts: bool = True, logs: bool = False) -> None:
-        """`counts`: requests are counted; `logs`: they go to the access log."""
+    def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._finish: Callable[..., Stages | None] | None = core.finish if counts or logs else None
-        self._logs = logs
         self._root = 0
         self._accept: Callable[..., Request | Form | Response] = core.accept
         self._describe: Callable[..., Description] = core.describe
@@ -95,14 +94,34 @@ class Dispatcher:
             if response.download is not None:
                 await self._send_pieces(response.download, receive, send)
         finally:
-            if self._finish is not None:
-                slow = (
-                    self._finish(verdict, response, scope, self._root)
-                    if self._logs
-                    else self._finish(verdict, response)
-                )
-                if slow is not None:
-                    self._report_slow(scope, slow)
+            slow = self._core.finish(verdict, response, scope, self._root)
+            if slow is not None:
+                self._report_slow(scope, slow)
+
+    async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
+        """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
+        verdict = self._core.accept(method, raw_path, b"", headers)
+        response: Response | None = None
+        try:
+            response = await self._upload(verdict, body)
+        finally:
+            self._core.finish(verdict, response)
+        return response
+
+    async def _upload(self, verdict: Request | Form | Response, body: bytes) -> Response:
+        if not isinstance(verdict, Request):
+            if isinstance(verdict, Form):
+                raise TypeError("the server sends no forms")
+            return verdict
+        pieces = [body[at : at + _PIECE_BYTES] for at in range(0, len(body), _PIECE_BYTES)]
+
+        async def receive() -> Message:
+            piece = pieces.pop(0) if pieces else b""
+            return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+        if verdict.streams:
+            return await self._store.store_body(verdict, receive)
+        return await self._store.run(verdict, await self._store.collect(verdict, receive))
 
     async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""

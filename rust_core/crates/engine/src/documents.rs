@@ -31,6 +31,8 @@ pub(super) struct Documents {
     len: usize,
     /// Buckets with a lifecycle document that is not empty.
     lifecycles: usize,
+    /// Buckets with a logging document that is not empty.
+    logged: usize,
 }
 
 impl Documents {
@@ -47,9 +49,15 @@ impl Documents {
         self.lifecycles
     }
 
+    /// Whether any bucket has a logging document.
+    pub fn logs(&self) -> bool {
+        self.logged > 0
+    }
+
     pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
         self.len += bytes.len();
         self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
+        self.logged += usize::from(kind == DocumentKind::Logging && !bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
         let former = self.by_bucket.insert((bucket, kind), document);
         self.uncount(kind, former);
@@ -59,6 +67,7 @@ impl Documents {
         if let Some(former) = former {
             self.len -= former.bytes.len();
             self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
+            self.logged -= usize::from(kind == DocumentKind::Logging && !former.bytes.is_empty());
         }
     }
 
@@ -110,6 +119,18 @@ mod tests {
         documents.put(BucketId(3), DocumentKind::Cors, "a".into());
         documents.remove(BucketId(2));
         assert_eq!(documents.lifecycles(), 0);
+    }
+
+    #[test]
+    fn logged_buckets_are_counted() {
+        let mut documents = Documents::default();
+        let mut put = |bucket, text: &'static str| {
+            documents.put(BucketId(bucket), DocumentKind::Logging, text.into());
+            documents.logs()
+        };
+        assert_eq!((put(1, ""), put(1, "a"), put(2, "b"), put(1, "")), (false, true, true, true));
+        documents.remove(BucketId(2));
+        assert!(!documents.logs());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::access::delivery::Deliveries;
 use super::access::queue::LineQueue;
 use super::budget::Budget;
 use super::challenge::Challenger;
@@ -82,6 +83,8 @@ pub struct Lane {
     pub metrics: RequestMetrics,
     /// Lines of the access log.
     pub access_lines: LineQueue,
+    /// Records for the buckets that want them.
+    pub deliveries: Deliveries,
     /// Held while the settings of a bucket are read, changed and written back.
     pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
@@ -123,6 +126,7 @@ impl Lane {
             prefixes: Arc::default(),
             metrics: RequestMetrics::default(),
             access_lines: LineQueue::default(),
+            deliveries: Deliveries::default(),
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),

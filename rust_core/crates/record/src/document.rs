@@ -13,10 +13,11 @@ pub enum DocumentKind {
     Lifecycle = 7,
     Website = 8,
     Encryption = 9,
+    Logging = 11,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -26,6 +27,7 @@ impl DocumentKind {
         Self::Lifecycle,
         Self::Website,
         Self::Encryption,
+        Self::Logging,
     ];
 
     pub fn code(self) -> u8 {

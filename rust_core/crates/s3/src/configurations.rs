@@ -89,7 +89,6 @@ pub fn check_unchanged(
         | Operation::DeleteBucketReplication => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
-        Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,
         Operation::PutBucketNotificationConfiguration => {
             documents::is_empty_document(body, "NotificationConfiguration")?
         }
@@ -200,7 +199,6 @@ mod tests {
             (Operation::GetBucketAbac, Operation::PutBucketAbac),
             (Operation::GetBucketAcl, Operation::PutBucketAcl),
             (Operation::GetObjectAcl, Operation::PutObjectAcl),
-            (Operation::GetBucketLogging, Operation::PutBucketLogging),
             (Operation::GetBucketNotificationConfiguration, Operation::PutBucketNotificationConfiguration),
         ] {
             assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");

@@ -78,6 +78,7 @@ catalogue! {
     InvalidRequest 400 "Invalid Request";
     InvalidStorageClass 400 "The storage class you specified is not valid";
     InvalidTag 400 "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
+    InvalidTargetBucketForLogging 400 "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group";
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";
     InvalidURI 400 "Couldn't parse the specified URI.";
     InvalidWriteOffset 400 "The write offset value that you specified does not match the current object size.";

@@ -69,6 +69,7 @@ impl Lane {
         each(page, &of::ERRORS, metrics.codes());
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
+        one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

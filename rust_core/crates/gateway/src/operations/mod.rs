@@ -145,7 +145,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
     row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
     row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketNotificationConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
     row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),

@@ -25,7 +25,7 @@ use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
-use orcas_gateway::access::delivery::Due;
+use orcas_gateway::access::parcels::Due;
 use orcas_gateway::problem::Problem;
 use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};

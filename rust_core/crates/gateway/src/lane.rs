@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::access::delivery::Deliveries;
+use super::access::parcels::Deliveries;
 use super::access::queue::LineQueue;
 use super::budget::Budget;
 use super::challenge::Challenger;

@@ -169,7 +169,7 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website, Encryption)
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website, Encryption, Logging)
         .into_iter()
         .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
         .collect()

@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test thorough fuzz fuzz-seeds crash crash-long planted flips conformance clients bench
+.PHONY: install run fmt lint test fuzz fuzz-seeds crash crash-long planted flips conformance clients bench
 .PHONY: bench-short instructions compare compare-short notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
@@ -10,10 +10,8 @@ fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt lint
-test:         ## all tests: Rust, then Python
+test:         ## all tests: Rust, with a third of the simulated lives and schedules, then Python
 	bash .ci/run test
-thorough:     ## all tests, with every life and schedule: before a release
-	bash .ci/run thorough
 fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz
 fuzz-seeds:   ## write the seeds in rust_core/fuzz/corpus anew

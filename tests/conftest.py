@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
+
+# Each client has a session of its own, as users have it, and each session would parse the same models of AWS's services.
+_parse_model = functools.cache(JSONFileLoader().load_file)
+JSONFileLoader.load_file = lambda _self, path: _parse_model(path)
 
 
 @pytest.fixture(scope="session")

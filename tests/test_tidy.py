@@ -36,7 +36,7 @@ SUITE_VARIABLES = {
     "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
 }  # fmt: skip
 
-CORE_USERS = {"diagnostics.py", "edge.py", "store.py"}
+CORE_USERS = {"diagnostics.py", "edge.py", "events.py", "store.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
@@ -111,7 +111,7 @@ def test_python_sole_users(path: Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
         if any(name == "orcas._core" or name.startswith("orcas._core.") for name in names):
-            assert path.name in CORE_USERS, "only edge, store and diagnostics know the extension"
+            assert path.name in CORE_USERS, "only edge, store, diagnostics and events know the extension"
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}:
             assert path.name in ENVIRONMENT_USERS, "settings come from orcas.config"
 

@@ -20,16 +20,16 @@ from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.server import Server
 
 if TYPE_CHECKING:
-    from orcas import instant
+    from orcas import events, instant
     from orcas.app import create_app
 
-__all__ = ["ConfigurationError", "OrcasError", "Server", "UnavailableError", "create_app", "instant"]
+__all__ = ["ConfigurationError", "OrcasError", "Server", "UnavailableError", "create_app", "events", "instant"]
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use: most programs upload nothing, and run their server in another process.
-    if name == "instant":
-        return importlib.import_module("orcas.instant")
+    # Imported on first use: most programs need neither, and run their server in another process.
+    if name in ("events", "instant"):
+        return importlib.import_module(f"orcas.{name}")
     if name == "create_app":
         return importlib.import_module("orcas.app").create_app
     raise AttributeError(f"module 'orcas' has no attribute {name!r}")

@@ -84,6 +84,54 @@ class MasterKeyError(StoreError):
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
+class EventRecord(TypedDict):
+    """An event of a bucket or object. Text that it does not have is empty.
+
+    `name`: such as `ObjectCreated:Put`. `key`: None if the event is about the bucket. `size` in bytes.
+    """
+
+    name: str
+    time_ms: int
+    sequencer: str
+    bucket: str
+    owner: str
+    key: str | None
+    size: int | None
+    etag: str
+    version_id: str
+    principal: str
+    request_id: str
+    source_address: str
+    region: str
+    configuration_id: str
+
+def parse_event_records(json: str) -> list[EventRecord]:
+    """The events of a message in S3's structure.
+
+    Raises:
+        ValueError: it is no such message.
+    """
+
+@final
+class EventParser:
+    """Reads one stream of server-sent events. Not thread-safe."""
+
+    def __new__(cls) -> EventParser: ...
+    def push(self, piece: bytes) -> list[tuple[str, str, str]]:
+        """Take the next bytes of the stream, and return id, type and data of the events that they complete.
+
+        Raises:
+            ValueError: a line or an event is too long. This is final.
+        """
+
+    @property
+    def last_id(self) -> str:
+        """The id to continue after; empty if the stream gave none."""
+
+    @property
+    def retry_ms(self) -> int | None:
+        """How long the stream asks clients to wait before they connect again."""
+
 def md5(content: bytes) -> bytes:
     """The MD5 (RFC 1321) of one message, as a body that comes alone gets it, 16 bytes; for benchmarks and tests."""
 
@@ -687,6 +735,7 @@ class Options(TypedDict):
     domains: list[str]
     website_host: str | None
     encrypt_by_default: bool
+    event_targets: list[str]
     body_budget: int
     explain_signatures: bool
     slow_request_ms: int
@@ -752,7 +801,12 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
+        self,
+        method: str,
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        arrival: tuple[bool, int],
     ) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
@@ -761,7 +815,8 @@ class Core:
             raw_path: the path as in the request line, undecoded.
             query: the query string, undecoded, without the question mark.
             headers: lower-case names and values, in the order sent.
-            root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
+            arrival: whether the connection is encrypted or does not leave this machine, and how many bytes at the
+                beginning of `raw_path` are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, the form whose fields make it, or the response that refuses it.

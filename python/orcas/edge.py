@@ -1,6 +1,6 @@
 """Opening the engine, and the types that it returns.
 
-A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the two importers of `_core`.
+A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the importers of `_core`.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ def _options(settings: Settings) -> Options:
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
+        "event_targets": [],
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "slow_request_ms": settings.slow_request_ms,

@@ -122,7 +122,6 @@ fn formatting() {
             version: None,
             tag_count: 0,
             lock: LockHeaders::default(),
-            encrypted: false,
             parts_count: None,
         };
         black_box(answer.headers());

@@ -2,38 +2,90 @@
 
 use std::sync::Arc;
 
-use orcas_base::error::{Error, Result};
+use orcas_base::error::{Error, KeyFault, Result};
 use orcas_engine::ContentKeys;
 use orcas_keyring::{KeyError, Keyring};
-use orcas_seal::{DataKey, DataKeyId};
+use orcas_seal::{CheckKey, DataKey, DataKeyId, Error as SealError, KeyId, StoreId};
 
-/// What data keys of content are kept under, followed by the owner.
-const PURPOSE: &[u8] = b"content:";
+/// What data keys of SSE-S3 are kept under, followed by the owner.
+const MANAGED: &[u8] = b"content:";
+/// The same for those that named keys wrap.
+const NAMED: &[u8] = b"named:";
+/// As clients of KMS know the key that is used unless they name one.
+const DEFAULT_ALIAS: &str = "alias/aws/s3";
 
 pub struct KeyringKeys(pub Arc<Keyring>);
 
-fn purpose(owner: &[u8]) -> Vec<u8> {
-    [PURPOSE, owner].concat()
+fn purpose(owner: &[u8], by: Option<[u8; 16]>) -> Vec<u8> {
+    [if by.is_some() { NAMED } else { MANAGED }, owner].concat()
 }
 
-fn refusal(error: KeyError) -> Error {
-    let reason = error.to_string().into();
+fn fault(error: &KeyError) -> KeyFault {
+    match error {
+        KeyError::Unusable(SealError::KeyDisabled { .. }) => KeyFault::Disabled,
+        KeyError::Unusable(SealError::KeyPendingDestruction { .. }) => KeyFault::PendingDestruction,
+        KeyError::Unusable(SealError::KeyDestroyed { .. } | SealError::UnknownKey { .. })
+        | KeyError::NoKey { .. }
+        | KeyError::NoSuchKey { .. }
+        | KeyError::Unknown { .. } => KeyFault::Missing,
+        KeyError::Unusable(_) | KeyError::NotStored(_) | KeyError::Older(_) => KeyFault::Damaged,
+    }
+}
+
+fn refusal(error: &KeyError) -> Error {
+    let (reason, fault) = (error.to_string().into(), fault(error));
     match error {
         KeyError::NotStored(_) | KeyError::Older(_) => Error::NoNewKey { reason },
-        KeyError::Unusable(_) | KeyError::NoKey { .. } | KeyError::Unknown { .. } => Error::KeyUnusable { reason },
+        KeyError::Unusable(_) | KeyError::NoKey { .. } | KeyError::NoSuchKey { .. } | KeyError::Unknown { .. } => {
+            Error::KeyUnusable { reason, fault }
+        }
     }
+}
+
+fn named_refusal(error: &KeyError) -> Error {
+    Error::NamedKeyUnusable { reason: error.to_string().into(), fault: fault(error) }
 }
 
 impl ContentKeys for KeyringKeys {
-    fn current(&self, owner: &[u8]) -> Result<Arc<DataKey>> {
-        self.0.data_key(&purpose(owner)).map_err(refusal)
+    fn store(&self) -> StoreId {
+        self.0.store()
     }
 
-    fn at_hand(&self, owner: &[u8]) -> bool {
-        matches!(self.0.known_data_key(&purpose(owner)), Ok(Some(_)))
+    fn current(&self, owner: &[u8], by: Option<[u8; 16]>) -> Result<Arc<DataKey>> {
+        let purpose = purpose(owner, by);
+        match by {
+            None => self.0.data_key(&purpose),
+            Some(id) => self.0.data_key_by(KeyId(id), &purpose),
+        }
+        .map_err(|error| refusal(&error))
+    }
+
+    fn at_hand(&self, owner: &[u8], by: Option<[u8; 16]>) -> bool {
+        let purpose = purpose(owner, by);
+        let known = match by {
+            None => self.0.known_data_key(&purpose),
+            Some(id) => self.0.known_data_key_by(KeyId(id), &purpose),
+        };
+        matches!(known, Ok(Some(_)))
+    }
+
+    fn named(&self, name: Option<&str>) -> Result<[u8; 16]> {
+        let key = match name.filter(|name| !name.ends_with(DEFAULT_ALIAS)) {
+            None => self.0.default_key().and_then(|id| self.0.named_key(&id.to_string())),
+            Some(name) => self.0.named_key(name),
+        };
+        key.map(|id| id.0).map_err(|error| named_refusal(&error))
+    }
+
+    fn check_named(&self, id: [u8; 16]) -> Result<()> {
+        self.0.named_key(&KeyId(id).to_string()).map(drop).map_err(|error| named_refusal(&error))
+    }
+
+    fn check_key(&self) -> Result<CheckKey> {
+        self.0.check_key().map_err(|error| refusal(&error))
     }
 
     fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
-        self.0.unwrap(id).map_err(refusal)
+        self.0.unwrap(id).map_err(|error| refusal(&error))
     }
 }

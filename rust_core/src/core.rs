@@ -27,7 +27,7 @@ use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::access::parcels::Due;
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -152,9 +152,8 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. The first `root` bytes of the
-    /// path are signed, and name neither bucket nor key.
-    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
+    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. `arrival`: whether
+    /// the connection keeps secrets, and how many bytes of the path are signed, and name neither bucket nor key.
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -162,7 +161,7 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
-        root: usize,
+        arrival: (bool, usize),
     ) -> PyResult<Bound<'py, PyAny>> {
         let began = Instant::now();
         self.lane.metrics.begin();
@@ -170,12 +169,14 @@ impl Core {
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        match self.lane.form(&head, root) {
+        let (secure, root) = arrival;
+        let at = Arrival { root, secure };
+        match self.lane.form(&head, at) {
             None => {}
             Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form, began))?.into_any()),
             Some(Err(answer)) => return self.refusal(py, *answer, began),
         }
-        match self.lane.accept_below(&head, root) {
+        match self.lane.accept_at(&head, at) {
             Ok(inner) => Ok(Bound::new(py, Request { inner, tally: Tally::new(began) })?.into_any()),
             Err(answer) => self.refusal(py, *answer, began),
         }

@@ -16,6 +16,7 @@ mod describe;
 mod diagnostics;
 mod digests;
 mod errors;
+mod event_stream;
 mod finished;
 mod form;
 mod format;
@@ -49,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;
+    module.add_class::<event_stream::EventParser>()?;
+    module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;

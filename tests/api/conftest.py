@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
 from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.edge import Core, open_core
-from orcas.http.extensions import RESPONSE
+from orcas.http.extensions import EXTENSIONS, RESPONSE, SECURE_EXTENSIONS
 from orcas.s3.dispatch import Dispatcher
 
 OWNER = "0" * 64
@@ -73,9 +74,13 @@ class App:
         pieces: int = 1,
         headers: dict[str, str] | None = None,
         trailing: bool = False,
+        secure: bool = True,
         keys: Identity = KEYS,
     ) -> Exchange:
-        """A signed exchange whose body arrives in `pieces`. `trailing`: the body is unsigned, with a trailer."""
+        """A signed exchange whose body arrives in `pieces`. `trailing`: the body is unsigned, with a trailer.
+
+        `secure`: over a connection that keeps secrets.
+        """
         payload = UNSIGNED_TRAILER if trailing else None
         signed = signed_headers(
             keys, method, f"http://{HOST}{target}", {"host": HOST, **(headers or {})}, body, payload
@@ -89,6 +94,7 @@ class App:
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "headers": listed,
+            "extensions": SECURE_EXTENSIONS if secure else EXTENSIONS,
         }
         step = max(1, -(-len(body) // pieces))
         parts = [body[at : at + step] for at in range(0, len(body), step)] or [b""]
@@ -106,7 +112,8 @@ class App:
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    settings = resolve({"data": str(tmp_path), "body_budget": 8 << 20}, ambient=False).settings
+    given = {"data": str(tmp_path), "body_budget": 8 << 20, "master_key": MASTER_KEY}
+    settings = resolve(given, ambient=False).settings
     snapshot = Snapshot((Credential(KEYS.access_key, KEYS.secret_key, OWNER),), OWNER)
     core = open_core(settings, snapshot)
     running = App(core)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import os
 import random
 import zlib
@@ -64,6 +65,23 @@ async def test_chunked_bodies_with_trailers(app: App, size: int) -> None:
     assert stored.status == 200
     got = await app.call("GET", "/bucket/k")
     assert (got.body, got.headers["content-encoding"]) == (content, "gzip")
+
+
+async def test_keys_of_customers_are_for_connections_that_keep_secrets(app: App) -> None:
+    prefix, key = "server-side-encryption-customer", bytes(32)
+    md5 = hashlib.md5(key, usedforsecurity=False).digest()
+    values = {"algorithm": "AES256", "key": base64.b64encode(key).decode(), "key-md5": base64.b64encode(md5).decode()}
+    headers = {f"x-amz-{prefix}-{name}": value for name, value in values.items()}
+    of_source = {f"x-amz-copy-source-{prefix}-{name}": value for name, value in values.items()}
+    must = b"must be made over a secure connection"
+    refused = await app.call("PUT", "/bucket/k", b"body", headers=headers, secure=False)
+    assert (refused.status, b"<Code>InvalidRequest</Code>" in refused.body, must in refused.body) == (400, True, True)
+    assert (await app.call("PUT", "/bucket/k", b"body", headers=headers)).status == 200
+    for method, more in (("GET", headers), ("HEAD", headers), ("PUT", of_source | {"x-amz-copy-source": "bucket/k"})):
+        assert (await app.call(method, "/bucket/k", headers=more, secure=False)).status == 400
+    assert (await app.call("GET", "/bucket/k", headers=headers)).body == b"body"
+    # Whatever needs no such key passes.
+    assert (await app.call("PUT", "/bucket/plain", b"body", secure=False)).status == 200
 
 
 async def test_a_body_is_not_received_before_the_verdict(app: App) -> None:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from tests.fixtures.checksums import content_md5
-from tests.fixtures.targets import keys_of, read, refusal
+from tests.fixtures.targets import Target, keys_of, put_keys, read, refusal
 from tests.fixtures.wire import Wire
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
 
-def fill(s3: Any, bucket: str, keys: list[str]) -> None:
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda key: s3.put_object(Bucket=bucket, Key=key, Body=key.encode()), keys))
-
-
-def test_a_thousand_keys_at_once(s3: Any, bucket: str) -> None:
+def test_a_thousand_keys_at_once(target: Target, s3: Any, bucket: str) -> None:
     keys = [f"k{number:04}" for number in range(1000)]
-    fill(s3, bucket, [*keys, "kept"])
+    put_keys(target, bucket, [*keys, "kept"])
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
     assert [entry["Key"] for entry in answer["Deleted"]] == keys
     assert "Errors" not in answer
@@ -34,37 +28,39 @@ def test_more_than_a_thousand_are_refused_whole(s3: Any, bucket: str) -> None:
     assert keys_of(s3, bucket) == ["k0"]
 
 
-def test_quiet_names_only_errors(s3: Any, bucket: str) -> None:
-    fill(s3, bucket, ["a", "b"])
+def test_quiet_names_only_errors(target: Target, s3: Any, bucket: str) -> None:
+    put_keys(target, bucket, ["a", "b"])
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"}, {"Key": "b"}], "Quiet": True})
     assert "Deleted" not in answer
     assert "Errors" not in answer
     assert keys_of(s3, bucket) == []
 
 
-def test_missing_keys_count_as_deleted(s3: Any, bucket: str) -> None:
-    fill(s3, bucket, ["a"])
+def test_missing_keys_count_as_deleted(target: Target, s3: Any, bucket: str) -> None:
+    put_keys(target, bucket, ["a"])
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"}, {"Key": "never"}]})
     assert [entry["Key"] for entry in answer["Deleted"]] == ["a", "never"]
 
 
-def test_a_key_named_twice(s3: Any, bucket: str) -> None:
-    fill(s3, bucket, ["a"])
+def test_a_key_named_twice(target: Target, s3: Any, bucket: str) -> None:
+    put_keys(target, bucket, ["a"])
     s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"}, {"Key": "a"}]})
     assert keys_of(s3, bucket) == []
 
 
 @pytest.mark.parametrize("bypass", [True, False])
-def test_bypassing_retention_means_nothing_where_nothing_is_locked(s3: Any, bucket: str, bypass: bool) -> None:
-    fill(s3, bucket, ["a", "b"])
+def test_bypassing_retention_means_nothing_where_nothing_is_locked(
+    target: Target, s3: Any, bucket: str, bypass: bool
+) -> None:
+    put_keys(target, bucket, ["a", "b"])
     entries = {"Objects": [{"Key": "a"}]}
     answer = s3.delete_objects(Bucket=bucket, Delete=entries, BypassGovernanceRetention=bypass)
     assert answer["Deleted"] == [{"Key": "a"}]
     assert keys_of(s3, bucket) == ["b"]
 
 
-def test_conditions_hold_per_key(s3: Any, bucket: str) -> None:
-    fill(s3, bucket, ["a", "b"])
+def test_conditions_hold_per_key(target: Target, s3: Any, bucket: str) -> None:
+    put_keys(target, bucket, ["a", "b"])
     tag = s3.head_object(Bucket=bucket, Key="a")["ETag"]
     objects = [{"Key": "a", "ETag": tag}, {"Key": "b", "ETag": '"other"'}]
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects})
@@ -73,8 +69,8 @@ def test_conditions_hold_per_key(s3: Any, bucket: str) -> None:
     assert read(s3, bucket, "b") == b"b"
 
 
-def test_an_unknown_version_is_an_error_of_its_entry(s3: Any, bucket: str) -> None:
-    fill(s3, bucket, ["a", "b"])
+def test_an_unknown_version_is_an_error_of_its_entry(target: Target, s3: Any, bucket: str) -> None:
+    put_keys(target, bucket, ["a", "b"])
     objects = [{"Key": "a", "VersionId": "other"}, {"Key": "b", "VersionId": "null"}]
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects})
     assert [entry["Key"] for entry in answer.get("Deleted", []) if entry["Key"] == "b"] == ["b"]

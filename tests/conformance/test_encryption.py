@@ -134,21 +134,9 @@ def test_a_bucket_that_encrypts_by_default(s3: Any, bucket: str) -> None:
     for key in ("k", "large", "copy"):
         assert encryption_of(s3, bucket, key) == "AES256"
     assert read(s3, bucket, "large") == content(20 * MIB)
-    kms = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
-    refused = refusal(s3.put_bucket_encryption, Bucket=bucket, ServerSideEncryptionConfiguration=kms)
-    assert refused == (501, "NotImplemented")
     s3.delete_bucket_encryption(Bucket=bucket)
     assert refusal(s3.get_bucket_encryption, Bucket=bucket) == missing
     assert "ServerSideEncryption" not in s3.put_object(Bucket=bucket, Key="k", Body=b"body")
-
-
-def test_keys_of_clients_and_of_a_key_service_are_refused(s3: Any, bucket: str) -> None:
-    for options in (
-        {"ServerSideEncryption": "aws:kms"},
-        {"ServerSideEncryption": "aws:kms:dsse"},
-        {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32},
-    ):
-        assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=b"x", **options) == (501, "NotImplemented")
 
 
 def test_presigned_requests_and_forms(target: Target, s3: Any, bucket: str) -> None:
@@ -167,11 +155,25 @@ def test_presigned_requests_and_forms(target: Target, s3: Any, bucket: str) -> N
         assert read(s3, bucket, "form") == content(size)
 
 
-def test_appends_and_annotations_are_encrypted_as_their_object_is(s3: Any, bucket: str) -> None:
+def test_appends_and_annotations_are_encrypted_as_their_object_is(target: Target, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"first ", **SSE)
-    assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=b"x", WriteOffsetBytes=6) == (400, "InvalidRequest")
     s3.put_object(Bucket=bucket, Key="k", Body=b"second", WriteOffsetBytes=6, **SSE)
-    assert (read(s3, bucket, "k"), encryption_of(s3, bucket, "k")) == (b"first second", "AES256")
+    s3.put_object(Bucket=bucket, Key="k", Body=content(300_000), WriteOffsetBytes=12)
+    assert (read(s3, bucket, "k"), encryption_of(s3, bucket, "k")) == (b"first second" + content(300_000), "AES256")
+    # The default of the bucket is for new objects.
+    s3.put_object(Bucket=bucket, Key="plain", Body=b"first ")
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=DEFAULT)
+    s3.put_object(Bucket=bucket, Key="plain", Body=b"second", WriteOffsetBytes=6)
+    assert (read(s3, bucket, "plain"), encryption_of(s3, bucket, "plain")) == (b"first second", None)
+    refused = refusal(s3.put_object, Bucket=bucket, Key="plain", Body=b"x", WriteOffsetBytes=12, **SSE)
+    assert refused == (400, "InvalidRequest")
+    s3.put_object(Bucket=bucket, Key="new", Body=b"first", WriteOffsetBytes=0)
+    assert encryption_of(s3, bucket, "new") == "AES256"
+    for key in ("k", "plain"):
+        for size in (10, 5000):
+            text = ("note " * size)[:size].encode()
+            assert target.wire("PUT", f"/{bucket}/{key}", "annotation&annotationName=note", body=text).status == 200
+            assert target.wire("GET", f"/{bucket}/{key}", "annotation&annotationName=note").body == text
 
 
 @pytest.mark.parametrize("size", [3000, 5 * MIB])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from tests.fixtures.checksums import etag
-from tests.fixtures.targets import Target, refusal
+from tests.fixtures.targets import Target, put_keys, refusal
 from tests.fixtures.wire import Wire
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
@@ -92,8 +91,7 @@ def busy(targets: Any) -> Any:
         if id(target) not in filled:
             client, name = target.client(), f"busy-{random.SystemRandom().randrange(1 << 60)}"
             client.create_bucket(Bucket=name)
-            with ThreadPoolExecutor(16) as pool:
-                list(pool.map(lambda key: client.put_object(Bucket=name, Key=key, Body=key.encode()), KEYS))
+            put_keys(target, name, KEYS)
             filled[id(target)] = name
         return filled[id(target)]
 

@@ -17,6 +17,7 @@ from typing import Any
 import botocore
 import pytest
 from botocore.exceptions import ClientError, FlexibleChecksumError
+from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.operations import CONFIGURATIONS, unbuilt_calls
 from tests.fixtures.parameters import (
     HARMLESS,
@@ -28,7 +29,7 @@ from tests.fixtures.parameters import (
     service_model,
 )
 from tests.fixtures.shapes import flaws, value
-from tests.fixtures.targets import Target
+from tests.fixtures.targets import Target, running
 
 pytestmark = pytest.mark.conformance
 
@@ -36,9 +37,7 @@ OPERATIONS = service_model().operation_names
 UNBUILT = set(unbuilt_calls())
 # SDKs sign these for another service than S3.
 FOREIGN = {"ListDirectoryBuckets", "WriteGetObjectResponse"}
-# 501 without a keyring; test_encryption has servers with one.
-WITH_KEYRING = {"PutBucketEncryption"}
-BUILT = [name for name in OPERATIONS if name not in UNBUILT | FOREIGN | WITH_KEYRING]
+BUILT = [name for name in OPERATIONS if name not in UNBUILT | FOREIGN]
 READS = ("Get", "Head", "List")
 LOCKS = ("Lock", "Retention", "LegalHold")
 # Arguments go out as they are, and to the server whose address is given.
@@ -89,6 +88,13 @@ BODIES: dict[str, tuple[Any, Any]] = {
     ),
     "RequestPaymentConfiguration": ({"Payer": "Requester"},) * 2,
     "Retention": ({"Mode": "GOVERNANCE", "RetainUntilDate": LATER},) * 2,
+    "ServerSideEncryptionConfiguration": (
+        {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]},
+        {"Rules": [{
+            "ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "alias/orcas/s3"},
+            "BucketKeyEnabled": True,
+        }]},
+    ),
     "VersioningConfiguration": ({"Status": "Enabled"}, {"Status": "Enabled", "MFADelete": "Disabled"}),
     "WebsiteConfiguration": (
         {"IndexDocument": {"Suffix": "x"}},
@@ -98,12 +104,12 @@ BODIES: dict[str, tuple[Any, Any]] = {
 # Bodies that ask for what is not built.
 REFUSED_BODIES: dict[str, Any] = {
     "PutBucketAbac": {"AbacStatus": {"Status": "Enabled"}},
-    "PutBucketNotification": {
-        "NotificationConfiguration": {"QueueConfiguration": {"Queue": "x", "Events": ["s3:ObjectCreated:*"]}},
+    "PutBucketEncryption": {
+        "ServerSideEncryptionConfiguration": {
+            "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms:dsse"}}],
+        },
     },
-    "PutBucketNotificationConfiguration": {
-        "NotificationConfiguration": {"QueueConfigurations": [{"QueueArn": "x", "Events": ["s3:ObjectCreated:*"]}]},
-    },
+    "PutBucketNotificationConfiguration": {"NotificationConfiguration": {"EventBridgeConfiguration": {}}},
     "PutBucketVersioning": {"VersioningConfiguration": {"Status": "Enabled", "MFADelete": "Enabled"}},
     "CreateBucket": {"CreateBucketConfiguration": {"Bucket": {"Type": "Directory"}}},
 }
@@ -162,6 +168,8 @@ WRONG: dict[str, Any] = {
     "SourceIfModifiedSince": LATER, "StorageClass": "x", "Tagging": "a=b=c", "TaggingDirective": "x", "UploadId": "x",
     "VersionId": "!", "VersionIdMarker": "null", "WebsiteRedirectLocation": "x", "WriteOffsetBytes": 99,
     "IfMatchSize": 99, "IfMatchLastModifiedTime": LONG_AGO, "DestinationIfModifiedSince": LATER,
+    "ServerSideEncryption": "x", "SSEKMSKeyId": "x", "SSEKMSEncryptionContext": "x",
+    **dict.fromkeys((f"{of}SSECustomer{name}" for of in ("", "CopySource") for name in ("Algorithm", "Key", "KeyMD5")), "x"),
     "DestinationIfUnmodifiedSince": LONG_AGO, "TransitionDefaultMinimumObjectSize": "x",
     **dict.fromkeys((f"Checksum{name}" for name in ("CRC32", "CRC32C", "XXHASH3")), "x"),
     **dict.fromkeys((f"Checksum{name}" for name in ("SHA1", "SHA256", "SHA512", "MD5")), "x"),
@@ -170,7 +178,8 @@ WRONG: dict[str, Any] = {
 # Parameters of which any value is right. Tests of their own look at what they do.
 FREE = {
     "AnnotationPrefix",
-    "Body", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm", "ClientToken",
+    "Body", "BucketKeyEnabled", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm",
+    "ClientToken",
     "ContentDisposition",
     "ContentEncoding", "ContentLanguage", "ContentLength", "ContentType", "Delimiter", "Expires", "FetchOwner",
     "IfModifiedSince", "KeyMarker", "Marker", "Metadata", "ObjectLockEnabledForBucket", "Prefix", "ResponseExpires",
@@ -183,7 +192,15 @@ CONTRADICTORY = {
     "ObjectLockLegalHoldStatus", "SourceIfNoneMatch", "SourceIfModifiedSince", "DestinationIfNoneMatch",
     "DestinationIfModifiedSince", "DestinationIfUnmodifiedSince", "ChecksumAlgorithm", "ChecksumType", "MpuObjectSize",
     "WriteOffsetBytes", "IfMatchSize", "IfMatchLastModifiedTime", "BypassGovernanceRetention",
+    *(f"{of}SSECustomer{name}" for of in ("", "CopySource") for name in ("Algorithm", "Key", "KeyMD5")),
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A server with a keyring, without which no request for encryption succeeds."""
+    with running(tmp_path_factory.mktemp("store") / "data", master_key=MASTER_KEY) as target:
+        yield target
 
 
 @dataclass
@@ -264,6 +281,7 @@ def argument(name: str, member: str, scene: Scene, *, full: bool) -> Any:
         "WebsiteRedirectLocation": "/x", "IfUnmodifiedSince": LATER, "CopySourceIfUnmodifiedSince": LATER,
         "SourceIfUnmodifiedSince": LATER, "MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE",
         "ChecksumMode": "ENABLED", "StorageClass": "STANDARD_IA", "BucketRegion": "us-east-1", "Prefix": "",
+        "ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "alias/orcas/s3", "SSEKMSEncryptionContext": "e30=",
         "MaxKeys": 1000, "StartAfter": "!", "Marker": "!", "KeyMarker": "!", "VersionIdMarker": "null",
         "UploadIdMarker": scene.arguments["UploadId"], "Delimiter": "/", "PartNumberMarker": 0,
     }  # fmt: skip
@@ -337,7 +355,7 @@ def test_every_operation(target: Target, full: bool) -> None:
         with collecting(failed, name, arguments):
             if name in FOREIGN:
                 assert ask(client, name, arguments)[:2] == (400, "AuthorizationHeaderMalformed")
-            elif name in UNBUILT | WITH_KEYRING:
+            elif name in UNBUILT:
                 assert ask(client, name, arguments)[:2] == (501, "NotImplemented")
             else:
                 check(name, *ask(client, name, arguments))

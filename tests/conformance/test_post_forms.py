@@ -352,7 +352,7 @@ def test_a_page_of_another_origin_may_read_the_answer(wire: Wire, s3: Any, bucke
 
 def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket: str) -> None:
     for name, value in {
-        "x-amz-server-side-encryption": "AES256", "x-amz-copy-source": "b/k",
+        "x-amz-server-side-encryption": "aws:kms:dsse", "x-amz-copy-source": "b/k",
         "x-amz-trailer": "x", "x-amz-no-such": "",
     }.items():  # fmt: skip
         answer = upload(wire, bucket, b"x", **{name.replace("-", "_"): value})

@@ -76,7 +76,7 @@ def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str,
     [
         {"x-amz-server-side-encryption": "AES256"},
         {"x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": "k"},
-        {"x-amz-server-side-encryption-customer-algorithm": "AES256"},
+        {"x-amz-server-side-encryption": "aws:kms:dsse"},
         {"x-amz-object-lock-event-hold": "ON"},
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import content_of
+from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import Signer
 
 import orcas
@@ -97,6 +99,13 @@ def write_ahead_log(store: Path) -> None:
     garble(path, list(range(WAL_HEADER, path.stat().st_size, FRAME)))
 
 
+def is_replaced(store: Path, inode: int) -> bool:
+    """Whether the index is there and is another file than the one with that inode."""
+    with contextlib.suppress(FileNotFoundError):
+        return (store / "index.db").stat().st_ino != inode
+    return False
+
+
 def ready(server: orcas.Server) -> str:
     try:
         with urllib.request.urlopen(f"{server.endpoint}/_orcas/health/ready") as answer:
@@ -156,6 +165,7 @@ def test_a_running_server_replaces_it(store: Path, blow: Callable[[Path], None])
             acknowledged = {number for number in range(OBJECTS, 2 * OBJECTS) if put(signer, number) == 200}
             # Objects are in the index's own write-ahead log soon after they were acknowledged.
             time.sleep(0.5)
+        damaged = (store / "index.db").stat().st_ino
         blow(store)
         for number in range(2 * OBJECTS, 2 * OBJECTS + 60):
             if (status := put(signer, number)) == 200:
@@ -165,6 +175,8 @@ def test_a_running_server_replaces_it(store: Path, blow: Callable[[Path], None])
             assert answer.status == 503 or (answer.status, answer.body) == (200, body(number % OBJECTS))
             some = listed(signer)
             assert some is None or set(some) >= {key(number) for number in acknowledged}
+        # Lists may not need the damaged page, so they say nothing of whether it has been replaced.
+        assert wait_until(lambda: is_replaced(store, damaged), PATIENCE_SECONDS)
         wait_until_whole(server, signer)
         check(signer, range(OBJECTS), acknowledged)
         inode = (store / "index.db").stat().st_ino

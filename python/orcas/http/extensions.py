@@ -9,6 +9,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from orcas.config import is_loopback
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,8 +23,11 @@ RESPONSE: Final = "orcas.response"
 REST: Final = "orcas.rest"
 # In a message of `receive`: the `Sender`, if more of the body is to come.
 MORE: Final = "orcas.more"
-# `scope["extensions"]` of a connection that has all three.
+# No message: nobody else sees what is sent, because the connection is encrypted or does not leave this machine.
+SECURE: Final = "orcas.secure"
+# `scope["extensions"]` of a connection that has the three messages, and of one that is secure, too.
 EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MORE: {}}
+SECURE_EXTENSIONS: Final[dict[str, dict[object, object]]] = {**EXTENSIONS, SECURE: {}}
 
 # A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
 _IPV6_NETWORK_BITS: Final = 64
@@ -91,6 +96,12 @@ def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], 
     end = rest.index(b"\r\n\r\n")
     headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]
     return headers, memoryview(rest)[end + 4 :]
+
+
+def is_secure(scope: Mapping[str, Any]) -> bool:
+    """Whether nobody but client and server sees what is sent."""
+    client = scope.get("client")
+    return scope.get("scheme") == "https" or (client is not None and is_loopback(client[0]))
 
 
 def client_of(scope: Mapping[str, Any]) -> str:

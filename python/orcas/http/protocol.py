@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 from orcas.config import MIB, Settings
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange
-from orcas.http.extensions import EXTENSIONS
+from orcas.http.extensions import EXTENSIONS, SECURE_EXTENSIONS, is_secure
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
@@ -101,6 +101,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.server = get_local_addr(transport)
         self.client = get_remote_addr(transport)
         self.scheme = "http"
+        secure = is_secure({"client": self.client, "scheme": self.scheme})
+        self.extensions = SECURE_EXTENSIONS if secure else EXTENSIONS
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
@@ -235,7 +237,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 "raw_path": raw_path,
                 "query_string": query,
                 "headers": headers,
-                "extensions": EXTENSIONS,
+                "extensions": self.extensions,
             },
             length=self.body_length,
             # In HTTP/1.0 it must be ignored (RFC 9110, section 10.1.1).

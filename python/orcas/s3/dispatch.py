@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.config import KIB, MIB
 from orcas.edge import Form, Request
-from orcas.http.extensions import RESPONSE
+from orcas.http.extensions import RESPONSE, SECURE
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, bounded, report
 from orcas.s3.store import ClientDisconnectedError, Store
@@ -47,7 +47,8 @@ class Dispatcher:
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
         self._root = 0
-        self._accept: Callable[..., Request | Form | Response] = core.accept
+        # As `Core.accept` takes it, for connections that are secure and for others.
+        self._near, self._far = (True, 0), (False, 0)
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -56,14 +57,15 @@ class Dispatcher:
         """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
         mounted._root = root
-        mounted._accept = functools.partial(self._core.accept, root=root)
+        mounted._near, mounted._far = (True, root), (False, root)
         mounted._describe = functools.partial(self._core.describe, root=root)
         return mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         method, raw_path = scope["method"], scope["raw_path"]
-        verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"])
+        arrival = self._near if SECURE in scope["extensions"] else self._far
+        verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
         response: Response | None = None
         try:
             try:

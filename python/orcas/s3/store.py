@@ -2,7 +2,7 @@
 
 Rust knows a waiting coroutine by the number of its slot. The thread of the loop owns slots and futures; a descriptor
 becomes readable when there are completions. The slot of a cancelled coroutine stays taken until its completion has arrived,
-so no completion can reach another coroutine. One of the two importers of `_core`.
+so no completion can reach another coroutine. One of the importers of `_core`.
 """
 
 from __future__ import annotations

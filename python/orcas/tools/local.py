@@ -22,7 +22,7 @@ from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
-from orcas.http.extensions import RESPONSE, split_response
+from orcas.http.extensions import RESPONSE, SECURE, split_response
 from orcas.tools.session import Answer, Headers, Session
 
 # Most messages of a response that wait to be read: two pieces of a download.
@@ -51,7 +51,7 @@ class LocalTransport:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": raw_path, "raw_path": raw_path.encode(), "query_string": query.encode(), "root_path": "",
             "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": None, "server": None,
-            "extensions": {RESPONSE: {}},
+            "extensions": {RESPONSE: {}, SECURE: {}},
         }  # fmt: skip
         running = asyncio.run_coroutine_threadsafe(self._serve(scope, body, messages), self._loop)
         try:

@@ -53,6 +53,7 @@ impl Server {
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
         let options = LaneOptions {
             encrypt_by_default: false,
+            event_targets: Vec::new(),
             region: "us-east-1".into(),
             strict_region: false,
             presign_v2: true,

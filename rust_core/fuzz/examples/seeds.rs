@@ -7,6 +7,9 @@ use std::path::Path;
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum, base64_encode};
+use orcas_events::json::{Context, write_records};
+use orcas_events::sse::write_event;
+use orcas_events::{Event, EventName, Position};
 use orcas_fuzz::{ACCESS_KEY, NOW_S, Request, SECRET};
 use orcas_http::percent_encode_into;
 use orcas_record::*;
@@ -88,6 +91,13 @@ fn documents(seeds: &mut Seeds) {
                  <ETag>&quot;{TAG}&quot;</ETag><PartNumber>10000</PartNumber><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>\
                  </Part></CompleteMultipartUpload>"
             ),
+        ),
+        (
+            "notification",
+            "<NotificationConfiguration><QueueConfiguration><Queue>arn:aws:sqs:::hook</Queue><Event>s3:ObjectCreated:*\
+             </Event><Filter><S3Key><FilterRule><Name>prefix</Name><Value>a+b%2F</Value></FilterRule></S3Key></Filter>\
+             </QueueConfiguration></NotificationConfiguration>"
+                .to_owned(),
         ),
         (
             "region",
@@ -205,9 +215,30 @@ fn files(seeds: &mut Seeds) {
     seeds.extend(logs.map(|(name, bytes)| ("wal", name.to_owned(), bytes.to_vec())));
 }
 
+fn events(seeds: &mut Seeds) {
+    let event = Event {
+        name: EventName::ObjectCreatedPut,
+        position: Position { sequence: 42, ordinal: 0 },
+        time_ms: 1_369_353_600_000,
+        bucket: orcas_events::Bucket { name: "photos".into(), owner: "owner".into(), id: 7 },
+        object: Some(orcas_events::Object { key: "a b.jpg".into(), size: Some(3), ..Default::default() }),
+        principal: "alice".into(),
+        request_id: "AB".into(),
+        source_address: "127.0.0.1".into(),
+    };
+    let mut json = vec![0; 3];
+    write_records(&mut json, Context { region: "eu-west-1", host_id: "h", configuration_id: "c" }, [&event]);
+    let mut stream = vec![5, 1, 90];
+    write_event(&mut stream, &event.position.to_string(), "message", &json[3..100]);
+    let lines = b"\x01\x02\x03\xef\xbb\xbfretry: 10\r\n: comment\r\rid: 1\ndata:a\ndata\n\nid: \0\ndata: b\r\n\r\n";
+    seeds.push(("events", "json".to_owned(), json));
+    seeds.push(("events", "stream".to_owned(), stream));
+    seeds.push(("events", "lines".to_owned(), lines.to_vec()));
+}
+
 fn main() -> std::io::Result<()> {
     let mut seeds = Seeds::new();
-    for write in [records, requests, documents, signatures, bodies, forms, files] {
+    for write in [records, requests, documents, signatures, bodies, forms, files, events] {
         write(&mut seeds);
     }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

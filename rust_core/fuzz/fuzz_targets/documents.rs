@@ -8,7 +8,7 @@ use orcas_s3::Operation;
 use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket};
 use orcas_s3::xml::{XmlWriter, versioning};
-use orcas_s3::{object_lock, tags};
+use orcas_s3::{notification, object_lock, tags};
 
 const TAGS_MAX: usize = 10;
 
@@ -100,12 +100,24 @@ fn configurations(body: &[u8]) {
     }
 }
 
+/// The same of notifications, whose targets are known. What is stored can be read when an event comes.
+fn notifications(body: &[u8]) {
+    let names = ["hook".to_owned()];
+    let targets = notification::Targets { region: "us-east-1", names: &names };
+    let Ok(written) = notification::stored(body, targets) else { return };
+    if !written.is_empty() {
+        assert_eq!(notification::stored(&written, targets).as_ref(), Ok(&written));
+        assert!(notification::notifications(&written).is_some_and(|list| list.iter().all(|one| one.target == "hook")));
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
-    bounded(12 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
+    bounded(15 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
         attributes(body);
         delete(body);
         complete(body);
         region(body);
         configurations(body);
+        notifications(body);
     });
 });

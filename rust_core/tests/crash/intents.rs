@@ -84,7 +84,7 @@ impl Run {
                 let change = match text {
                     Some(text) => {
                         let body = self.body(bucket, &text, false)?;
-                        AnnotationChange::Put { md5: text.md5, checksum: None, body }
+                        AnnotationChange::Put { md5: text.md5, checksum: None, encryption: None, body: Box::new(body) }
                     }
                     None => AnnotationChange::Delete { bypass },
                 };

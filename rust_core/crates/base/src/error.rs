@@ -39,7 +39,13 @@ pub enum Error {
     NoKeyring,
     /// A key of the keyring cannot be used.
     #[error("the key of the content cannot be used: {reason}")]
-    KeyUnusable { reason: Arc<str> },
+    KeyUnusable { reason: Arc<str>, fault: KeyFault },
+    /// The same of a key that a client named.
+    #[error("the key of the content cannot be used: {reason}")]
+    NamedKeyUnusable { reason: Arc<str>, fault: KeyFault },
+    /// It is not stored: the request has to bring it.
+    #[error("the content is encrypted with the key of a customer")]
+    NoCustomerKey,
     /// Nothing new can be encrypted at present.
     #[error("no key for new content: {reason}")]
     NoNewKey { reason: Arc<str> },
@@ -52,6 +58,17 @@ pub enum Error {
     ReadOnly { cause: Cause },
     #[error("the store is closed")]
     Closed,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyFault {
+    /// There is none, or there is none any more.
+    Missing,
+    Disabled,
+    PendingDestruction,
+    /// What it wraps does not verify.
+    Damaged,
 }
 
 /// Why a store is read-only or degraded.
@@ -108,6 +125,8 @@ impl Error {
             | Self::Busy { .. }
             | Self::NoKeyring
             | Self::KeyUnusable { .. }
+            | Self::NamedKeyUnusable { .. }
+            | Self::NoCustomerKey
             | Self::NoNewKey { .. }
             | Self::StorageFull
             | Self::UnderReserve { .. }

@@ -14,7 +14,7 @@ use super::versions::{changed, named_for_change, shown};
 use super::view::View;
 use orcas_base::error::Error;
 use orcas_checksum::Etag;
-use orcas_record::{Annotation, Attributes};
+use orcas_record::{Annotation, Attributes, Encryption};
 
 pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -> Result<Decision, Failure> {
     let Annotate { bucket, key, version, name, if_match, change } = annotate;
@@ -27,12 +27,12 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
     let version = shown(&bucket, found.version.version_id);
     let mut draft = Draft::new(context.next_sequence);
     let (outcome, annotations) = match change {
-        AnnotationChange::Put { md5, checksum, body } => {
-            if !body.is(before.encryption) {
+        AnnotationChange::Put { md5, checksum, body, encryption } => {
+            if !Encryption::shares(encryption.as_ref(), before.encryption.as_ref()) {
                 // Whoever stored the text saw another object.
                 return Err(Refusal::EncryptionDiffers.into());
             }
-            let [text] = <[_; 1]>::try_from(draft.store(view, body, before.encryption)?)
+            let [text] = <[_; 1]>::try_from(draft.store(view, *body, encryption.as_ref())?)
                 .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
             let modified_ms = context.now_ms;
             let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });

@@ -11,7 +11,7 @@ use super::view::View;
 use super::{layers, locks, versions};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::ObjectChecksum;
-use orcas_record::{Attributes, Extent, INLINE_MAX, Version};
+use orcas_record::{Attributes, Encryption, Extent, INLINE_MAX, Version};
 
 /// The body of an append is a content, however small it is: only a content can become part of a segment.
 pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Result<Decision, Failure> {
@@ -44,7 +44,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     let manifest = match short(&before.manifest, &body) {
         Some(manifest) => manifest,
         None => {
-            let next = draft.store(view, body, attributes.encryption)?;
+            let next = draft.store(view, body, before.attributes.encryption.as_ref())?;
             draft.appended(view, &before.manifest, next)?
         }
     };
@@ -63,6 +63,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
         attributes: Attributes {
             tags: before.attributes.tags.clone(),
             annotations: before.attributes.annotations.clone(),
+            encryption: before.attributes.encryption.clone(),
             ..attributes
         },
         parts: Vec::new(),
@@ -73,7 +74,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
 
 /// The metadata, the tags and the encryption of an object stay what they are.
 fn check_metadata(put: &PutObject, before: &Version) -> Result<(), Refusal> {
-    let reason = if put.attributes.encryption != before.attributes.encryption {
+    let reason = if !Encryption::shares(put.attributes.encryption.as_ref(), before.attributes.encryption.as_ref()) {
         "The encryption of what is appended must be that of the object."
     } else if !put.headers.user.is_empty() {
         "Cannot specify both a write offset value and user-defined object metadata for existing objects."

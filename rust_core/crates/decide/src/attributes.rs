@@ -47,7 +47,7 @@ impl CopyAttributes {
             tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
             retention: self.retention,
             legal_hold: self.legal_hold,
-            encryption: self.encryption.or(source.encryption),
+            encryption: self.encryption.clone().or_else(|| source.encryption.clone()),
         }
     }
 }

@@ -136,7 +136,7 @@ pub enum Body {
 
 impl Body {
     /// Whether all of it is sealed, or none. An empty body is both.
-    pub fn is(&self, encryption: Option<Encryption>) -> bool {
+    pub fn is(&self, encryption: Option<&Encryption>) -> bool {
         let wanted = encryption.is_some();
         match self {
             Self::Inline(bytes) => bytes.is_empty() || !wanted,
@@ -292,7 +292,8 @@ pub struct Annotate {
 #[derive(Clone, Debug)]
 pub enum AnnotationChange {
     /// Adds the annotation or replaces it. The body is inline or a content, and not empty.
-    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Body },
+    /// `encryption` is that of the object for which the body was stored.
+    Put { md5: [u8; 16], checksum: Option<Checksum>, body: Box<Body>, encryption: Option<Encryption> },
     /// Removes it if it is there. `bypass` as in [`Intent::DeleteObject`].
     Delete { bypass: bool },
 }

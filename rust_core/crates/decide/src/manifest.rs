@@ -58,7 +58,7 @@ impl Draft {
     ///
     /// # Errors
     /// When a blob cannot be looked up, or the body is not encrypted as its object shall be.
-    pub fn store(&mut self, view: &dyn View, body: Body, encryption: Option<Encryption>) -> Result<Vec<Extent>> {
+    pub fn store(&mut self, view: &dyn View, body: Body, encryption: Option<&Encryption>) -> Result<Vec<Extent>> {
         if !body.is(encryption) {
             return Err(Error::Record { reason: "a body is not encrypted as its object is" });
         }

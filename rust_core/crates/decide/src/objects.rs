@@ -14,14 +14,14 @@ use super::outcome::{Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{locks, versions};
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, BucketRole, Object, Record, Version, VersionId, Versioning};
+use orcas_record::{Bucket, BucketId, BucketRole, Encryption, Object, Record, Version, VersionId, Versioning};
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, put.bucket)?;
     check_precondition(view, &bucket, &put.key, &put.precondition)?;
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(view, put.body, put.attributes.encryption)?;
+    let manifest = draft.store(view, put.body, put.attributes.encryption.as_ref())?;
     let version = Version {
         bucket: bucket.top(),
         key: put.key,
@@ -59,7 +59,7 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
         size: version.size,
         checksum: version.checksum,
         version_id: None,
-        encryption: version.attributes.encryption,
+        encryption: version.attributes.encryption.clone(),
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes, context.now_ms);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
-    if attributes.encryption != source.version.attributes.encryption {
+    if !Encryption::shares(attributes.encryption.as_ref(), source.version.attributes.encryption.as_ref()) {
         // Its bytes have to be stored again, which whoever asks did not know.
         return Err(Refusal::SourceChanged.into());
     }

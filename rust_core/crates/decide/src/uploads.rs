@@ -14,7 +14,7 @@ use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal}
 use super::view::View;
 use super::{layers, locks, versions};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
+use orcas_record::{Bucket, BucketId, CompletedPart, Encryption, Extent, Part, Record, Upload, UploadId, Version};
 
 pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, upload.bucket)?;
@@ -27,7 +27,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
     let checksum = part_checksum(&upload, put.checksum, put.computed)?;
     let shown = put.checksum.or(checksum);
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(view, put.body, upload.attributes.encryption)?;
+    let manifest = draft.store(view, put.body, upload.attributes.encryption.as_ref())?;
     let part = Part {
         upload: put.upload,
         number: put.number,
@@ -50,7 +50,7 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
         return Err(Refusal::SourceChanged.into());
     }
     let version = &source.version;
-    if version.attributes.encryption != upload.attributes.encryption {
+    if !Encryption::shares(version.attributes.encryption.as_ref(), upload.attributes.encryption.as_ref()) {
         return Err(Refusal::SourceChanged.into());
     }
     let (size, manifest) = match copy.range {
@@ -86,7 +86,7 @@ fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>, upload
         size: part.size,
         checksum: shown.map(ObjectChecksum::full),
         version_id: None,
-        encryption: upload.attributes.encryption,
+        encryption: upload.attributes.encryption.clone(),
     };
     answer.sequence = draft.push(Record::PutPart(part));
     Decision { outcome: Outcome::Part(answer), records: draft.into_records() }
@@ -177,7 +177,7 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         etag,
         checksum: version.checksum,
     };
-    let encryption = version.attributes.encryption;
+    let encryption = version.attributes.encryption.clone();
     draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
     Ok(Decision { outcome: Outcome::Completed(completed, encryption), records: draft.into_records() })
 }

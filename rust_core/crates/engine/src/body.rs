@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::content::ContentWriter;
+use super::encrypting::Sealing;
 use super::handle::Handle;
 use super::sharing::HeldMemory;
 use super::state::EngineState;
@@ -26,16 +27,32 @@ const LONGEST_OF_AVERAGE: u32 = 4;
 impl Handle {
     /// Where a body of `length` bytes is written while it arrives.
     pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
-        BodyWriter::new(Arc::clone(&self.shared), bucket, length, None)
+        let (shared, scope) = (Arc::clone(&self.shared), self.shared.scope(&bucket.owner));
+        let level = shared.ref_level(bucket);
+        BodyWriter::new(shared, bucket, length, Keyed { scope, key: None, level })
+    }
+
+    /// The same for a body that is sealed if its object says so.
+    ///
+    /// # Errors
+    /// As of `sealed_body_writer`.
+    pub fn writer_of(&self, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
+        match sealing.encryption {
+            None => Ok(self.body_writer(bucket, length)),
+            Some(_) => self.sealed_body_writer(bucket, sealing, length),
+        }
     }
 
     /// The same for a body that is sealed. May wait for the data key of its owner.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
-    pub fn sealed_body_writer(&self, bucket: &Bucket, length: u64) -> Result<BodyWriter> {
-        let key = self.shared.data_key(bucket)?;
-        Ok(BodyWriter::new(Arc::clone(&self.shared), bucket, length, Some(key)))
+    pub fn sealed_body_writer(&self, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
+        let shared = Arc::clone(&self.shared);
+        let key = shared.data_key(bucket, sealing)?;
+        let scope = shared.sealed_scope(&key, sealing)?;
+        let level = if sealing.is_private() { RefLevel::Off } else { shared.ref_level(bucket) };
+        Ok(BodyWriter::new(shared, bucket, length, Keyed { scope, key: Some(key), level }))
     }
 }
 
@@ -88,6 +105,13 @@ pub struct BodyWriter {
     own: HashMap<u64, Vec<usize>>,
 }
 
+/// What the chunks of a body are keyed with, and whether they are shared.
+struct Keyed {
+    scope: [u8; 32],
+    key: Option<Arc<DataKey>>,
+    level: RefLevel,
+}
+
 /// Where chunks end.
 enum Cuts {
     /// Every so many bytes.
@@ -128,7 +152,8 @@ impl HeldChunk {
 }
 
 impl BodyWriter {
-    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64, key: Option<Arc<DataKey>>) -> Self {
+    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64, keyed: Keyed) -> Self {
+        let Keyed { scope, key, level } = keyed;
         let mut chunk_size = bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size);
         if key.is_some() {
             chunk_size = chunk_size.min(SEALED_MAX);
@@ -138,12 +163,9 @@ impl BodyWriter {
             Some(Chunking::Fixed) | None => Cuts::Fixed(u64::from(chunk_size)),
         };
         Self {
-            scope: match &key {
-                None => shared.scope(&bucket.owner),
-                Some(key) => *key.fingerprint_key().expose(),
-            },
+            scope,
             key,
-            level: shared.ref_level(bucket),
+            level,
             shared,
             cuts,
             length,

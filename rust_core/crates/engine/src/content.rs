@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::content_keys::ContentKeys;
+use super::encrypting::Sealing;
 use super::handle::Handle;
 use super::keys::fingerprint;
 use super::overlay::{BlobPlace, StoredBytes};
@@ -32,8 +33,8 @@ impl Handle {
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
-    pub fn sealed_body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
-        self.shared.sealed_body(bucket, bytes)
+    pub fn sealed_body(&self, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Result<Body> {
+        self.shared.sealed_body(bucket, sealing, bytes)
     }
 
     /// Sets where data keys come from: once, before the first request.
@@ -48,8 +49,8 @@ impl Handle {
     }
 
     /// Whether new content of the bucket can be sealed without waiting.
-    pub fn can_seal_at_once(&self, bucket: &Bucket) -> bool {
-        self.shared.has_data_key_at_hand(bucket)
+    pub fn can_seal_at_once(&self, bucket: &Bucket, sealing: &Sealing) -> bool {
+        self.shared.has_data_key_at_hand(bucket, sealing)
     }
 
     /// The same for a body that is appended to an object: a content, however small it is.
@@ -72,15 +73,29 @@ impl EngineState {
         Body::Content { fingerprint, sharing, bytes, seal: None }
     }
 
-    fn sealed_body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
+    fn sealed_body(&self, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Result<Body> {
         if bytes.is_empty() {
             return Ok(Body::Inline(Bytes::new()));
         }
-        let key = self.data_key(bucket)?;
-        let fingerprint = fingerprint(key.fingerprint_key().expose(), bytes);
-        let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
+        let key = self.data_key(bucket, sealing)?;
+        let fingerprint = fingerprint(&self.sealed_scope(&key, sealing)?, bytes);
+        let sharing = match sealing.is_private() {
+            false => self.content_sharing(bucket, &fingerprint, bytes.len()),
+            true => Sharing::Off,
+        };
         let (stored, seal) = self.seal_whole(&key, bytes)?;
         Ok(Body::Content { fingerprint, sharing, bytes: stored.into(), seal: Some(seal) })
+    }
+
+    /// What fingerprints of sealed content are keyed with. Those of private content tell nothing, not even that two are
+    /// equal.
+    pub fn sealed_scope(&self, key: &DataKey, sealing: &Sealing) -> Result<[u8; 32]> {
+        if !sealing.is_private() {
+            return Ok(*key.fingerprint_key().expose());
+        }
+        let mut scope = [0; 32];
+        self.random.fill(&mut scope)?;
+        Ok(scope)
     }
 
     fn content_sharing(&self, bucket: &Bucket, fingerprint: &Fingerprint, length: usize) -> Sharing {
@@ -108,7 +123,7 @@ impl EngineState {
 
     /// Refuses the blob of an object that is not sealed as the object says: what was sealed must not be taken for
     /// content, and what was not is no content of an encrypted object.
-    pub fn check_seal(&self, place: &BlobPlace, encryption: Option<Encryption>) -> Result<()> {
+    pub fn check_seal(&self, place: &BlobPlace, encryption: Option<&Encryption>) -> Result<()> {
         if place.seal.is_some() == encryption.is_some() {
             return Ok(());
         }
@@ -116,13 +131,13 @@ impl EngineState {
     }
 
     /// Bytes of a blob from `start`, verified. Remembers the blob if it is damaged.
-    pub fn read_blob(&self, held: &mut HeldBlob, start: u32, buf: &mut [u8]) -> Result<()> {
+    pub fn read_blob(&self, held: &mut HeldBlob, sealing: &Sealing, start: u32, buf: &mut [u8]) -> Result<()> {
         let HeldBlob { blob, place, open } = held;
         let read = match &place.seal {
             None => self.read_stored(&place.bytes, start, buf),
             Some(seal) => {
                 let read = |start, buf: &mut [u8]| self.read_stored(&place.bytes, start, buf).map(|()| true);
-                self.read_held(open, seal, &place.bytes, &read, start, buf)
+                self.read_held(open, (seal, sealing), &place.bytes, &read, start, buf)
                     .map_err(|unopened| self.unopened(unopened, &place.bytes))
             }
         };
@@ -132,17 +147,17 @@ impl EngineState {
     fn read_held(
         &self,
         open: &mut Option<OpenBlob>,
-        seal: &Seal,
+        under: (&Seal, &Sealing),
         bytes: &StoredBytes,
         read: ReadStored<'_>,
         start: u32,
         buf: &mut [u8],
     ) -> Result<(), Unopened> {
         if bytes.length() <= Seal::stored_length(BLOCK_SIZE as u32) {
-            return self.read_sealed(seal, bytes.length(), read, start, buf).map(|_| ());
+            return self.read_sealed(under, bytes.length(), read, start, buf).map(|_| ());
         }
         if open.is_none() {
-            *open = self.open_blob(seal, bytes.length(), read)?;
+            *open = self.open_blob(under, bytes.length(), read)?;
         }
         if let Some(blob) = open {
             self.read_opened(blob, read, start, buf)?;
@@ -151,12 +166,18 @@ impl EngineState {
     }
 
     /// Like `read_blob`, but `false` when that would wait for the disk.
-    pub fn try_read_blob(&self, blob: Sequence, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
+    pub fn try_read_blob(
+        &self,
+        (blob, place): (Sequence, &BlobPlace),
+        sealing: &Sealing,
+        start: u32,
+        buf: &mut [u8],
+    ) -> Result<bool> {
         let read = match &place.seal {
             None => self.try_read_stored(&place.bytes, start, buf),
             Some(seal) => {
                 let read = |start, buf: &mut [u8]| self.try_read_stored(&place.bytes, start, buf);
-                self.read_sealed(seal, place.bytes.length(), &read, start, buf)
+                self.read_sealed((seal, sealing), place.bytes.length(), &read, start, buf)
                     .map_err(|unopened| self.unopened(unopened, &place.bytes))
             }
         };
@@ -252,8 +273,8 @@ impl ContentWriter {
 const UNLIKE_ITS_OBJECT: &str = "content is not sealed as its object says";
 
 /// Bytes of an inline extent from `start`; an encrypted object has none.
-pub(super) fn read_inline(stored: &Bytes, encryption: Option<Encryption>, start: u32, buf: &mut [u8]) -> Result<()> {
-    if encryption.is_some() {
+pub(super) fn read_inline(stored: &Bytes, sealing: &Sealing, start: u32, buf: &mut [u8]) -> Result<()> {
+    if sealing.encryption.is_some() {
         return Err(Error::Record { reason: UNLIKE_ITS_OBJECT });
     }
     copy_from(stored, start, buf)

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body::BodyWriter;
+use super::encrypting::{RequestKey, Sealing};
 use super::handle::Handle;
 use super::reads::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
-    SourceConditions, StoredCopy, StoredInto,
+    self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
+    Refusal, Source, SourceConditions, StoredCopy, StoredInto,
 };
 use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, UploadId, Version};
 
@@ -34,6 +35,14 @@ pub struct CopyPartRequest {
     pub key: Bytes,
     pub upload: UploadId,
     pub number: u16,
+    pub keys: CopyKeys,
+}
+
+/// The keys of customers that a copy needs: of what it reads, and of what it writes.
+#[derive(Clone, Debug, Default)]
+pub struct CopyKeys {
+    pub source: Option<RequestKey>,
+    pub copy: Option<RequestKey>,
 }
 
 /// CopyObject as the client asked for it. `copy.checksum` is computed here.
@@ -42,6 +51,7 @@ pub struct CopyRequest {
     pub copy: Copy,
     /// The algorithm the copy's checksum shall have.
     pub algorithm: Option<ChecksumAlgorithm>,
+    pub keys: CopyKeys,
     pub cause: Cause,
 }
 
@@ -52,19 +62,20 @@ impl Handle {
         let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
         let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
         retry(|| {
-            let source = self.source(&request.source)?;
+            let source = self.source(&request.source, &request.keys)?;
             let size = source.object.version.size;
             let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
             if request.range.is_some() && (first > last || last >= size) {
                 return Err(Refusal::InvalidRange { size }.into());
             }
-            let encryption = upload.attributes.encryption;
+            let sealing = Sealing { encryption: upload.attributes.encryption.clone(), key: request.keys.copy.clone() };
             let across = self.across_owners(request.source.0, request.bucket);
-            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, encryption, request.bucket)) {
+            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, request.bucket)) {
                 let range = (first, last);
-                return self.copy_part_across(request, (&bucket, encryption), &source, range, algorithm);
+                return self.copy_part_across(request, (&bucket, &sealing), &source, range, algorithm);
             }
             let (md5, checksum) = self.digests(&source, first, last, algorithm)?;
+            let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
             self.execute(Intent::CopyPart(Box::new(CopyPart {
                 source: request.source.clone(),
                 source_sequence: source.object.sequence,
@@ -84,21 +95,16 @@ impl Handle {
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
     pub fn copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
         retry(|| {
-            if let Some(bucket) = self.across_owners(request.copy.source.0, request.copy.bucket) {
-                return self.copy_object_across(request, &bucket);
-            }
-            if request.copy.attributes.encryption.is_some() {
-                let source = self.source(&request.copy.source)?;
-                let encryption = request.copy.attributes.encryption;
-                if source.object.version.attributes.encryption.is_none()
-                    && let Some(bucket) = self.sealed_anew(&source, encryption, request.copy.bucket)
-                {
-                    return self.copy_object_across(request, &bucket);
-                }
-            }
+            let source = self.source(&request.copy.source, &request.keys)?;
+            let of_source = source.object.version.attributes.encryption.as_ref();
             let mut copy = request.copy.clone();
+            let encryption = copy.attributes.encryption.clone().or_else(|| kept(of_source));
+            let sealing = Sealing { encryption, key: request.keys.copy.clone() };
+            let across = self.across_owners(copy.source.0, copy.bucket);
+            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
+                return self.copy_object_across(request, (&bucket, &sealing), &source);
+            }
             if let Some(algorithm) = request.algorithm {
-                let source = self.source(&copy.source)?;
                 let checksum = match stored_checksum(&source.object.version, algorithm) {
                     Some(checksum) => checksum,
                     None => self.digests(&source, 0, source.object.version.size.saturating_sub(1), algorithm)?.1,
@@ -109,14 +115,14 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key, version): &Source) -> Result<PinnedObject, Failure> {
+    fn source(&self, (bucket, key, version): &Source, keys: &CopyKeys) -> Result<PinnedObject, Failure> {
         // Not a bucket of clients but a layer, if it is the source of an instant upload.
         let bucket = self.shared.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         let found = match version {
             None => self.object_in(&bucket, key)?,
             Some(id) => self.version_in(&bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
         };
-        Ok(found.ok_or(Refusal::NoSuchKey)?)
+        Ok(found.ok_or(Refusal::NoSuchKey)?.with_key(keys.source.clone()))
     }
 
     /// The destination, if it exists and has another owner than the source.
@@ -127,20 +133,20 @@ impl Handle {
     }
 
     /// The destination, if it exists and the bytes of the source cannot be shared with what is encrypted like this.
-    fn sealed_anew(
-        &self,
-        source: &PinnedObject,
-        encryption: Option<Encryption>,
-        destination: BucketId,
-    ) -> Option<Arc<Bucket>> {
-        let differs = source.object.version.attributes.encryption != encryption;
+    fn sealed_anew(&self, source: &PinnedObject, sealing: &Sealing, destination: BucketId) -> Option<Arc<Bucket>> {
+        let of_source = source.object.version.attributes.encryption.as_ref();
+        let differs = !Encryption::shares(of_source, sealing.encryption.as_ref());
         self.shared.buckets.read().by_id(destination).filter(|_| differs).map(Arc::clone)
     }
 
     /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.
-    fn copy_object_across(&self, request: &CopyRequest, bucket: &Bucket) -> Result<Outcome, Failure> {
+    fn copy_object_across(
+        &self,
+        request: &CopyRequest,
+        (bucket, sealing): (&Bucket, &Sealing),
+        source: &PinnedObject,
+    ) -> Result<Outcome, Failure> {
         let copy = &request.copy;
-        let source = self.source(&copy.source)?;
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
         if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
@@ -149,28 +155,29 @@ impl Handle {
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
-        let encryption = copy.attributes.encryption.or(version.attributes.encryption);
-        let again = self.store_again((bucket, encryption), &source, (0, last), algorithm)?;
+        let again = self.store_again((bucket, sealing), source, (0, last), algorithm)?;
+        let hides = sealing.encryption.as_ref().is_some_and(Encryption::hides_digests);
         let put = PutObject {
             bucket: copy.bucket,
             key: copy.key.clone(),
             precondition: copy.precondition.clone(),
             size: version.size,
             md5: again.md5,
-            sha256: version.sha256,
+            sha256: version.sha256.filter(|_| !hides),
             checksum: Some(again.checksum),
             headers: copy.headers.apply_to(&version.headers),
             attributes: Attributes::default(),
             body: again.body,
         };
-        let into = StoredInto::Object { put: Box::new(put), attributes: copy.attributes.clone() };
-        self.execute_for(request.cause, stored_copy(&copy.source, &source, &copy.source_conditions, into))
+        let attributes = CopyAttributes { encryption: sealing.encryption.clone(), ..copy.attributes.clone() };
+        let into = StoredInto::Object { put: Box::new(put), attributes };
+        self.execute_for(request.cause, stored_copy(&copy.source, source, &copy.source_conditions, into))
     }
 
     fn copy_part_across(
         &self,
         request: &CopyPartRequest,
-        into: (&Bucket, Option<Encryption>),
+        into: (&Bucket, &Sealing),
         source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
@@ -198,13 +205,13 @@ impl Handle {
     /// Reads a range of the source into a body for `bucket`.
     fn store_again(
         &self,
-        (bucket, encryption): (&Bucket, Option<Encryption>),
+        (bucket, sealing): (&Bucket, &Sealing),
         source: &PinnedObject,
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<StoredAgain, Failure> {
         let mut reader = self.reader(source, first, last);
-        let mut body = GrowingBody::new(self, (bucket, encryption), reader.remaining())?;
+        let mut body = GrowingBody::new(self, (bucket, sealing), reader.remaining())?;
         let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
@@ -212,6 +219,7 @@ impl Handle {
             let read = reader.read(&mut buf)?;
             if read == 0 {
                 let (md5, checksum) = (md5.finish(), hasher.finish());
+                let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
                 return Ok(StoredAgain { body: body.finish(self, bucket)?, md5, checksum });
             }
             md5.update(&buf[..read]);
@@ -274,6 +282,14 @@ fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcom
     attempt()
 }
 
+/// How a copy is encrypted that asks for nothing: as its source, but not with a key of a customer.
+fn kept(source: Option<&Encryption>) -> Option<Encryption> {
+    match source {
+        Some(Encryption::Customer(_)) => Some(Encryption::Managed),
+        source => source.cloned(),
+    }
+}
+
 /// A body that was read from one scope and stored in another.
 struct StoredAgain {
     body: Body,
@@ -282,19 +298,16 @@ struct StoredAgain {
 }
 
 enum GrowingBody {
-    Small(Vec<u8>, Option<Encryption>),
+    Small(Vec<u8>, Sealing),
     Large(Box<BodyWriter>),
 }
 
 impl GrowingBody {
-    fn new(handle: &Handle, (bucket, encryption): (&Bucket, Option<Encryption>), length: u64) -> Result<Self, Failure> {
+    fn new(handle: &Handle, (bucket, sealing): (&Bucket, &Sealing), length: u64) -> Result<Self, Failure> {
         if length <= SMALL_MAX {
-            return Ok(Self::Small(Vec::with_capacity(length as usize), encryption));
+            return Ok(Self::Small(Vec::with_capacity(length as usize), sealing.clone()));
         }
-        Ok(Self::Large(Box::new(match encryption {
-            None => handle.body_writer(bucket, length),
-            Some(_) => handle.sealed_body_writer(bucket, length)?,
-        })))
+        Ok(Self::Large(Box::new(handle.writer_of(bucket, sealing, length)?)))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -307,8 +320,10 @@ impl GrowingBody {
 
     fn finish(self, handle: &Handle, bucket: &Bucket) -> Result<Body, Failure> {
         match self {
-            Self::Small(held, None) => Ok(handle.small_body(bucket, held.into())),
-            Self::Small(held, Some(_)) => Ok(handle.sealed_body(bucket, &held)?),
+            Self::Small(held, sealing) if sealing.encryption.is_some() => {
+                Ok(handle.sealed_body(bucket, &sealing, &held)?)
+            }
+            Self::Small(held, _) => Ok(handle.small_body(bucket, held.into())),
             Self::Large(writer) => Ok(writer.finish()?),
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Documents {
     len: usize,
     /// Buckets with a lifecycle document that is not empty.
     lifecycles: usize,
+    /// Buckets with default encryption.
+    encryptions: usize,
     /// Buckets with a logging document that is not empty.
     logged: usize,
 }
@@ -49,6 +51,11 @@ impl Documents {
         self.lifecycles
     }
 
+    /// Buckets with default encryption.
+    pub fn encryptions(&self) -> usize {
+        self.encryptions
+    }
+
     /// Whether any bucket has a logging document.
     pub fn logs(&self) -> bool {
         self.logged > 0
@@ -57,6 +64,7 @@ impl Documents {
     pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
         self.len += bytes.len();
         self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
+        self.encryptions += usize::from(kind == DocumentKind::Encryption && !bytes.is_empty());
         self.logged += usize::from(kind == DocumentKind::Logging && !bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
         let former = self.by_bucket.insert((bucket, kind), document);
@@ -67,6 +75,7 @@ impl Documents {
         if let Some(former) = former {
             self.len -= former.bytes.len();
             self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
+            self.encryptions -= usize::from(kind == DocumentKind::Encryption && !former.bytes.is_empty());
             self.logged -= usize::from(kind == DocumentKind::Logging && !former.bytes.is_empty());
         }
     }
@@ -106,6 +115,18 @@ mod tests {
         assert!(documents.get(mine, DocumentKind::Accelerate).is_none());
         documents.remove(mine);
         assert_eq!((documents.len(), documents.has(mine), documents.has(other)), (1, false, true));
+    }
+
+    #[test]
+    fn buckets_with_default_encryption_are_counted() {
+        let mut documents = Documents::default();
+        let mut put = |bucket, text: &'static str| {
+            documents.put(BucketId(bucket), DocumentKind::Encryption, text.into());
+            documents.encryptions()
+        };
+        assert_eq!((put(1, "a"), put(1, "b"), put(2, "a"), put(1, "")), (1, 1, 2, 1));
+        documents.remove(BucketId(2));
+        assert_eq!(documents.encryptions(), 0);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod content;
 mod content_keys;
 mod copy;
 mod documents;
+mod encrypting;
 mod epochs;
 mod faults;
 mod handle;
@@ -76,9 +77,10 @@ pub use check::{
     LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use clock::{Clock, SystemClock};
-pub use content_keys::ContentKeys;
-pub use copy::{CopyPartRequest, CopyRequest};
+pub use content_keys::{ContentKeys, KeyId};
+pub use copy::{CopyKeys, CopyPartRequest, CopyRequest};
 pub use documents::Document;
+pub use encrypting::{RequestKey, Sealing, key_arn};
 pub use epochs::EpochPin;
 pub use faults::StorePart;
 pub use handle::Handle;

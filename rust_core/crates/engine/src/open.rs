@@ -363,6 +363,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
     lifecycle.note_buckets(parts.buckets.documents().lifecycles());
+    let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));
@@ -376,6 +377,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
+        default_encryptions,
         intents: IntentQueue::default(),
         applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),

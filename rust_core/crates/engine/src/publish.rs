@@ -8,6 +8,7 @@ use super::overlay::keys_of;
 use super::queue::{AppendedBatch, Sequenced};
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::planted::{self, Bug};
+use orcas_base::sync::atomic::Ordering;
 use orcas_record::Record;
 
 /// What a list that is being read must know of.
@@ -38,6 +39,7 @@ impl EngineState {
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {
             *self.buckets.write() = Arc::clone(buckets);
             self.lifecycle.note_buckets(buckets.documents().lifecycles());
+            self.default_encryptions.store(buckets.documents().encryptions() as u64, Ordering::Relaxed);
         }
         for record in records {
             if planted::is(Bug::UpdateLeftInCache) && matches!(record.record, Record::UpdateVersion { .. }) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::cache::{LocatedObject, Ticket};
 use super::content::{HeldBlob, read_inline};
+use super::encrypting::{RequestKey, Sealing};
 use super::epochs::EpochPin;
 use super::handle::Handle;
 use super::key_changes::{Current, KeyChanges, NewerChanges};
@@ -18,8 +19,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_decide::Completed;
 use orcas_record::{
-    self as record, Attributes, BucketId, Encryption, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId,
-    Version,
+    self as record, Attributes, BucketId, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId, Version,
 };
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
@@ -27,17 +27,28 @@ use orcas_record::{
 pub struct PinnedObject {
     pub object: Arc<Object>,
     place: Option<BlobPlace>,
+    /// What opens it, if that is the key of the request.
+    key: Option<RequestKey>,
     pin: EpochPin,
 }
 
 impl PinnedObject {
     pub(super) fn of(located: LocatedObject, pin: EpochPin) -> Self {
-        Self { object: located.object, place: located.place, pin }
+        Self { object: located.object, place: located.place, key: None, pin }
     }
 
     /// An object that was looked up some other way while `pin` was held.
     pub fn new(object: Arc<Object>, pin: EpochPin) -> Self {
-        Self { object, place: None, pin }
+        Self { object, place: None, key: None, pin }
+    }
+
+    /// The same, to be opened with the key of a request.
+    pub fn with_key(self, key: Option<RequestKey>) -> Self {
+        Self { key, ..self }
+    }
+
+    fn sealing(&self) -> Sealing {
+        Sealing { encryption: self.object.version.attributes.encryption.clone(), key: self.key.clone() }
     }
 }
 
@@ -53,14 +64,14 @@ impl PinnedObject {
             sha256: None,
             checksum: annotation.checksum.map(ObjectChecksum::full),
             headers: ObjectHeaders::default(),
-            attributes: Attributes { encryption: version.attributes.encryption, ..Attributes::default() },
+            attributes: Attributes { encryption: version.attributes.encryption.clone(), ..Attributes::default() },
             parts: Vec::new(),
             manifest: vec![annotation.text.clone()],
             key: version.key.clone(),
             ..*version
         };
         let object = Arc::new(Object { sequence: *sequence, version: text });
-        Some(Self { object, place: None, pin: self.pin.clone() })
+        Some(Self { object, place: None, key: self.key.clone(), pin: self.pin.clone() })
     }
 }
 
@@ -234,12 +245,12 @@ impl EngineState {
         if buf.is_empty() {
             return Ok(true);
         }
-        let encryption = found.object.version.attributes.encryption;
+        let sealing = found.sealing();
         match (found.object.version.manifest.as_slice(), &found.place) {
-            ([Extent::Inline(bytes)], _) => read_inline(bytes, encryption, first as u32, buf).map(|()| true),
+            ([Extent::Inline(bytes)], _) => read_inline(bytes, &sealing, first as u32, buf).map(|()| true),
             ([Extent::Blob { blob, start, .. }], Some(place)) => {
-                self.check_seal(place, encryption)?;
-                self.try_read_blob(*blob, place, start + first as u32, buf)
+                self.check_seal(place, sealing.encryption.as_ref())?;
+                self.try_read_blob((*blob, place), &sealing, start + first as u32, buf)
             }
             _ => Ok(false),
         }
@@ -280,7 +291,7 @@ pub struct ObjectReader {
     shared: Arc<EngineState>,
     levels: Vec<Level>,
     remaining: u64,
-    encryption: Option<Encryption>,
+    sealing: Sealing,
     /// The blob in hand, so that its place is looked up once.
     blob: Option<HeldBlob>,
     /// Held until the last byte.
@@ -300,8 +311,7 @@ impl ObjectReader {
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };
         let levels = vec![Level { extents, next: 0, skip: first }];
-        let encryption = version.attributes.encryption;
-        Self { shared, levels, remaining, encryption, blob: None, _pin: found.pin.clone() }
+        Self { shared, levels, remaining, sealing: found.sealing(), blob: None, _pin: found.pin.clone() }
     }
 
     /// Bytes still to come.
@@ -346,7 +356,7 @@ impl ObjectReader {
                     continue;
                 }
                 Extent::Inline(bytes) => {
-                    read_inline(&bytes, self.encryption, skip as u32, &mut buf[..wanted as usize])?;
+                    read_inline(&bytes, &self.sealing, skip as u32, &mut buf[..wanted as usize])?;
                 }
                 Extent::Blob { blob, start, .. } => {
                     self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
@@ -365,10 +375,10 @@ impl ObjectReader {
             Some(held) if held.is(blob) => held,
             _ => {
                 let place = self.shared.place(blob)?;
-                self.shared.check_seal(&place, self.encryption)?;
+                self.shared.check_seal(&place, self.sealing.encryption.as_ref())?;
                 HeldBlob::new(blob, place)
             }
         };
-        self.shared.read_blob(self.blob.insert(held), start, buf)
+        self.shared.read_blob(self.blob.insert(held), &self.sealing, start, buf)
     }
 }

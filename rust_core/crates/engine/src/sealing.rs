@@ -5,40 +5,20 @@
 
 use std::sync::Arc;
 
-use super::content_keys::ContentKeys;
+use super::encrypting::Sealing;
 use super::metrics::{EngineMetrics, timed};
 use super::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
-use orcas_record::{Bucket, Seal};
-use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, DataKeyId, FreshId, SealId, TAG_LENGTH, Tag, block_range};
+use orcas_record::Seal;
+use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
 
 /// Bytes that a writer of large content seals and writes at once.
 const PIECE: usize = 4 * BLOCK_SIZE;
 
 impl EngineState {
-    fn content_keys(&self) -> Result<&dyn ContentKeys> {
-        self.content_keys.get().map(|keys| &**keys).ok_or(Error::NoKeyring)
-    }
-
-    /// What new content of the bucket is sealed under.
-    pub fn data_key(&self, bucket: &Bucket) -> Result<Arc<DataKey>> {
-        self.content_keys()?.current(&bucket.owner)
-    }
-
-    pub fn has_data_key_at_hand(&self, bucket: &Bucket) -> bool {
-        self.content_keys.get().is_some_and(|keys| keys.at_hand(&bucket.owner))
-    }
-
-    pub fn blob_key(&self, seal: &Seal) -> Result<BlobKey> {
-        let algorithm = Algorithm::from_code(seal.algorithm);
-        let algorithm = algorithm.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })?;
-        let key = self.content_keys()?.by_id(DataKeyId(seal.data_key))?;
-        Ok(key.blob_key(algorithm, SealId(seal.id)))
-    }
-
     fn sealer(&self, key: &DataKey, length: u64) -> Result<(BlobSealer, Seal)> {
         let mut drawn = Ok(());
         let id = FreshId::draw(&mut |bytes| {
@@ -153,19 +133,24 @@ pub(super) struct OpenBlob {
 
 impl EngineState {
     /// Prepares for reading the blob, of which `stored` bytes are stored. `None` if that would wait.
-    pub fn open_blob(&self, seal: &Seal, stored: u32, read: ReadStored<'_>) -> Result<Option<OpenBlob>, Unopened> {
+    pub fn open_blob(
+        &self,
+        (seal, sealing): (&Seal, &Sealing),
+        stored: u32,
+        read: ReadStored<'_>,
+    ) -> Result<Option<OpenBlob>, Unopened> {
         let length = content_length(stored)?;
         let mut tags = vec![[0; TAG_LENGTH]; block_count(length as usize).max(1)];
         if !read(length, tags.as_flattened_mut())? {
             return Ok(None);
         }
-        Ok(Some(OpenBlob { key: self.blob_key(seal)?, length, tags }))
+        Ok(Some(OpenBlob { key: self.blob_key(seal, sealing)?, length, tags }))
     }
 
     /// Content of a blob from `start`. `false` if that would wait.
     pub fn read_sealed(
         &self,
-        seal: &Seal,
+        (seal, sealing): (&Seal, &Sealing),
         stored: u32,
         read: ReadStored<'_>,
         start: u32,
@@ -173,7 +158,7 @@ impl EngineState {
     ) -> Result<bool, Unopened> {
         let length = content_length(stored)?;
         if length as usize > BLOCK_SIZE {
-            let Some(blob) = self.open_blob(seal, stored, read)? else { return Ok(false) };
+            let Some(blob) = self.open_blob((seal, sealing), stored, read)? else { return Ok(false) };
             return self.read_opened(&blob, read, start, buf);
         }
         // Its one block and its tag are read at once.
@@ -185,7 +170,7 @@ impl EngineState {
         }
         let (content, tag) = sealed.split_at_mut(length as usize);
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
-        let key = self.blob_key(seal)?;
+        let key = self.blob_key(seal, sealing)?;
         let opened = timed(&self.metrics.opened, || key.open_in_place(0, u64::from(length), content, &[tag]));
         opened.map_err(|_| Unopened::NotAuthentic)?;
         copy_from(content, start as usize, buf)?;

@@ -61,6 +61,8 @@ pub(super) struct EngineState {
     pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
     /// Set once, before the first request. Without it nothing is sealed, and what is sealed cannot be read.
     pub content_keys: OnceLock<Arc<dyn ContentKeys>>,
+    /// Buckets with default encryption, as published.
+    pub default_encryptions: AtomicU64,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
     pub candidates: Candidates,

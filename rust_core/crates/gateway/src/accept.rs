@@ -30,18 +30,28 @@ const SALVAGE: &str = "The store is open for salvage: objects can be read and li
 /// The action of every request to the admin API.
 const ADMINISTER: &str = "orcas:Administer";
 
+/// Where a request comes from and what it names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arrival {
+    /// Bytes of the path below which the server is mounted. They are signed like the rest of the path, and name neither
+    /// bucket nor key.
+    pub root: usize,
+    /// The connection keeps secrets: it is encrypted or does not leave the machine.
+    pub secure: bool,
+}
+
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
     pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>) -> Result<Arc<dyn Request>, Refused> {
-        self.accept_below(head, 0)
+        self.accept_at(head, Arrival { root: 0, secure: true })
     }
 
-    /// The same for a server that is mounted below a path of `root` bytes. They are signed like the rest of the path,
-    /// and name neither bucket nor key.
-    pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<dyn Request>, Refused> {
+    /// The same for a request that may come from afar.
+    pub fn accept_at(self: &Arc<Self>, head: &RequestHead<'_>, at: Arrival) -> Result<Arc<dyn Request>, Refused> {
+        let root = at.root;
         let has_body = has_body(&head.headers);
         if let Some(bucket) = self.website_bucket(head) {
             return self.accept_page(head, root, bucket, has_body);
@@ -52,7 +62,7 @@ impl Lane {
         }
         let cors = self.cors_lines(head, root);
         let mut resolved = None;
-        self.read(head, root, has_body, &cors, &mut resolved).map_err(|mut problem| {
+        self.read(head, at, has_body, &cors, &mut resolved).map_err(|mut problem| {
             if matches!(problem.error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId) {
                 problem.error = with_claim(problem.error, head);
             }
@@ -70,7 +80,7 @@ impl Lane {
     fn read(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
-        root: usize,
+        Arrival { root, secure }: Arrival,
         has_body: bool,
         cors: &CorsLines,
         resolved: &mut Option<Operation>,
@@ -107,8 +117,22 @@ impl Lane {
         check_supported(&row.understood, &query, &head.headers).map_err(|error| self.check_acl(error, &asked))?;
         self.check_not_salvage(operation)?;
         let (target, payload, root) = (&target, &authenticated.payload, &head.path[..root.min(head.path.len())]);
-        let reading =
-            Reading { lane: self, operation, head, root, target, query, principal, source, payload, has_body, cors };
+        let how = authenticated.how;
+        let reading = Reading {
+            lane: self,
+            operation,
+            head,
+            root,
+            target,
+            query,
+            principal,
+            source,
+            payload,
+            how,
+            secure,
+            has_body,
+            cors,
+        };
         (row.accept)(&reading).map_err(|Problem { error, fault }| {
             let upload = reading.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };

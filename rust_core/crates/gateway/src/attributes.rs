@@ -3,20 +3,15 @@
 use bytes::Bytes;
 
 use super::intake::DeclaredBody;
-use super::lane::Lane;
 use super::problem::Problem;
 use orcas_http::Headers;
-use orcas_record::{self as record, Annotations, Attributes, Bucket, BucketId};
+use orcas_record::{self as record, Annotations, Attributes, Bucket};
 use orcas_s3::object_lock::{self, LockHeaders};
 use orcas_s3::tags::{self, Tags};
 use orcas_s3::{ErrorCode, S3Error};
 
-/// What the headers of an upload into the bucket say about its object, with the encryption that it gets.
-pub fn sent_to(lane: &Lane, bucket: BucketId, headers: &Headers<'_>) -> Result<Attributes, S3Error> {
-    Ok(Attributes { encryption: lane.encryption(bucket, headers)?, ..sent(headers)? })
-}
-
-fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
+/// What the headers of an upload say about its object, but for its encryption.
+pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
     let lock = LockHeaders::parse(headers)?;
     Ok(Attributes {
         tags: stored_tags(tags::of_header(headers)?),

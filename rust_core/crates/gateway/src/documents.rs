@@ -28,6 +28,9 @@ pub fn kind_of(operation: Operation) -> Option<DocumentKind> {
         Operation::GetPublicAccessBlock | Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => {
             DocumentKind::PublicAccessBlock
         }
+        Operation::GetBucketNotificationConfiguration | Operation::PutBucketNotificationConfiguration => {
+            DocumentKind::Notification
+        }
         Operation::GetBucketWebsite | Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => {
             DocumentKind::Website
         }

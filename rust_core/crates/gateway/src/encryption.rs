@@ -1,29 +1,130 @@
-//! Whether what a request stores is encrypted, and how an answer says so.
+//! Whether what a request stores is encrypted and with which key, whether it may read what is, and how an answer says so.
+//! Must not know how keys are kept.
 
 use super::lane::Lane;
+use super::problem::Problem;
+use super::reading::Reading;
 use super::response::HeaderBlock;
-use orcas_http::Headers;
-use orcas_record::{BucketId, DocumentKind, Encryption};
-use orcas_s3::encryption::{AES256, ENCRYPTION, asked};
+use orcas_engine::{PinnedObject, RequestKey, Sealing, key_arn};
+use orcas_record::{BucketId, DocumentKind, Encryption, NamedKey, Version};
+use orcas_s3::encryption::{
+    AES256, Asked, BucketDefault, CustomerKey, DefaultKind, ENCRYPTION, Method, needs_version_four, of_the_store,
+    show_named,
+};
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::Authentication;
+use std::sync::Arc;
 
-impl Lane {
-    /// The encryption of what a request stores in the bucket: what its headers ask for, else the default of the bucket,
+/// The key that a customer sent, and what answers say of it.
+#[derive(Clone)]
+pub struct SentKey {
+    pub key: RequestKey,
+    shown: Box<CustomerKey>,
+}
+
+impl SentKey {
+    /// Of what it opens.
+    pub fn sealing(&self) -> Sealing {
+        Sealing { encryption: None, key: Some(self.key.clone()) }
+    }
+}
+
+/// How what a request stores is encrypted.
+#[derive(Clone, Default)]
+pub struct Chosen {
+    pub encryption: Option<Encryption>,
+    pub key: Option<SentKey>,
+    /// The request says so itself.
+    pub asked: bool,
+}
+
+impl Chosen {
+    pub fn sealing(&self) -> Sealing {
+        let key = self.key.as_ref().map(|sent| sent.key.clone());
+        Sealing { encryption: self.encryption.clone(), key }
+    }
+}
+
+impl Reading<'_> {
+    /// The encryption of what the request stores in the bucket: what its headers ask for, else the default of the bucket,
     /// else that of the store.
     ///
     /// # Errors
-    /// `NotImplemented` if it is to be encrypted and there is no keyring.
-    pub fn encryption(&self, bucket: BucketId, headers: &Headers<'_>) -> Result<Option<Encryption>, S3Error> {
-        if !asked(headers)? && !self.encrypts_by_default(bucket) {
-            return Ok(None);
-        }
-        self.check_can_encrypt()?;
-        Ok(Some(Encryption::Managed))
+    /// `NotImplemented` if it is to be encrypted and there is no keyring, and those of headers and keys.
+    pub fn chosen_encryption(&self, bucket: BucketId) -> Result<Chosen, Problem> {
+        let sent = Asked::parse(self.headers())?;
+        let asked = sent.method.is_some();
+        let (method, bucket_key) = match (sent.method, self.lane.default_encryption(bucket)?) {
+            (Some(method), _) => (method, sent.bucket_key.unwrap_or(false)),
+            (None, None) => return Ok(Chosen::default()),
+            (None, Some(BucketDefault { kind, bucket_key })) => {
+                let method = match kind {
+                    DefaultKind::Managed => Method::Managed,
+                    DefaultKind::Named(key) => Method::Named { key, context: Vec::new() },
+                };
+                (method, sent.bucket_key.unwrap_or(bucket_key))
+            }
+        };
+        self.lane.check_can_encrypt()?;
+        let (encryption, key) = match method {
+            Method::Managed => (Encryption::Managed, None),
+            Method::Named { key, context } => {
+                self.check_version_four()?;
+                let id = self.lane.engine.named_key(key.as_deref())?;
+                let named = NamedKey { id, context: context.into(), bucket_key };
+                (Encryption::Named(Arc::new(named)), None)
+            }
+            Method::Customer(key) => {
+                let sent = self.sent(key)?;
+                (self.lane.engine.encryption_with(&sent.key)?, Some(sent))
+            }
+        };
+        Ok(Chosen { encryption: Some(encryption), key, asked })
     }
 
-    pub fn encrypts_by_default(&self, bucket: BucketId) -> bool {
-        self.options.encrypt_by_default
-            || self.engine.document(bucket, DocumentKind::Encryption).is_some_and(|document| !document.bytes.is_empty())
+    /// The key that the request sends for an object that exists, or for a part.
+    pub fn sent_key(&self) -> Result<Option<SentKey>, Problem> {
+        CustomerKey::parse(self.headers())?.map(|key| self.sent(key)).transpose()
+    }
+
+    /// The key that the request sends for the source of a copy.
+    pub fn sent_source_key(&self) -> Result<Option<SentKey>, Problem> {
+        CustomerKey::of_source(self.headers())?.map(|key| self.sent(key)).transpose()
+    }
+
+    fn sent(&self, key: CustomerKey) -> Result<SentKey, Problem> {
+        if !self.secure {
+            let message = "Requests specifying Server Side Encryption with Customer provided keys must be made over a \
+                           secure connection.";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        }
+        self.lane.check_can_encrypt()?;
+        Ok(SentKey { key: self.lane.engine.request_key(&key.bytes)?, shown: Box::new(key) })
+    }
+
+    /// Whether the request has a signature of version 4, which objects with named keys demand.
+    pub fn is_version_four(&self) -> bool {
+        matches!(self.how, Authentication::Header | Authentication::Presigned)
+    }
+
+    fn check_version_four(&self) -> Result<(), S3Error> {
+        if self.is_version_four() { Ok(()) } else { Err(needs_version_four()) }
+    }
+}
+
+impl Lane {
+    fn default_encryption(&self, bucket: BucketId) -> Result<Option<BucketDefault>, Problem> {
+        let of_the_store = || self.options.encrypt_by_default.then(of_the_store);
+        if !self.engine.has_default_encryption() {
+            return Ok(of_the_store());
+        }
+        let document = self.engine.document(bucket, DocumentKind::Encryption);
+        let Some(document) = document.filter(|document| !document.bytes.is_empty()) else { return Ok(of_the_store()) };
+        let parsed = document.parsed(|bytes| BucketDefault::read(bytes).ok());
+        match parsed.as_deref() {
+            Some(Some(default)) => Ok(Some(default.clone())),
+            _ => Err(Problem::internal("the default encryption of a bucket cannot be read")),
+        }
     }
 
     /// # Errors
@@ -32,15 +133,73 @@ impl Lane {
         if self.engine.can_seal() {
             return Ok(());
         }
-        let message = "x-amz-server-side-encryption and default encryption need a master key: start the server with \
+        let message = "Server-side encryption and default encryption need a master key: start the server with \
                        ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE.";
         Err(S3Error::with(ErrorCode::NotImplemented, message))
     }
+
+    /// Refuses to tell of a version, or to read it, without the key or the signature that it demands.
+    pub fn check_readable(&self, version: &Version, key: Option<&SentKey>, four: bool) -> Result<(), Problem> {
+        match (&version.attributes.encryption, key) {
+            (Some(Encryption::Customer(_)), None) => {
+                let message = "The object was stored using a form of Server Side Encryption. The correct parameters must \
+                               be provided to retrieve the object.";
+                Err(S3Error::with(ErrorCode::InvalidRequest, message).into())
+            }
+            (Some(Encryption::Customer(check)), Some(sent)) => match self.engine.is_key_of(&sent.key, check)? {
+                true => Ok(()),
+                false => {
+                    let message = "Requests specifying Server Side Encryption with Customer provided keys must provide the \
+                                   correct secret key.";
+                    Err(S3Error::with(ErrorCode::AccessDenied, message).into())
+                }
+            },
+            (_, Some(_)) => {
+                let message = "The encryption parameters are not applicable to this object.";
+                Err(S3Error::with(ErrorCode::InvalidRequest, message).into())
+            }
+            (Some(Encryption::Named(_)), None) if !four => Err(needs_version_four().into()),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// The lines that say how a stored object is encrypted.
+    pub fn show_stored(&self, encryption: Option<&Encryption>, key: Option<&SentKey>, headers: &mut HeaderBlock) {
+        self.show_encryption(encryption, (key, true), headers);
+    }
+
+    /// The same for an object that is read.
+    pub fn show_encryption_of(&self, version: &Version, key: Option<&SentKey>, headers: &mut HeaderBlock) {
+        self.show_encryption(version.attributes.encryption.as_ref(), (key, false), headers);
+    }
+
+    fn show_encryption(
+        &self,
+        encryption: Option<&Encryption>,
+        (key, with_context): (Option<&SentKey>, bool),
+        headers: &mut HeaderBlock,
+    ) {
+        match encryption {
+            None => {}
+            Some(Encryption::Managed) => headers.push(ENCRYPTION, AES256.as_bytes()),
+            Some(Encryption::Named(named)) => {
+                let arn = key_arn(named.id, &self.options.region);
+                let context = with_context.then_some(&named.context[..]);
+                show_named(headers, &arn, context, named.bucket_key);
+            }
+            Some(Encryption::Customer(_)) => {
+                if let Some(sent) = key {
+                    sent.shown.show(headers);
+                }
+            }
+        }
+    }
 }
 
-/// Appends the header that says how an object is encrypted, if it is.
-pub fn show(encryption: Option<Encryption>, headers: &mut HeaderBlock) {
-    if let Some(Encryption::Managed) = encryption {
-        headers.push(ENCRYPTION, AES256.as_bytes());
+/// What was found, to be opened with the key that was sent.
+pub fn opened(found: PinnedObject, key: Option<&SentKey>) -> PinnedObject {
+    match key {
+        None => found,
+        Some(sent) => found.with_key(Some(sent.key.clone())),
     }
 }

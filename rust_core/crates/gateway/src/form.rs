@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::accept::{Refused, below};
+use super::accept::{Arrival, Refused, below};
 use super::authorize::{Asked, authorize};
 use super::form_file::FileFrame;
 use super::identities::{Identities, Principal};
@@ -22,7 +22,7 @@ use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
-use orcas_sigv4::{PayloadMode, SignedForm, authenticate_form, claims_nobody};
+use orcas_sigv4::{Authentication, PayloadMode, SignedForm, authenticate_form, claims_nobody};
 
 /// A form whose file has not begun.
 pub struct FormHead {
@@ -37,6 +37,7 @@ struct Address {
     bucket: String,
     /// Bytes of the body.
     length: u64,
+    secure: bool,
     envelope: Envelope,
 }
 
@@ -48,9 +49,10 @@ pub struct FormVerdict {
 }
 
 impl Lane {
-    /// The form that follows `head`, whose signature is in the form. `None` for any other request. `root` as of
-    /// `accept_below`.
-    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Option<Result<Box<FormHead>, Refused>> {
+    /// The form that follows `head`, whose signature is in the form. `None` for any other request. `at` as of
+    /// `accept_at`.
+    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, at: Arrival) -> Option<Result<Box<FormHead>, Refused>> {
+        let Arrival { root, secure } = at;
         let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
         if !is_form || self.website_bucket(head).is_some() {
             return None;
@@ -79,7 +81,7 @@ impl Lane {
             Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
             Ok((fields, length)) => {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
-                let address = Address { path, host, bucket: bucket.clone(), length, envelope };
+                let address = Address { path, host, bucket: bucket.clone(), length, secure, envelope };
                 Ok(Box::new(FormHead { fields, address }))
             }
         })
@@ -115,6 +117,11 @@ impl Address {
         let key = form.key()?;
         let identities = lane.identities();
         let (principal, policy) = lane.authenticate_form(&identities, form)?;
+        // As a signature in an address, of either version.
+        let how = match form.get("x-amz-signature") {
+            Some(_) => Authentication::Presigned,
+            None => Authentication::PresignedVersionTwo,
+        };
         let (query, target) = (Query::default(), Target::Object { bucket: self.bucket.clone(), key });
         let operation = Operation::PostObject;
         let asked = Asked { operation, target: &target, query: &query, headers: &Headers::new(&[]) };
@@ -137,6 +144,8 @@ impl Address {
             principal,
             source,
             payload: &PayloadMode::Unsigned,
+            how,
+            secure: self.secure,
             has_body: true,
             cors: &self.envelope.cors,
         };

@@ -50,6 +50,8 @@ pub struct LaneOptions {
     pub instant_upload: bool,
     /// New objects are encrypted whether or not requests ask for it.
     pub encrypt_by_default: bool,
+    /// The names of the targets to which notifications of buckets can send events.
+    pub event_targets: Vec<String>,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
     /// The store is open for salvage: whatever would change something is refused.

@@ -35,7 +35,6 @@ pub mod metrics;
 mod moves;
 mod operations;
 mod pages;
-mod part_checksums;
 pub mod pool;
 pub mod prefixes;
 pub mod problem;
@@ -50,11 +49,13 @@ pub mod store_body;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+mod treatment;
 mod upload_ids;
 mod versions;
 mod website;
 pub mod worker_group;
 
+pub use accept::Arrival;
 pub use body_plan::BodyPlan;
 pub use describe::Description;
 pub use form::{FormHead, FormVerdict};

@@ -3,11 +3,11 @@
 //!
 //! The messages of the engine's failures go to the log, never to the client.
 
-use orcas_base::error::Error;
+use orcas_base::error::{Error, KeyFault};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
+use orcas_http::timestamp::iso_time;
 use orcas_s3::form::missing_field;
-use orcas_s3::xml::iso_time;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{FormError, SignatureError};
 
@@ -68,6 +68,21 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
         let answer = match &error {
+            // What a client asks for, or what somebody has done to its key: no fault of the server.
+            Error::NamedKeyUnusable { reason, fault } => {
+                let code = match fault {
+                    KeyFault::Missing => ErrorCode::KmsNotFound,
+                    KeyFault::Disabled => ErrorCode::KmsDisabled,
+                    KeyFault::PendingDestruction => ErrorCode::KmsInvalidState,
+                    KeyFault::Damaged => ErrorCode::AccessDenied,
+                };
+                return S3Error::with(code, reason.to_string()).into();
+            }
+            Error::NoCustomerKey => {
+                let message = "The object was stored using a form of Server Side Encryption. The correct parameters must \
+                               be provided to retrieve the object.";
+                return S3Error::with(ErrorCode::InvalidRequest, message).into();
+            }
             Error::NoKeyring | Error::KeyUnusable { .. } => {
                 let message = "The content is encrypted, or is to be, and this server cannot use the key for it.";
                 S3Error::with(ErrorCode::AccessDenied, message)
@@ -355,7 +370,7 @@ mod tests {
         assert_eq!(problem.error.code, ErrorCode::ServiceUnavailable);
         assert!(!problem.error.message.contains("/a/path"), "{}", problem.error.message);
         assert!(problem.fault.is_some_and(|fault| fault.contains("/a/path")));
-        let denied = Problem::from(Error::KeyUnusable { reason: "it is disabled".into() });
+        let denied = Problem::from(Error::KeyUnusable { reason: "it is disabled".into(), fault: KeyFault::Disabled });
         assert_eq!(denied.error.code, ErrorCode::AccessDenied);
     }
 

@@ -18,7 +18,7 @@ use orcas_s3::conditions::WriteCondition;
 use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
-use orcas_sigv4::PayloadMode;
+use orcas_sigv4::{Authentication, PayloadMode};
 
 pub struct Reading<'a> {
     pub lane: &'a Arc<Lane>,
@@ -32,6 +32,9 @@ pub struct Reading<'a> {
     /// The object that a copy or a move begins with, as authorized.
     pub source: Option<CopySource>,
     pub payload: &'a PayloadMode,
+    pub how: Authentication,
+    /// The connection keeps secrets: it is encrypted or does not leave the machine.
+    pub secure: bool,
     /// A body follows the head.
     pub has_body: bool,
     /// For the answer.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::intake::Digests;
 use super::problem::Problem;
 use super::response::Response;
+use super::treatment::Treatment;
 use orcas_base::buffers::Buffer;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 
@@ -37,7 +38,7 @@ pub trait Pending: Send + Sync {
     fn committed(&self, result: Result<Outcome, Failure>) -> Response;
 
     /// The intent of an upload whose content is stored. Fails for requests that upload nothing.
-    fn stored(&self, size: u64, digests: &Digests, body: Body) -> Result<Intent, Problem>;
+    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem>;
 
     /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
     fn sealed(&self, result: Result<Response, Problem>) -> Response;

@@ -15,15 +15,15 @@ use super::form_file::FileFrame;
 use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
-use super::part_checksums::{PartOf, encryption_of};
 use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
 use super::response::{Envelope, Response};
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
+use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
-use orcas_engine::{CompletionSink, Handle, Waiter};
+use orcas_engine::{CompletionSink, Handle, Sealing, Waiter};
 use orcas_record::{Bucket, Cause, Encryption, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
@@ -52,17 +52,9 @@ pub trait Operation: Sized + Send + Sync + 'static {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
-    /// Begins an operation with its collected body, once that is checked. Does not block. What uploads do needs no
-    /// implementation of its own.
-    fn take(call: &Arc<Call<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        match call.input.upload() {
-            Some(upload) => {
-                let size = content.len() as u64;
-                let body = upload.small_body(&call.lane.engine, content)?;
-                Ok(call.submit(upload.intent(size, digests, body), slot))
-            }
-            None => Err(Problem::internal("an operation without a body got one")),
-        }
+    /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
+    fn take(_call: &Arc<Call<Self>>, _content: Bytes, _digests: &Digests, _slot: u32) -> Result<Step, Problem> {
+        Err(Problem::internal("an operation without a body got one"))
     }
 
     /// The response to the outcome of the engine's decision.
@@ -95,26 +87,24 @@ pub trait Operation: Sized + Send + Sync + 'static {
 pub trait Upload {
     fn bucket(&self) -> &Arc<Bucket>;
 
-    /// `size` in bytes.
-    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
+    /// `size` in bytes; `encryption` is that of the body.
+    fn intent(&self, size: u64, digests: &Digests, body: Body, encryption: Option<Encryption>) -> Intent;
 
-    /// The body, if it was collected in memory.
-    fn small_body(&self, engine: &Handle, content: Bytes) -> Result<Body, Problem> {
-        let part = self.part_of();
-        Ok(match encryption_of(engine, part.as_ref(), self.encryption())? {
-            None => engine.small_body(self.bucket(), content),
-            Some(_) => engine.sealed_body(self.bucket(), &content)?,
-        })
+    /// The body, if it was collected in memory and is not sealed.
+    fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
+        engine.small_body(self.bucket(), content)
     }
 
-    /// How the body is encrypted, unless that is up to what it becomes a part of.
-    fn encryption(&self) -> Option<Encryption> {
-        None
-    }
+    /// How the body is sealed, unless that is up to what it becomes a part of.
+    fn sealing(&self) -> Sealing;
 
     /// Whether taking a small body in may have to wait.
     fn may_wait(&self, engine: &Handle) -> bool {
-        self.part_of().is_some() || (self.encryption().is_some() && !engine.can_seal_at_once(self.bucket()))
+        if self.part_of().is_some() {
+            return true;
+        }
+        let sealing = self.sealing();
+        sealing.encryption.is_some() && !engine.can_seal_at_once(self.bucket(), &sealing)
     }
 
     /// What the body becomes a part of.
@@ -245,7 +235,13 @@ impl<O: Operation> Call<O> {
         Step::Later
     }
 
-    fn take(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        self: &Arc<Self>,
+        declared: &DeclaredBody,
+        body: Bytes,
+        treatment: Treatment,
+        slot: u32,
+    ) -> Result<Step, Problem> {
         let (content, digests) = match self.input.frame() {
             None => declared.verify(body, &self.lane.buffers)?,
             Some(frame) => {
@@ -253,20 +249,24 @@ impl<O: Operation> Call<O> {
                 declared.clone().with_length(content.len() as u64).verify(content, &self.lane.buffers)?
             }
         };
-        O::take(self, content, &digests, slot)
+        let Some(upload) = self.input.upload() else { return O::take(self, content, &digests, slot) };
+        let (engine, size, digests) = (&self.lane.engine, content.len() as u64, treatment.storable(digests));
+        let sealing = treatment.sealing;
+        let body = match sealing.encryption {
+            None => upload.plain_body(engine, content),
+            Some(_) => engine.sealed_body(upload.bucket(), &sealing, &content)?,
+        };
+        Ok(self.submit(upload.intent(size, &digests, body, sealing.encryption), slot))
     }
 
-    /// The same for a body that may be a part of something. May block.
+    /// The same for a body that may be a part of something. May block then.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let part = self.part_of();
-        match part.map(|part| part.algorithm(&self.lane.engine)).transpose()?.flatten() {
-            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, slot),
-            None => self.take(declared, body, slot),
+        let Some(upload) = self.input.upload() else { return self.take(declared, body, Treatment::default(), slot) };
+        let treatment = Treatment::of(&self.lane.engine, upload.part_of().as_ref(), upload.sealing())?;
+        match treatment.algorithm {
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, treatment, slot),
+            None => self.take(declared, body, treatment, slot),
         }
-    }
-
-    fn part_of(&self) -> Option<PartOf> {
-        self.input.upload().and_then(Upload::part_of)
     }
 }
 
@@ -311,7 +311,7 @@ impl<O: Operation> Request for Call<O> {
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
-        let into = Destination { bucket, part, encryption: upload.encryption() };
+        let into = Destination { bucket, part, sealing: upload.sealing() };
         let consumer = StoreBody::new(engine.clone(), into, declared, prefixes, frame);
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
@@ -323,7 +323,7 @@ impl<O: Operation> Request for Call<O> {
                 let body = self.lane.buffers.copy(body);
                 let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.lane.engine));
                 if body.len() <= INLINE_HASH_MAX && !waits {
-                    self.take(declared, body, slot)
+                    self.take_part(declared, body, slot)
                 } else {
                     Ok(self.on_worker(slot, move |call| match &call.body {
                         BodyPlan::Whole(declared) => call.take_part(declared, body, slot),
@@ -354,10 +354,10 @@ impl<O: Operation> Pending for Call<O> {
         self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
     }
 
-    fn stored(&self, size: u64, digests: &Digests, body: Body) -> Result<Intent, Problem> {
+    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem> {
         let upload = self.input.upload();
         let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
-        Ok(upload.intent(size, digests, body))
+        Ok(upload.intent(size, &treatment.storable(*digests), body, treatment.sealing.encryption))
     }
 
     fn sealed(&self, result: Result<Response, Problem>) -> Response {

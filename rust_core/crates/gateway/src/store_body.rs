@@ -8,14 +8,14 @@ use super::body_md5::BodyMd5;
 use super::form_file::{FileBody, FileFrame};
 use super::hashes::Md5Hashing;
 use super::intake::{DeclaredBody, Verifier};
-use super::part_checksums::{PartOf, encryption_of};
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::stream::{BodyStream, Consumer};
+use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Intent};
-use orcas_engine::{BodyObserver, BodyWriter, Handle};
-use orcas_record::{Bucket, Encryption};
+use orcas_engine::{BodyObserver, BodyWriter, Handle, Sealing};
+use orcas_record::Bucket;
 
 /// Where a body goes.
 pub struct Destination {
@@ -23,7 +23,7 @@ pub struct Destination {
     /// What the body becomes a part of.
     pub part: Option<PartOf>,
     /// Unless that is up to what it becomes a part of.
-    pub encryption: Option<Encryption>,
+    pub sealing: Sealing,
 }
 
 /// Verifies and writes one body. Dropped before `finish`, it leaves nothing stored.
@@ -33,6 +33,8 @@ pub struct StoreBody {
     verifier: Verifier,
     /// Bytes that `writer` gets.
     size: u64,
+    /// Known with the first bytes.
+    treatment: Option<Treatment>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
     /// If the body is a form. Its file goes to `writer` as far as its length is known.
@@ -52,30 +54,32 @@ impl StoreBody {
     ) -> Self {
         let size = frame.map_or(declared.length, FileFrame::sure);
         let file = frame.map(|frame| Box::new(frame.open()));
-        Self { engine, destination, verifier: declared.verifier(prefixes), size, writer: None, file }
+        Self { engine, destination, verifier: declared.verifier(prefixes), size, treatment: None, writer: None, file }
     }
 
     /// Prepares for the first bytes.
     fn open(&mut self) -> Result<BodyWriter, Problem> {
-        if let Some(algorithm) =
-            self.destination.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten()
-        {
+        if let Some(algorithm) = self.treatment()?.algorithm {
             self.verifier.store(algorithm);
         }
         self.body_writer(self.size)
     }
 
-    fn encryption(&self) -> Result<Option<Encryption>, Problem> {
-        let Destination { part, encryption, .. } = &self.destination;
-        encryption_of(&self.engine, part.as_ref(), *encryption)
+    /// May block the first time.
+    fn treatment(&mut self) -> Result<&Treatment, Problem> {
+        let treatment = match self.treatment.take() {
+            Some(known) => known,
+            None => {
+                let Destination { part, sealing, .. } = &self.destination;
+                Treatment::of(&self.engine, part.as_ref(), sealing.clone())?
+            }
+        };
+        Ok(self.treatment.insert(treatment))
     }
 
-    fn body_writer(&self, length: u64) -> Result<BodyWriter, Problem> {
-        let bucket = &self.destination.bucket;
-        Ok(match self.encryption()? {
-            None => self.engine.body_writer(bucket, length),
-            Some(_) => self.engine.sealed_body_writer(bucket, length)?,
-        })
+    fn body_writer(&mut self, length: u64) -> Result<BodyWriter, Problem> {
+        let sealing = self.treatment()?.sealing.clone();
+        Ok(self.engine.writer_of(&self.destination.bucket, &sealing, length)?)
     }
 
     fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {
@@ -93,7 +97,7 @@ impl StoreBody {
         let digests = self.verifier.finish()?;
         let writer = self.writer.ok_or_else(|| Problem::internal("a streamed body was empty"))?;
         let body = writer.finish()?;
-        reply.request().stored(self.size, &digests, body)
+        reply.request().stored(self.size, &digests, body, self.treatment.unwrap_or_default())
     }
 
     /// Writes the end of a file, whose length is known now.
@@ -109,17 +113,17 @@ impl StoreBody {
                 Ok(())
             }
         })?;
-        let encryption = self.encryption()?;
+        let treatment = self.treatment()?.clone();
         let digests = self.verifier.finish()?;
         let body = match (self.writer, last) {
-            (None, _) => match encryption {
+            (None, _) => match treatment.sealing.encryption {
                 None => self.engine.small_body(&self.destination.bucket, rest),
-                Some(_) => self.engine.sealed_body(&self.destination.bucket, &rest)?,
+                Some(_) => self.engine.sealed_body(&self.destination.bucket, &treatment.sealing, &rest)?,
             },
             (Some(writer), None) => writer.finish()?,
             (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,
         };
-        reply.request().stored(size, &digests, body)
+        reply.request().stored(size, &digests, body, treatment)
     }
 }
 

@@ -83,6 +83,7 @@ impl Fixture {
         let engine = Engine::open(options, environment).unwrap();
         let options = LaneOptions {
             encrypt_by_default: false,
+            event_targets: Vec::new(),
             region: "us-east-1".into(),
             strict_region: false,
             presign_v2: true,

@@ -17,7 +17,7 @@ use orcas_s3::documents::blocks_public_reads;
 use orcas_s3::target::{checked_key, hosted_website};
 use orcas_s3::website::Website;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
-use orcas_sigv4::PayloadMode;
+use orcas_sigv4::{Authentication, PayloadMode};
 
 impl Lane {
     /// The bucket whose website the Host header names. It need not exist, and may be empty.
@@ -56,6 +56,8 @@ impl Lane {
                 principal,
                 source: None,
                 payload: &PayloadMode::Unsigned,
+                how: Authentication::Anonymous,
+                secure: false,
                 has_body,
                 cors: &cors,
             })

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod timestamp;
 
 /// A request head. `path` and `query` are those of the request line, not decoded and without the `?`.
 #[derive(Clone, Copy, Debug)]

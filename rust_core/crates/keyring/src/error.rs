@@ -92,6 +92,9 @@ pub enum KeyError {
     Unusable(#[from] SealError),
     #[error("no key {name} is in the keyring: `orcas key create {name}` makes one")]
     NoKey { name: &'static str },
+    /// A client names it.
+    #[error("no key {text:?} is in the keyring")]
+    NoSuchKey { text: String },
     /// The keyring is older than what was sealed with it.
     #[error("data key {} is not in the keyring, which is older than the store: restore a newer copy", hex(id))]
     Unknown { id: DataKeyId },

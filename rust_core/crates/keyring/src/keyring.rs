@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use orcas_fs::{FileSystem, Random};
 use orcas_seal::{
-    CacheCounts, DataKey, DataKeyId, Error as SealError, FreshId, Kdf, Key, KeyCache, KeyId, KeyName, KeyReference,
-    KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring, StoreId,
+    CacheCounts, CheckKey, DataKey, DataKeyId, Error as SealError, FreshId, Kdf, Key, KeyCache, KeyId, KeyName,
+    KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring, StoreId,
 };
 use parking_lot::{Mutex, RwLock};
 
 use crate::copies::{self, Copies, NAMES, Presence};
 use crate::error::{ChangeError, KeyError, Older, OpenError};
+use crate::state::{State, sse_s3_key};
 
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -59,32 +60,6 @@ struct Writer {
     master: MasterKey,
     /// Both files have the published state.
     settled: bool,
-}
-
-/// One state of the keyring.
-struct State {
-    keys: Keys,
-    /// The places of all data keys.
-    places: HashMap<DataKeyId, usize>,
-    /// The data key for new content of each owner, among those that both files have.
-    current: HashMap<Vec<u8>, DataKeyId>,
-    /// How many data keys both files have, which are the first ones.
-    durable: usize,
-}
-
-impl State {
-    fn new(keys: Keys, durable: usize) -> Self {
-        let stored = keys.data_keys();
-        let places = stored.iter().enumerate().map(|(place, stored)| (stored.wrapped.data_key(), place)).collect();
-        let sse_s3 = sse_s3_key(&keys).map(|key| key.id);
-        let current = stored[..durable].iter().filter(|stored| Some(stored.wrapped.key()) == sse_s3);
-        let current = current.map(|stored| (stored.owner.clone(), stored.wrapped.data_key())).collect();
-        Self { keys, places, current, durable }
-    }
-}
-
-fn sse_s3_key(keys: &Keys) -> Option<&Key> {
-    keys.find(&KeyReference::Name(KeyName::new(SSE_S3_KEY).expect("the name is a valid one")))
 }
 
 impl Keyring {
@@ -206,15 +181,52 @@ impl Keyring {
         state.keys.keys().iter().map(info).collect()
     }
 
-    /// The data key with which new content of `owner` is sealed. If there is none yet, it is made and stored first, which
-    /// waits for the disk.
+    /// The key for content of SSE-S3.
+    ///
+    /// # Errors
+    /// [`KeyError::NoKey`].
+    pub fn default_key(&self) -> Result<KeyId, KeyError> {
+        self.state().sse_s3.ok_or(KeyError::NoKey { name: SSE_S3_KEY })
+    }
+
+    /// The key that a client names as in KMS, if it can be used now. Never waits.
+    ///
+    /// # Errors
+    /// [`KeyError::NoSuchKey`], or [`KeyError::Unusable`] with its state.
+    pub fn named_key(&self, text: &str) -> Result<KeyId, KeyError> {
+        let state = self.state();
+        let key = KeyReference::parse(text).and_then(|reference| state.keys.find(&reference));
+        let key = key.ok_or_else(|| KeyError::NoSuchKey { text: text.to_owned() })?;
+        key.check_usable()?;
+        Ok(key.id)
+    }
+
+    /// The key of check values. Never waits.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn check_key(&self) -> Result<CheckKey, KeyError> {
+        let id = self.default_key()?;
+        Ok(self.state().keys.check_key(id)?)
+    }
+
+    /// The data key with which new content of `owner` is sealed with SSE-S3. If there is none yet, it is made and stored
+    /// first, which waits for the disk.
     ///
     /// # Errors
     /// [`KeyError`].
     pub fn data_key(&self, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
-        match self.known_data_key(owner)? {
+        self.data_key_by(self.default_key()?, owner)
+    }
+
+    /// The same for content that a named key encrypts.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn data_key_by(&self, by: KeyId, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
+        match self.known_data_key_by(by, owner)? {
             Some(found) => Ok(found),
-            None => self.make_data_key(owner),
+            None => self.make_data_key(by, owner),
         }
     }
 
@@ -224,7 +236,17 @@ impl Keyring {
     /// [`KeyError`].
     pub fn known_data_key(&self, owner: &[u8]) -> Result<Option<Arc<DataKey>>, KeyError> {
         self.check_newest()?;
-        let current = self.state().current.get(owner).copied();
+        let by = self.state().sse_s3;
+        by.map(|by| self.known_data_key_by(by, owner)).transpose().map(Option::flatten)
+    }
+
+    /// Like [`Self::data_key_by`], but `None` if it would have to be made. Never waits.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn known_data_key_by(&self, by: KeyId, owner: &[u8]) -> Result<Option<Arc<DataKey>>, KeyError> {
+        self.check_newest()?;
+        let current = self.state().current.get(&by).and_then(|owners| owners.get(owner)).copied();
         current.map(|id| self.unwrap(id)).transpose()
     }
 
@@ -240,19 +262,18 @@ impl Keyring {
         })
     }
 
-    fn make_data_key(&self, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
+    fn make_data_key(&self, by: KeyId, owner: &[u8]) -> Result<Arc<DataKey>, KeyError> {
         let mut writer = self.writer.lock();
         self.check_newest()?;
         if !writer.settled {
             // The files may lack a data key that another caller has made in vain.
             self.settle(&mut writer)?;
         }
-        if let Some(found) = self.known_data_key(owner)? {
+        if let Some(found) = self.known_data_key_by(by, owner)? {
             return Ok(found);
         }
         let mut next = self.state().keys.clone();
-        let wraps = sse_s3_key(&next).ok_or(KeyError::NoKey { name: SSE_S3_KEY })?.id;
-        let made = next.add_data_key(wraps, owner, &mut |bytes| fill(&self.environment, bytes))?;
+        let made = next.add_data_key(by, owner, &mut |bytes| fill(&self.environment, bytes))?;
         self.store_and_publish(&mut writer, next)?;
         drop(writer);
         self.unwrap(made.id())

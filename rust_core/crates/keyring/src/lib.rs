@@ -7,6 +7,7 @@
 mod copies;
 mod error;
 mod keyring;
+mod state;
 #[cfg(test)]
 mod tests;
 

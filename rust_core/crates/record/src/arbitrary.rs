@@ -1,5 +1,7 @@
 //! Arbitrary records of a given kind.
 
+use std::sync::Arc;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -59,8 +61,13 @@ fn mode() -> impl Strategy<Value = RetentionMode> {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
-    let encryption = option::of(Just(Encryption::Managed));
-    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()), annotations(), encryption)
+    (
+        vec((bytes(), bytes()), 0..3),
+        option::of(retention),
+        option::of(any::<bool>()),
+        annotations(),
+        option::of(encryption()),
+    )
         .prop_map(|(tags, retention, legal_hold, annotations, encryption)| Attributes {
             tags,
             retention,
@@ -68,6 +75,14 @@ fn attributes() -> impl Strategy<Value = Attributes> {
             annotations,
             encryption,
         })
+}
+
+fn encryption() -> impl Strategy<Value = Encryption> {
+    let named = (any::<[u8; 16]>(), bytes(), any::<bool>())
+        .prop_map(|(id, context, bucket_key)| Encryption::Named(Arc::new(NamedKey { id, context, bucket_key })));
+    let customer =
+        any::<([u8; 16], [u8; 32])>().prop_map(|(salt, mac)| Encryption::Customer(Arc::new(KeyCheck { salt, mac })));
+    prop_oneof![Just(Encryption::Managed), named, customer]
 }
 
 fn annotations() -> impl Strategy<Value = Annotations> {

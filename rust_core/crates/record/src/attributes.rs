@@ -1,6 +1,8 @@
 //! What of a version may change after it was stored: tags, annotations, retention, legal hold and encryption. And the
 //! Object Lock of a bucket.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::annotations::Annotations;
@@ -19,10 +21,48 @@ pub struct Attributes {
 }
 
 /// Whose keys encrypt content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encryption {
     /// Keys of the server (SSE-S3).
     Managed,
+    /// A named key of the keyring (SSE-KMS).
+    Named(Arc<NamedKey>),
+    /// A key of the customer, which is not stored (SSE-C).
+    Customer(Arc<KeyCheck>),
+}
+
+/// Which key of the keyring encrypts content, and what that is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedKey {
+    pub id: [u8; 16],
+    /// The encryption context, as the client sent it: JSON, or nothing. Content opens only with the very same bytes.
+    pub context: Bytes,
+    /// Whether the request asked for a bucket key.
+    pub bucket_key: bool,
+}
+
+/// By what the key of a customer is recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyCheck {
+    pub salt: [u8; 16],
+    pub mac: [u8; 32],
+}
+
+impl Encryption {
+    /// Whether an object that is encrypted like `this` can name the blobs of one that is encrypted like `other`. Nothing
+    /// shares with what a customer's key encrypts.
+    pub fn shares(this: Option<&Self>, other: Option<&Self>) -> bool {
+        match (this, other) {
+            (None, None) | (Some(Self::Managed), Some(Self::Managed)) => true,
+            (Some(Self::Named(this)), Some(Self::Named(other))) => this.id == other.id && this.context == other.context,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing that is stored of the content may be a digest of it that anybody could compute.
+    pub fn hides_digests(&self) -> bool {
+        !matches!(self, Self::Managed)
+    }
 }
 
 /// Until when a version must be kept.

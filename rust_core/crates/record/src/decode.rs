@@ -2,6 +2,7 @@
 //! a panic.
 
 use std::num::NonZeroU8;
+use std::sync::Arc;
 
 use super::kinds::*;
 use super::placement::codec;
@@ -301,6 +302,11 @@ impl Input {
     fn encryption(&mut self) -> Result<Encryption> {
         match self.u8()? {
             1 => Ok(Encryption::Managed),
+            2 => {
+                let (id, context, bucket_key) = (self.array()?, self.bytes()?, self.flag()?);
+                Ok(Encryption::Named(Arc::new(NamedKey { id, context, bucket_key })))
+            }
+            3 => Ok(Encryption::Customer(Arc::new(KeyCheck { salt: self.array()?, mac: self.array()? }))),
             _ => Err(Error::Record { reason: "unknown kind of encryption" }),
         }
     }

@@ -13,11 +13,12 @@ pub enum DocumentKind {
     Lifecycle = 7,
     Website = 8,
     Encryption = 9,
+    Notification = 10,
     Logging = 11,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -27,6 +28,7 @@ impl DocumentKind {
         Self::Lifecycle,
         Self::Website,
         Self::Encryption,
+        Self::Notification,
         Self::Logging,
     ];
 

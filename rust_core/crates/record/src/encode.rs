@@ -300,10 +300,27 @@ fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
                 out.structure("text", "Extent", |out| put_extent(text, out));
             });
         }
-        if let Some(Encryption::Managed) = encryption {
-            out.code("encryption", 1);
+        if let Some(encryption) = encryption {
+            out.structure("encryption", "Encryption", |out| put_encryption(encryption, out));
         }
     });
+}
+
+fn put_encryption<T: Trace>(encryption: &Encryption, out: &mut Output<'_, T>) {
+    match encryption {
+        Encryption::Managed => out.code("kind", 1),
+        Encryption::Named(key) => {
+            out.code("kind", 2);
+            out.array("key", &key.id);
+            out.bytes("context", &key.context);
+            out.flag("bucket_key", key.bucket_key);
+        }
+        Encryption::Customer(check) => {
+            out.code("kind", 3);
+            out.array("salt", &check.salt);
+            out.array("mac", &check.mac);
+        }
+    }
 }
 
 fn put_mode<T: Trace>(mode: RetentionMode, out: &mut Output<'_, T>) {

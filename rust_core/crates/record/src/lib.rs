@@ -33,7 +33,9 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
 pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
-pub use attributes::{Attributes, DefaultRetention, Encryption, ObjectLock, Period, Retention, RetentionMode};
+pub use attributes::{
+    Attributes, DefaultRetention, Encryption, KeyCheck, NamedKey, ObjectLock, Period, Retention, RetentionMode,
+};
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};

@@ -1,6 +1,7 @@
 //! Sample records of every kind. Together they have every value of every code, and every optional field both ways.
 
 use std::num::NonZeroU8;
+use std::sync::Arc;
 
 use super::placement::codec;
 use super::*;
@@ -75,6 +76,22 @@ fn attributes(mode: RetentionMode) -> Attributes {
         annotations: Annotations::default(),
         encryption: Some(Encryption::Managed),
     }
+}
+
+fn encryptions() -> Vec<Encryption> {
+    let all = vec![
+        Encryption::Managed,
+        Encryption::Named(Arc::new(NamedKey { id: [1; 16], context: Bytes::new(), bucket_key: false })),
+        Encryption::Named(Arc::new(NamedKey { id: [2; 16], context: text("{\"a\": \"b\"}"), bucket_key: true })),
+        Encryption::Customer(Arc::new(KeyCheck { salt: [3; 16], mac: [4; 32] })),
+    ];
+    for encryption in &all {
+        // A new one does not compile until it is listed above and here.
+        match encryption {
+            Encryption::Managed | Encryption::Named(_) | Encryption::Customer(_) => {}
+        }
+    }
+    all
 }
 
 fn annotated() -> Attributes {
@@ -169,10 +186,11 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website, Encryption, Logging)
-        .into_iter()
-        .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
-        .collect()
+    let kinds = every!(
+        DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
+        Website, Encryption, Notification, Logging
+    );
+    kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }
 
 fn uploads() -> Vec<Record> {
@@ -254,7 +272,10 @@ pub fn samples() -> Vec<Record> {
     records.extend(documents());
     records.extend(uploads());
     let tagged = Attributes { retention: None, legal_hold: Some(false), ..attributes(RetentionMode::Governance) };
-    for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance), annotated()] {
+    let encrypted =
+        encryptions().into_iter().map(|encryption| Attributes { encryption: Some(encryption), ..tagged.clone() });
+    let plain = [Attributes::default(), tagged.clone(), attributes(RetentionMode::Compliance), annotated()];
+    for attributes in plain.into_iter().chain(encrypted) {
         let (key, version_id) = (text("k"), VersionId::Named([9; 16]));
         records.push(Record::UpdateVersion { bucket, key, version_id, version: 9, attributes });
     }

@@ -59,7 +59,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
-        Operation::PutBucketEncryption => encryption::read(body)?,
+        Operation::PutBucketEncryption => encryption::BucketDefault::read(body)?.document(),
         Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),
     };
@@ -117,7 +117,7 @@ pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8
     Ok(written)
 }
 
-fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {
+pub(crate) fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {
     if document.len() > len_max {
         let limit = len_max.to_string();
         return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded).field("MaxMessageLengthBytes", limit));
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn nothing_is_stored_that_nothing_enforces() {
         let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
-                          <SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
+                          <SSEAlgorithm>aws:kms:dsse</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
         assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
     }

@@ -7,9 +7,18 @@ use std::borrow::Cow;
 
 use super::xml::XmlWriter;
 
+macro_rules! text {
+    ($code:ident) => {
+        stringify!($code)
+    };
+    ($code:ident $text:literal) => {
+        $text
+    };
+}
+
 macro_rules! catalogue {
-    ($($code:ident $status:literal $message:literal;)+) => {
-        /// An S3 error code; the variant's name is the code on the wire.
+    ($($code:ident $(= $text:literal)? $status:literal $message:literal;)+) => {
+        /// An S3 error code; the variant's name is the code on the wire, unless another text is given.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode { $($code,)+ }
 
@@ -18,7 +27,7 @@ macro_rules! catalogue {
 
             /// The code as it stands in the error document.
             pub fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$code => stringify!($code),)+ }
+                match self { $(ErrorCode::$code => text!($code $($text)?),)+ }
             }
 
             /// The HTTP status of the answer.
@@ -66,6 +75,7 @@ catalogue! {
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";
     InvalidDigest 400 "The Content-MD5 you specified was invalid.";
+    InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.";
     InvalidLocationConstraint 400 "The specified location-constraint is not valid";
     InvalidObjectState 403 "The operation is not valid for the object's storage class";
     InvalidPart 400 "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
@@ -82,6 +92,9 @@ catalogue! {
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";
     InvalidURI 400 "Couldn't parse the specified URI.";
     InvalidWriteOffset 400 "The write offset value that you specified does not match the current object size.";
+    KmsDisabled = "KMS.DisabledException" 400 "The key is disabled.";
+    KmsInvalidState = "KMS.KMSInvalidStateException" 400 "The key is pending deletion.";
+    KmsNotFound = "KMS.NotFoundException" 400 "The key does not exist.";
     KeyTooLongError 400 "Your key is too long";
     MalformedACLError 400 "The XML you provided was not well-formed or did not validate against our published schema";
     MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.";

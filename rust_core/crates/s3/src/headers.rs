@@ -5,15 +5,14 @@
 use bytes::Bytes;
 
 use super::encoded_words;
-use super::encryption::{AES256, ENCRYPTION};
 use super::errors::S3Error;
 use super::header_block::HeaderBlock;
 use super::metadata::{USER_PREFIX, reflectable};
 use super::object_lock::{LockHeaders, hold_name};
 use super::versions::VersionName;
-use super::xml::iso_time;
 use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 use orcas_http::Query;
+use orcas_http::timestamp::iso_time;
 
 /// The `response-*` parameters of the query, which replace stored headers in the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,8 +81,6 @@ pub struct ObjectAnswer<'a> {
     pub version: Option<VersionName>,
     pub tag_count: usize,
     pub lock: LockHeaders,
-    /// With keys of the server.
-    pub encrypted: bool,
     /// Of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
 }
@@ -135,9 +132,6 @@ impl ObjectAnswer<'_> {
         }
         if self.tag_count > 0 {
             block.push_number("x-amz-tagging-count", self.tag_count as u64);
-        }
-        if self.encrypted {
-            block.push(ENCRYPTION, AES256.as_bytes());
         }
         if let Some(retention) = &self.lock.retention {
             block.push("x-amz-object-lock-mode", retention.mode.name().as_bytes());
@@ -209,7 +203,6 @@ mod tests {
             version: None,
             tag_count: 0,
             lock: LockHeaders::default(),
-            encrypted: false,
             parts_count: None,
         }
     }

@@ -5,10 +5,9 @@
 //! <https://github.com/versity/versitygw/issues/1733>, <https://github.com/versity/versitygw/issues/1738>.
 
 use super::errors::{ErrorCode, S3Error};
-use super::timestamp;
 use super::xml::XmlWriter;
 use super::xml::parse::{Element, document, malformed};
-use orcas_http::Headers;
+use orcas_http::{Headers, timestamp};
 
 const MODE: &str = "x-amz-object-lock-mode";
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";

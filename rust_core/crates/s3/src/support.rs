@@ -4,7 +4,7 @@
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::annotations::OBJECT_IF_MATCH;
-use super::encryption::ENCRYPTION;
+use super::encryption::{BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID, OF_A_SOURCE, OF_CUSTOMERS};
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
 use orcas_http::{Headers, Query};
@@ -66,6 +66,12 @@ const ACLS: [&str; 7] = [
 /// The headers that an upload stores with its object.
 pub const OF_AN_OBJECT: &[&str] = &[
     ENCRYPTION,
+    KEY_ID,
+    CONTEXT,
+    BUCKET_KEY,
+    OF_CUSTOMERS[0],
+    OF_CUSTOMERS[1],
+    OF_CUSTOMERS[2],
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
     "x-amz-tagging",
@@ -77,6 +83,15 @@ pub const OF_AN_OBJECT: &[&str] = &[
 /// The headers that a copy stores with its object, or that say what it takes from its source.
 pub const OF_A_COPY: &[&str] = &[
     ENCRYPTION,
+    KEY_ID,
+    CONTEXT,
+    BUCKET_KEY,
+    OF_CUSTOMERS[0],
+    OF_CUSTOMERS[1],
+    OF_CUSTOMERS[2],
+    OF_A_SOURCE[0],
+    OF_A_SOURCE[1],
+    OF_A_SOURCE[2],
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
     "x-amz-tagging",
@@ -86,6 +101,11 @@ pub const OF_A_COPY: &[&str] = &[
     "x-amz-object-annotation-directive",
 ];
 
+/// The headers of a part, or of a read, that name the key of a customer.
+pub const OF_A_PART: &[&str] = &OF_CUSTOMERS;
+/// Those of a part that is copied.
+pub const OF_A_PART_COPY: &[&str] =
+    &[OF_CUSTOMERS[0], OF_CUSTOMERS[1], OF_CUSTOMERS[2], OF_A_SOURCE[0], OF_A_SOURCE[1], OF_A_SOURCE[2]];
 /// The headers of a request that writes an annotation.
 pub const OF_AN_ANNOTATION: &[&str] = &[OBJECT_IF_MATCH];
 /// Those of one that removes an annotation.
@@ -103,8 +123,8 @@ pub struct Understood {
     pub extensions: &'static [&'static str],
     /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
     pub attributes: &'static [&'static str],
-    /// The operation reads what is stored. It needs no header of encryption: keys of the server are used without, and
-    /// nothing is encrypted with a key of the client. So such headers are an error of their own.
+    /// The operation reads what is stored. It needs no header of encryption but those of a customer's key. So others are
+    /// an error of their own.
     pub reads_clear: bool,
     /// Headers that other operations implement and that would change what this one stores.
     pub refused: &'static [&'static str],

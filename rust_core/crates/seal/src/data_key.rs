@@ -12,6 +12,7 @@ use crate::id::{SealId, StoreId};
 use crate::secret::Secret;
 
 const BLOBS: &[u8] = b"orcas seal v1 blobs";
+const CONTEXT: &[u8] = b"orcas seal v1 context";
 const FINGERPRINTS: &[u8] = b"orcas seal v1 fingerprints";
 
 /// The name of a data key, random.
@@ -61,6 +62,17 @@ impl DataKey {
     /// one. Not for data keys of customers, which share nothing.
     pub fn fingerprint_key(&self) -> Secret {
         Expander::new(self.secret.expose()).expand(&[FINGERPRINTS, &self.store.0], Secret::new)
+    }
+
+    /// The data key for blobs that are bound to a context, which opens them with the same bytes only. An empty context
+    /// binds nothing: it gives the same key.
+    pub fn bound(&self, context: &[u8]) -> Self {
+        let expander = Expander::new(self.secret.expose());
+        let secret = match context {
+            [] => self.secret.clone(),
+            context => expander.expand(&[CONTEXT, &self.store.0, context], Secret::new),
+        };
+        Self::new(self.id, self.store, secret)
     }
 
     /// Begins to seal a blob of `length` bytes.

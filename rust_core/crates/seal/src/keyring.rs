@@ -10,7 +10,9 @@ pub use format::{KEYRING_LENGTH_MAX, SealedKeyring};
 pub use key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
 
 use crate::cipher::Algorithm;
+use crate::customer::CheckKey;
 use crate::data_key::DataKey;
+use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::{FreshId, Random};
 use crate::id::{KeyId, StoreId};
@@ -27,6 +29,7 @@ pub const WAIT_DAYS_DEFAULT: u32 = 30;
 pub const WAIT_DAYS_MAX: u32 = 30;
 
 const DAY_MS: u64 = 86_400_000;
+const CHECK_KEYS: &[u8] = b"orcas seal v1 check keys";
 /// Bits of a generation that count the changes of one branch.
 const BRANCH_BITS: u32 = 32;
 
@@ -250,6 +253,19 @@ impl Keyring {
     /// Those of [`Self::unwrap`] and [`Self::wrap`].
     pub fn rewrap(&self, wrapped: &WrappedKey, domain: &Domain<'_>, id: KeyId, fresh: FreshId) -> Result<WrappedKey> {
         self.wrap(id, &self.unwrap(wrapped, domain)?, domain, fresh)
+    }
+
+    /// The key of check values of customers' keys. It derives from the first version of a key, which stays until the key is
+    /// destroyed, and is refused when that key cannot be used.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKey`], [`Error::KeyDisabled`], [`Error::KeyPendingDestruction`] or [`Error::KeyDestroyed`].
+    pub fn check_key(&self, id: KeyId) -> Result<CheckKey> {
+        let key = self.key(id)?;
+        key.usable()?;
+        let first = key.versions.first().ok_or(Error::KeyDestroyed { id })?;
+        let secret = Expander::new(first.material().expose()).expand(&[CHECK_KEYS, &self.store.0], Secret::new);
+        Ok(CheckKey::new(secret))
     }
 
     /// Counts as a change although nothing else does: the keyring is to be sealed under another master key.

@@ -14,7 +14,12 @@ fn run(state: &mut State, annotate: Annotate) -> Result<Outcome, Failure> {
 }
 
 fn text(seed: u8) -> AnnotationChange {
-    AnnotationChange::Put { md5: [seed; 16], checksum: None, body: Body::Inline(vec![seed].into()) }
+    AnnotationChange::Put {
+        md5: [seed; 16],
+        checksum: None,
+        encryption: None,
+        body: Box::new(Body::Inline(vec![seed].into())),
+    }
 }
 
 const DELETE: AnnotationChange = AnnotationChange::Delete { bypass: false };

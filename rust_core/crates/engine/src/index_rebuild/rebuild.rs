@@ -44,10 +44,11 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         if built.len() >= TIMES_MAX {
             return give_up(shared, Cause::new(TOO_OFTEN, reason));
         }
+        // First, because marking it waits for the disk.
+        tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
         // If it fails, the damage is reported again when it is met after a restart.
         let marked = mark(&*shared.fs, &shared.options.data);
         let _ = marked.inspect_err(|error| tracing::warn!(%error, "The damaged index could not be marked"));
-        tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
         let rebuilt = match rebuild(shared, logs) {
             Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
             done => done,

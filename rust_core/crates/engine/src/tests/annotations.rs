@@ -59,7 +59,12 @@ impl Store {
 
     fn annotate(&self, bucket: &Bucket, name: [&str; 2], text: &[u8]) -> Result<Outcome, Failure> {
         let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
-        let change = AnnotationChange::Put { md5: Md5Hasher::digest(text), checksum: None, body };
+        let change = AnnotationChange::Put {
+            md5: Md5Hasher::digest(text),
+            checksum: None,
+            encryption: None,
+            body: Box::new(body),
+        };
         self.change_annotation(bucket, name, change)
     }
 
@@ -282,7 +287,12 @@ fn they_are_not_copied_to_another_owner() {
     let copied = |annotations| {
         let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
         let copy = Copy { bucket: other.id, ..copy_of(&bucket, "k", "copy", attributes) };
-        store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine })
+        store.handle().copy_object(&CopyRequest {
+            copy,
+            algorithm: None,
+            keys: Default::default(),
+            cause: Cause::Engine,
+        })
     };
     assert!(matches!(copied(true), Err(Failure::Refused(Refusal::AnnotationsNotCopied))));
     copied(false).unwrap();

@@ -259,6 +259,7 @@ fn a_copied_part_names_a_range_of_its_source() {
         key: Bytes::from_static(b"copy"),
         upload,
         number,
+        keys: Default::default(),
     };
     let part = |number, range| match store.handle().copy_part(&request(number, range)) {
         Ok(Outcome::Part(put)) => (number, put.etag.md5),

@@ -28,6 +28,7 @@ fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
             checksum: None,
         },
         algorithm: None,
+        keys: Default::default(),
         cause: Cause::Engine,
     }
 }
@@ -109,6 +110,7 @@ fn a_part_copied_from_another_owner_is_a_new_body() {
             key: "copy".into(),
             upload,
             number,
+            keys: Default::default(),
         };
         match store.handle().copy_part(&request) {
             Ok(Outcome::Part(put)) => (number, put.etag.md5),

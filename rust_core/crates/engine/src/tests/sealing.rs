@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use super::super::ContentKeys;
 use super::super::sealing::Unopened;
+use super::super::{ContentKeys, KeyId, Sealing};
 use super::support::{Store, noise};
 use orcas_base::block::BLOCK_SIZE;
-use orcas_base::error::{Error, Result};
+use orcas_base::error::{Error, KeyFault, Result};
 use orcas_decide::Body;
-use orcas_record::{Bucket, Seal};
-use orcas_seal::{DataKey, DataKeyId, StoreId};
+use orcas_record::{Bucket, Encryption, Seal};
+use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
+
+/// With keys of the server.
+pub(super) fn managed() -> Sealing {
+    Some(Encryption::Managed).into()
+}
 
 /// One data key for all owners.
 pub(super) struct OneKey(Arc<DataKey>);
@@ -25,16 +30,33 @@ impl OneKey {
 }
 
 impl ContentKeys for OneKey {
-    fn current(&self, _: &[u8]) -> Result<Arc<DataKey>> {
+    fn store(&self) -> StoreId {
+        self.0.store()
+    }
+
+    fn current(&self, _: &[u8], _: Option<KeyId>) -> Result<Arc<DataKey>> {
         Ok(Arc::clone(&self.0))
     }
 
-    fn at_hand(&self, _: &[u8]) -> bool {
+    fn at_hand(&self, _: &[u8], _: Option<KeyId>) -> bool {
         true
     }
 
+    fn named(&self, _: Option<&str>) -> Result<KeyId> {
+        Ok([0; 16])
+    }
+
+    fn check_named(&self, _: KeyId) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_key(&self) -> Result<CheckKey> {
+        Ok(CheckKey::new(Secret::new(&[7; 32])))
+    }
+
     fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
-        if id == self.0.id() { Ok(Arc::clone(&self.0)) } else { Err(Error::KeyUnusable { reason: "unknown".into() }) }
+        let unknown = Error::KeyUnusable { reason: "unknown".into(), fault: KeyFault::Missing };
+        if id == self.0.id() { Ok(Arc::clone(&self.0)) } else { Err(unknown) }
     }
 }
 
@@ -45,7 +67,7 @@ fn open(store: &Store, seal: &Seal, stored: &[u8], start: usize, length: usize) 
     };
     let mut buf = vec![0; length];
     let shared = &store.handle().shared;
-    assert!(shared.read_sealed(seal, stored.len() as u32, &read, start as u32, &mut buf)?);
+    assert!(shared.read_sealed((seal, &managed()), stored.len() as u32, &read, start as u32, &mut buf)?);
     Ok(buf)
 }
 
@@ -108,8 +130,8 @@ fn exchanged_blocks_and_blobs_do_not_open() {
 fn without_a_keyring_nothing_is_sealed_and_nothing_opens() {
     let store = Store::new();
     let bucket: Arc<Bucket> = store.bucket("bkt");
-    assert!(matches!(store.handle().sealed_body(&bucket, b"text"), Err(Error::NoKeyring)));
-    assert!(matches!(store.handle().sealed_body_writer(&bucket, 9).err(), Some(Error::NoKeyring)));
+    assert!(matches!(store.handle().sealed_body(&bucket, &managed(), b"text"), Err(Error::NoKeyring)));
+    assert!(matches!(store.handle().sealed_body_writer(&bucket, &managed(), 9).err(), Some(Error::NoKeyring)));
     let (stored, seal) = store.handle().shared.seal_whole(&OneKey::new(7).0, b"text").unwrap();
     assert!(matches!(open(&store, &seal, &stored, 0, 4), Err(Unopened::Read(Error::NoKeyring))));
     store.handle().use_keys(OneKey::new(8));
@@ -121,9 +143,11 @@ fn a_small_body_is_a_sealed_content_and_an_empty_one_is_empty() {
     let store = Store::new();
     store.handle().use_keys(OneKey::new(7));
     let bucket = store.bucket("bkt");
-    let Body::Content { seal: Some(_), bytes, .. } = store.handle().sealed_body(&bucket, b"text").unwrap() else {
+    let Body::Content { seal: Some(_), bytes, .. } = store.handle().sealed_body(&bucket, &managed(), b"text").unwrap()
+    else {
         panic!("not sealed");
     };
     assert_eq!(bytes.len() as u32, Seal::stored_length(4));
-    assert!(matches!(store.handle().sealed_body(&bucket, b"").unwrap(), Body::Inline(bytes) if bytes.is_empty()));
+    let empty = store.handle().sealed_body(&bucket, &managed(), b"").unwrap();
+    assert!(matches!(empty, Body::Inline(bytes) if bytes.is_empty()));
 }

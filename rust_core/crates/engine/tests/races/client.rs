@@ -338,6 +338,7 @@ impl Client {
             key: to.clone(),
             upload,
             number: 1,
+            keys: Default::default(),
         };
         match self.handle.copy_part(&request) {
             Ok(Outcome::Part(part)) => {

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::record::{AccessRecord, Auth};
-use orcas_s3::xml::iso_time;
+use orcas_http::timestamp::iso_time;
 
 /// Characters of one value that a client chose: the longest key has as many bytes.
 const TEXT_MAX: usize = 1024;

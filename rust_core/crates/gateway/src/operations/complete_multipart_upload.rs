@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
-use crate::encryption::show;
+use crate::encryption::SentKey;
 use crate::expiration::Expiring;
 use crate::intake::{DeclaredBody, Digests};
 use crate::pages::name_of;
@@ -14,6 +14,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::treatment::part_sealing;
 use crate::upload_ids::named_upload;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
@@ -23,6 +24,7 @@ use orcas_record::{Bucket, UploadId, VersionId};
 use orcas_s3::checksums::CompleteChecksum;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::multipart_object_size;
+use orcas_s3::support::{OF_A_PART, Understood};
 use orcas_s3::xml::{requests, results};
 use orcas_s3::{ErrorCode, Named, S3Error};
 
@@ -38,9 +40,13 @@ pub struct CompleteMultipartUpload {
     location: String,
     /// Numbers and MD5s of the parts, once the list is read.
     listed: OnceLock<Vec<(u16, [u8; 16])>>,
+    sent_key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for CompleteMultipartUpload {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = reading.headers();
@@ -54,6 +60,8 @@ impl Operation for CompleteMultipartUpload {
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
             listed: OnceLock::new(),
+            sent_key: reading.sent_key()?,
+            four: reading.is_version_four(),
         })
     }
 
@@ -68,7 +76,7 @@ impl Operation for CompleteMultipartUpload {
     /// The entity tag that the list has for the part that the error is about.
     fn detailed(&self, error: S3Error) -> S3Error {
         let number = error.extra.iter().find(|(name, _)| *name == "PartNumber");
-        let number = number.and_then(|(_, number)| std::str::from_utf8(number).ok()?.parse().ok());
+        let number = number.and_then(|(_, number)| std::str::from_utf8(number).ok()?.parse::<u16>().ok());
         let listed = self.listed.get().zip(number);
         match listed.and_then(|(parts, number)| parts.iter().find(|(listed, _)| *listed == number)) {
             Some((_, etag)) => error.field("ETag", hex(etag)),
@@ -77,7 +85,11 @@ impl Operation for CompleteMultipartUpload {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.submit(call.input.intent(&content)?, slot))
+        let intent = call.input.intent(&content)?;
+        Ok(match &call.input.sent_key {
+            None => call.submit(intent, slot),
+            Some(_) => call.later(slot, |call| call.complete_with_key(intent)),
+        })
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -89,7 +101,7 @@ impl Operation for CompleteMultipartUpload {
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
-        show(encryption, &mut headers);
+        call.lane.show_stored(encryption.as_ref(), None, &mut headers);
         if call.lane.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
             && let Some(Some(found)) = call.lane.engine.try_object_in(bucket, key)
@@ -99,6 +111,19 @@ impl Operation for CompleteMultipartUpload {
             call.lane.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
         Ok(call.envelope.document(200, headers, document))
+    }
+}
+
+impl Call<CompleteMultipartUpload> {
+    /// Compares the key with that of the parts first, which blocks.
+    fn complete_with_key(&self, intent: Intent) -> Result<Response, Problem> {
+        let (engine, input) = (&self.lane.engine, &self.input);
+        // One that was completed before is answered as then.
+        if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
+            let own = input.sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
+            part_sealing(engine, &upload, own, input.four)?;
+        }
+        CompleteMultipartUpload::answer(self, engine.execute_for(self.cause(), intent)?)
     }
 }
 

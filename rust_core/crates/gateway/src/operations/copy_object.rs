@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::attributes::{stored_retention, stored_tags};
 use crate::conditions::{precondition, source_conditions};
-use crate::encryption::show;
+use crate::encryption::{Chosen, SentKey};
 use crate::expiration::Expiring;
 use crate::metadata::stored;
 use crate::problem::Problem;
@@ -17,7 +17,7 @@ use crate::sources::{Pinned, Source, modified};
 use crate::versions::{shows_versions, version_name};
 use orcas_checksum::ChecksumAlgorithm;
 use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome};
-use orcas_engine::CopyRequest;
+use orcas_engine::{CopyKeys, CopyRequest};
 use orcas_http::Headers;
 use orcas_record::Bucket;
 use orcas_s3::annotations::copies_annotations;
@@ -38,6 +38,9 @@ pub struct CopyObject {
     headers: CopyHeaders,
     attributes: CopyAttributes,
     algorithm: Option<ChecksumAlgorithm>,
+    chosen: Chosen,
+    source_key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for CopyObject {
@@ -59,7 +62,8 @@ impl Operation for CopyObject {
         let algorithm = copy_algorithm(sent)?;
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
         let restores = source.name.version.is_some() && shows_versions(&bucket);
-        let encryption = reading.lane.encryption(bucket.id, sent)?;
+        let (chosen, source_key) = (reading.chosen_encryption(bucket.id)?, reading.sent_source_key()?);
+        let encryption = chosen.encryption.clone();
         if itself && !restores && headers.keeps_all() && algorithm.is_none() && encryption.is_none() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
                            changing the object's metadata, storage class, website redirect location or encryption \
@@ -67,7 +71,8 @@ impl Operation for CopyObject {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         let attributes = CopyAttributes { encryption, ..copy_attributes(sent)? };
-        Ok(Self { source, bucket, key, condition: WriteCondition::of_write(sent)?, headers, attributes, algorithm })
+        let (condition, four) = (WriteCondition::of_write(sent)?, reading.is_version_four());
+        Ok(Self { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, four })
     }
 
     fn named(&self) -> Named<'_> {
@@ -97,8 +102,10 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
 impl Call<CopyObject> {
     /// Blocks until the copy is decided: its digests may have to be computed from the source.
     fn copy(&self) -> Result<Response, Problem> {
-        let CopyObject { source, bucket, key, condition, headers, attributes, algorithm } = &self.input;
+        let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
+            &self.input;
         let (from, found) = source.find(&self.lane)?;
+        self.lane.check_readable(&found.object.version, source_key.as_ref(), self.input.four)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
             source: version,
@@ -110,8 +117,9 @@ impl Call<CopyObject> {
             attributes: attributes.clone(),
             checksum: None,
         };
-        let outcome =
-            self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm, cause: self.cause() })?;
+        let keys = CopyKeys { source: source_key.as_ref().map(|sent| sent.key.clone()), copy: chosen.sealing().key };
+        let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
+        let outcome = self.lane.engine.copy_object(&request)?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();
@@ -121,7 +129,7 @@ impl Call<CopyObject> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        show(put.encryption, &mut headers);
+        self.lane.show_stored(put.encryption.as_ref(), chosen.key.as_ref(), &mut headers);
         self.lane.show_expiration(&mut headers, || {
             let tags = attributes.tags.as_ref().unwrap_or(&found.object.version.attributes.tags);
             Expiring { bucket: bucket.id, key, size: put.size, modified_ms: put.modified_ms, tags }

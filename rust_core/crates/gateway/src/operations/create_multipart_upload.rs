@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::sent_to;
-use crate::encryption::show;
+use crate::attributes::sent;
+use crate::encryption::Chosen;
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
@@ -25,6 +25,7 @@ pub struct CreateMultipartUpload {
     key: Bytes,
     headers: ObjectHeaders,
     attributes: Attributes,
+    chosen: Chosen,
     checksum: Option<UploadChecksum>,
 }
 
@@ -34,12 +35,13 @@ impl Operation for CreateMultipartUpload {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::parse(reading.headers())?);
-        let attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
-        Ok(Self { bucket, key, headers, attributes, checksum: UploadChecksum::parse(reading.headers())? })
+        let chosen = reading.chosen_encryption(bucket.id)?;
+        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent(reading.headers())? };
+        Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(reading.headers())? })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, headers, attributes, checksum } = &call.input;
+        let Self { bucket, key, headers, attributes, checksum, .. } = &call.input;
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
@@ -52,13 +54,13 @@ impl Operation for CreateMultipartUpload {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Upload(id) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, checksum, .. } = &call.input;
+        let Self { bucket, key, chosen: encrypted, checksum, .. } = &call.input;
         let mut headers = HeaderBlock::new();
         if let Some(chosen) = checksum {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
-        show(call.input.attributes.encryption, &mut headers);
+        call.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
         Ok(call.envelope.document(200, headers, document))
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
+use crate::encryption::{SentKey, opened};
 use crate::expiration::Expiring;
 use crate::lane::Lane;
 use crate::metadata::shown;
@@ -25,7 +26,7 @@ use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_PART, Understood};
 use orcas_s3::{ErrorCode, S3Error};
 
 /// Bodies up to this size leave in one piece.
@@ -39,6 +40,9 @@ pub struct GetObject {
     part: Option<u16>,
     overrides: Overrides,
     wants_checksum: bool,
+    key: Option<SentKey>,
+    /// Signed with version 4.
+    four: bool,
     /// Whoever asks may know what the object contains, but neither its tags nor its lock.
     public: bool,
 }
@@ -55,6 +59,8 @@ impl GetObject {
             part: None,
             overrides: Overrides::default(),
             wants_checksum: false,
+            key: None,
+            four: false,
             public: true,
         }
     }
@@ -90,7 +96,8 @@ impl PageHeaders {
 }
 
 impl Operation for GetObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let address = VersionAddress::parse(reading)?;
@@ -106,6 +113,8 @@ impl Operation for GetObject {
             part,
             overrides: Overrides::parse(&reading.query)?,
             wants_checksum: wants_checksum(headers)?,
+            key: reading.sent_key()?,
+            four: reading.is_version_four(),
             public: false,
         })
     }
@@ -179,6 +188,15 @@ impl Reader<'_> {
         whole: impl FnOnce(&PinnedObject, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = self.input;
+        self.lane.check_readable(&found.object.version, read.key.as_ref(), read.four)?;
+        let with_key;
+        let found = match &read.key {
+            None => found,
+            Some(_) => {
+                with_key = opened(found.clone(), read.key.as_ref());
+                &with_key
+            }
+        };
         let version = &found.object.version;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
@@ -192,7 +210,6 @@ impl Reader<'_> {
             version: read.address.shown(version),
             tag_count: if read.public { 0 } else { version.attributes.tags.len() },
             lock: if read.public { LockHeaders::default() } else { shown_lock(&version.attributes) },
-            encrypted: version.attributes.encryption.is_some(),
             parts_count: None,
         };
         match read.conditions.judge(&version.etag, modified_ms) {
@@ -209,6 +226,7 @@ impl Reader<'_> {
         answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum).map(|checksum| (checksum, kind));
         answer.parts_count = selection.parts_count;
         let mut headers = answer.headers();
+        self.lane.show_encryption_of(version, read.key.as_ref(), &mut headers);
         // Rules speak of the current version: one that is named need not be it.
         if read.address.version.is_none() {
             self.lane.show_expiration(&mut headers, || Expiring::of(read.address.bucket.id, version));
@@ -223,6 +241,8 @@ impl Reader<'_> {
         } else if length <= WHOLE_MAX {
             ResponseBody::Bytes(whole(found, first, length as usize)?)
         } else {
+            // Once the response has begun, it is too late for an error.
+            self.lane.engine.check_named_key(version.attributes.encryption.as_ref())?;
             let source = self.source(found, first, length);
             ResponseBody::Pieces(Download::start(&self.lane.downloads, length, source))
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::encryption::SentKey;
 use crate::pages::time;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -10,18 +11,26 @@ use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Version;
 use orcas_s3::attributes::{AttributesRequest, ObjectAttributes, PartAttributes};
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_PART, Understood};
 
 pub struct GetObjectAttributes {
     address: VersionAddress,
     request: AttributesRequest,
+    key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for GetObjectAttributes {
-    const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { address: VersionAddress::parse(reading)?, request: AttributesRequest::parse(reading.headers())? })
+        Ok(Self {
+            address: VersionAddress::parse(reading)?,
+            request: AttributesRequest::parse(reading.headers())?,
+            key: reading.sent_key()?,
+            four: reading.is_version_four(),
+        })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -32,11 +41,15 @@ impl Operation for GetObjectAttributes {
 impl Call<GetObjectAttributes> {
     fn attributes(&self) -> Result<Response, Problem> {
         let address = &self.input.address;
-        address.find(&self.lane, &self.envelope, |found| Ok(self.attributes_of(&found.object.version)))
+        address.find(&self.lane, &self.envelope, |found| {
+            let version = &found.object.version;
+            self.lane.check_readable(version, self.input.key.as_ref(), self.input.four)?;
+            Ok(self.attributes_of(version))
+        })
     }
 
     fn attributes_of(&self, version: &Version) -> Response {
-        let GetObjectAttributes { address, request } = &self.input;
+        let GetObjectAttributes { address, request, .. } = &self.input;
         let part = |part: &orcas_record::CompletedPart| PartAttributes {
             number: part.number,
             size: part.size,

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::sent_to;
+use crate::attributes::sent;
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
-use crate::encryption::show;
 use crate::intake::refuse_body;
 use crate::lane::{Lane, now_ms};
 use crate::metadata::stored;
@@ -26,7 +25,7 @@ use orcas_decide::{
 };
 use orcas_engine::PinnedObject;
 use orcas_http::{Headers, hex, parse_hex};
-use orcas_record::{Attributes, Bucket, Object, ObjectHeaders, RefLevel, Version};
+use orcas_record::{Attributes, Bucket, Encryption, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::extensions::{
     INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, OF_AN_INSTANT_UPLOAD, single,
@@ -87,13 +86,13 @@ impl Operation for InstantUpload {
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
-        show(put.encryption, &mut headers);
+        call.lane.show_stored(put.encryption.as_ref(), None, &mut headers);
         Ok(call.envelope.empty(200, headers))
     }
 }
 
 impl InstantUpload {
-    fn read(reading: &Reading<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
+    fn read(reading: &Reading<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
         let (headers, caller) = (reading.headers(), &reading.principal.owner);
         refuse_body(headers, "An instant upload has no body")?;
         refuse_digests(headers)?;
@@ -102,11 +101,12 @@ impl InstantUpload {
             (None, None) => None,
             _ => {
                 let message = "The challenge and its answer must be sent together";
-                return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         };
+        let encryption = reading.chosen_encryption(bucket.id)?.encryption;
         Ok(Self {
-            attributes: sent_to(reading.lane, bucket.id, headers)?,
+            attributes: Attributes { encryption, ..sent(headers)? },
             own: bucket.owner == caller.as_bytes(),
             bucket,
             key,
@@ -127,8 +127,11 @@ impl InstantUpload {
         let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
         let is_it = |found: &PinnedObject| {
             let version = &found.object.version;
-            // What is to be encrypted is not made of what is not.
-            let encrypted = self.attributes.encryption.is_none() || version.attributes.encryption.is_some();
+            // What is to be encrypted is not made of what is not, or not with that key.
+            let encrypted = match &self.attributes.encryption {
+                None => true,
+                asked => Encryption::shares(asked.as_ref(), version.attributes.encryption.as_ref()),
+            };
             encrypted && version.size == self.size && version.sha256 == Some(self.sha256)
         };
         Ok(source.filter(is_it))

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::encryption::SentKey;
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
+use crate::treatment::part_sealing;
 use crate::upload_ids::{named_upload, parse_upload_id};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_engine as engine;
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::query::ListPartsQuery;
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_PART, Understood};
 use orcas_s3::xml::lists::{PartEntry, PartList};
 use orcas_s3::{ErrorCode, Named};
 
@@ -23,15 +25,18 @@ pub struct ListParts {
     key: Bytes,
     upload: UploadId,
     query: ListPartsQuery,
+    sent_key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for ListParts {
-    const UNDERSTOOD: Understood = Understood { reads_clear: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let query = ListPartsQuery::parse(&reading.query)?;
-        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query })
+        let (sent_key, four) = (reading.sent_key()?, reading.is_version_four());
+        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query, sent_key, four })
     }
 
     fn named(&self) -> Named<'_> {
@@ -45,8 +50,11 @@ impl Operation for ListParts {
 
 impl Call<ListParts> {
     fn list_parts(&self) -> Result<Response, Problem> {
-        let (handle, ListParts { bucket, key, upload: id, query }) = (&self.lane.engine, &self.input);
+        let (handle, ListParts { bucket, key, upload: id, query, sent_key, four }) = (&self.lane.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
+        if let Some(sent) = sent_key {
+            part_sealing(handle, &upload, sent.sealing(), *four)?;
+        }
         let page = handle.list_parts(engine::ListParts {
             upload: *id,
             after: query.marker,

@@ -1,7 +1,7 @@
 //! PostObject: a browser uploads a file with a form. Its fields stand for the headers of PutObject.
 
 use super::put_object::{PutObject, stored_headers};
-use crate::attributes::{check_vouched, sent_to, stored_tags};
+use crate::attributes::{check_vouched, sent, stored_tags};
 use crate::body_plan::BodyPlan;
 use crate::form_file::FileFrame;
 use crate::intake::DeclaredBody;
@@ -48,7 +48,7 @@ impl PostObject {
     pub fn read(reading: &Reading<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::of_form(reading.headers())?);
-        let mut attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
+        let (mut attributes, chosen) = (sent(reading.headers())?, reading.chosen_encryption(bucket.id)?);
         if let Some(tags) = form.tags()? {
             attributes.tags = stored_tags(tags);
         }
@@ -57,7 +57,8 @@ impl PostObject {
         percent_encode_into(&mut address, &key, false);
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);
-        let put = PutObject { bucket, key, condition: WriteCondition::Always, headers, attributes, offset: None };
+        let condition = WriteCondition::Always;
+        let put = PutObject { bucket, key, condition, headers, attributes, chosen, offset: None };
         Ok(Self { put, frame, action, location })
     }
 }
@@ -88,7 +89,7 @@ impl Operation for PostObject {
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &call.input;
-        let mut headers = stored_headers(&put);
+        let mut headers = stored_headers(&call.lane, &put, input.chosen.key.as_ref());
         call.lane.show_expiration(&mut headers, || input.expiring(&put));
         match action {
             SuccessAction::Redirect(url) => {

@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attributes::{check_vouched, sent_to};
+use crate::attributes::{check_vouched, sent};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
-use crate::encryption::show;
+use crate::encryption::{Chosen, SentKey};
 use crate::expiration::Expiring;
 use crate::intake::Digests;
+use crate::lane::Lane;
 use crate::metadata::stored;
-use crate::part_checksums::PartOf;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::treatment::PartOf;
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
-use orcas_engine::Handle;
+use orcas_engine::{Handle, Sealing};
 use orcas_record::{Attributes, Bucket, Encryption, ObjectHeaders};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
@@ -32,18 +33,20 @@ pub struct PutObject {
     pub(super) key: Bytes,
     pub(super) condition: WriteCondition,
     pub(super) headers: ObjectHeaders,
+    /// Without the encryption, which comes with the body.
     pub(super) attributes: Attributes,
+    pub(super) chosen: Chosen,
     /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.
     pub(super) offset: Option<u64>,
 }
 
 /// The headers that say what was stored.
-pub(super) fn stored_headers(put: &decide::Put) -> HeaderBlock {
+pub(super) fn stored_headers(lane: &Lane, put: &decide::Put, key: Option<&SentKey>) -> HeaderBlock {
     let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
     if let Some(version) = put.version_id {
         headers.set_version_id(&version_name(version));
     }
-    show(put.encryption, &mut headers);
+    lane.show_stored(put.encryption.as_ref(), key, &mut headers);
     headers
 }
 
@@ -70,12 +73,16 @@ impl Operation for PutObject {
         let condition = WriteCondition::of_write(reading.headers())?;
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
-        let attributes = sent_to(reading.lane, bucket.id, reading.headers())?;
+        let (attributes, chosen) = (sent(reading.headers())?, reading.chosen_encryption(bucket.id)?);
         let offset = write_offset(reading.headers())?;
         if let Some(offset) = offset {
             check_offset(reading, &bucket, &key, offset)?;
+            if chosen.key.is_some() {
+                let message = "What is appended cannot be encrypted with a customer provided key.";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+            }
         }
-        Ok(Self { bucket, key, condition, headers, attributes, offset })
+        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -100,7 +107,7 @@ impl Operation for PutObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = stored_headers(&put);
+        let mut headers = stored_headers(&call.lane, &put, call.input.chosen.key.as_ref());
         if call.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
@@ -114,7 +121,7 @@ impl Upload for PutObject {
         &self.bucket
     }
 
-    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
+    fn intent(&self, size: u64, digests: &Digests, body: Body, encryption: Option<Encryption>) -> Intent {
         let Digests { md5, sha256, stored: checksum, declared } = *digests;
         let put = decide::PutObject {
             bucket: self.bucket.id,
@@ -125,7 +132,7 @@ impl Upload for PutObject {
             sha256,
             checksum,
             headers: self.headers.clone(),
-            attributes: self.attributes.clone(),
+            attributes: Attributes { encryption, ..self.attributes.clone() },
             body,
         };
         match self.offset {
@@ -137,19 +144,22 @@ impl Upload for PutObject {
         }
     }
 
-    fn small_body(&self, engine: &Handle, content: Bytes) -> Result<Body, Problem> {
-        Ok(match (self.attributes.encryption, self.offset) {
-            (Some(_), _) => engine.sealed_body(&self.bucket, &content)?,
-            (None, None) => engine.small_body(&self.bucket, content),
-            (None, Some(_)) => engine.appended_body(&self.bucket, content),
-        })
+    fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
+        match self.offset {
+            None => engine.small_body(&self.bucket, content),
+            Some(_) => engine.appended_body(&self.bucket, content),
+        }
     }
 
-    fn encryption(&self) -> Option<Encryption> {
-        self.attributes.encryption
+    fn sealing(&self) -> Sealing {
+        self.chosen.sealing()
     }
 
     fn part_of(&self) -> Option<PartOf> {
-        self.offset.map(|_| PartOf::Object { bucket: Arc::clone(&self.bucket), key: self.key.clone() })
+        self.offset.map(|_| PartOf::Object {
+            bucket: Arc::clone(&self.bucket),
+            key: self.key.clone(),
+            asked: self.chosen.asked,
+        })
     }
 }

@@ -14,6 +14,8 @@ use crate::response::Response;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{AnnotationChange, Body, Failure, Outcome, Refusal};
+use orcas_engine::Sealing;
+use orcas_record::Encryption;
 use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
@@ -58,7 +60,7 @@ impl Operation for PutObjectAnnotation {
             // Whether the object is encrypted has to be looked up.
             return Ok(call.later(slot, move |call| call.annotate(content, md5, checksum)));
         }
-        let change = AnnotationChange::Put { md5, checksum, body: call.plain(content) };
+        let change = AnnotationChange::Put { md5, checksum, body: Box::new(call.plain(content)), encryption: None };
         Ok(call.submit(call.input.annotation.intent(change), slot))
     }
 
@@ -97,11 +99,18 @@ impl Call<PutObjectAnnotation> {
         for _ in 0..ATTEMPTS_MAX {
             let mut differs = false;
             let answer = annotation.version.find(&self.lane, &self.envelope, |found| {
-                let body = match found.object.version.attributes.encryption {
+                let encryption = found.object.version.attributes.encryption.clone();
+                if let Some(Encryption::Customer(_)) = encryption {
+                    let message = "An object that is encrypted with a customer provided key takes no annotations.";
+                    return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+                }
+                let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(md5);
+                let sealing = Sealing::from(encryption.clone());
+                let body = match encryption {
                     None => self.plain(content.clone()),
-                    Some(_) => engine.sealed_body(&annotation.version.bucket, &content)?,
+                    Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, &content)?,
                 };
-                let change = AnnotationChange::Put { md5, checksum, body };
+                let change = AnnotationChange::Put { md5, checksum, body: Box::new(body), encryption };
                 let done = engine.execute_for(self.cause(), annotation.intent(change));
                 differs = matches!(done, Err(Failure::Refused(Refusal::EncryptionDiffers)));
                 PutObjectAnnotation::answer(self, done?)

@@ -31,7 +31,7 @@ impl Operation for ReadBucketConfiguration {
         let of_the_store =
             operation == orcas_s3::Operation::GetBucketEncryption && call.lane.options.encrypt_by_default;
         let document = match stored {
-            None | Some(_) if of_the_store => encryption::by_default(),
+            None | Some(_) if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name, &owner)?,
             Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
             Some(document) => document.bytes.to_vec(),

@@ -5,31 +5,38 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
-use crate::encryption::show;
+use crate::encryption::SentKey;
 use crate::intake::Digests;
-use crate::part_checksums::PartOf;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::Response;
+use crate::treatment::PartOf;
 use crate::upload_ids::named_upload;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
-use orcas_record::{Bucket, UploadId};
+use orcas_engine::Sealing;
+use orcas_record::{Bucket, Encryption, UploadId};
 use orcas_s3::Named;
 use orcas_s3::headers::uploaded;
+use orcas_s3::support::{OF_A_PART, Understood};
 
 pub struct UploadPart {
     bucket: Arc<Bucket>,
     key: Bytes,
     upload: UploadId,
     number: u16,
+    sent_key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for UploadPart {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let (number, upload) = reading.part_address()?;
-        Ok(Self { bucket, key, upload, number })
+        let (sent_key, four) = (reading.sent_key()?, reading.is_version_four());
+        Ok(Self { bucket, key, upload, number, sent_key, four })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -47,7 +54,7 @@ impl Operation for UploadPart {
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
-        show(put.encryption, &mut headers);
+        call.lane.show_stored(put.encryption.as_ref(), call.input.sent_key.as_ref(), &mut headers);
         Ok(call.envelope.empty(200, headers))
     }
 }
@@ -57,14 +64,19 @@ impl Upload for UploadPart {
         &self.bucket
     }
 
-    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
+    fn intent(&self, size: u64, digests: &Digests, body: Body, _encryption: Option<Encryption>) -> Intent {
         let Digests { md5, declared: checksum, stored: computed, .. } = *digests;
         let Self { upload, number, .. } = *self;
         let (bucket, key) = (self.bucket.id, self.key.clone());
         Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, computed, body }))
     }
 
+    fn sealing(&self) -> Sealing {
+        self.sent_key.as_ref().map(SentKey::sealing).unwrap_or_default()
+    }
+
     fn part_of(&self) -> Option<PartOf> {
-        Some(PartOf::Upload { bucket: self.bucket.id, key: self.key.clone(), upload: self.upload })
+        let (bucket, key) = (self.bucket.id, self.key.clone());
+        Some(PartOf::Upload { bucket, key, upload: self.upload, four: self.four })
     }
 }

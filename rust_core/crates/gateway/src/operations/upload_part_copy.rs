@@ -5,19 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::conditions::source_conditions;
-use crate::encryption::show;
+use crate::encryption::SentKey;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Pinned, Source, modified};
+use crate::treatment::{PartOf, Treatment};
 use crate::upload_ids::named_upload;
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
-use orcas_engine::CopyPartRequest;
+use orcas_engine::{CopyKeys, CopyPartRequest};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
 use orcas_s3::range::copy_source_range;
+use orcas_s3::support::{OF_A_PART_COPY, Understood};
 use orcas_s3::xml::results;
 
 pub struct UploadPartCopy {
@@ -28,15 +30,22 @@ pub struct UploadPartCopy {
     number: u16,
     /// `x-amz-copy-source-range`
     range: Option<Vec<u8>>,
+    sent_key: Option<SentKey>,
+    source_key: Option<SentKey>,
+    four: bool,
 }
 
 impl Operation for UploadPartCopy {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART_COPY, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let (number, upload) = reading.part_address()?;
         let source = Source::of_copy(reading)?;
         let range = reading.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
-        Ok(Self { source, bucket, key, upload, number, range })
+        let (sent_key, source_key) = (reading.sent_key()?, reading.sent_source_key()?);
+        let four = reading.is_version_four();
+        Ok(Self { source, bucket, key, upload, number, range, sent_key, source_key, four })
     }
 
     fn named(&self) -> Named<'_> {
@@ -51,9 +60,13 @@ impl Operation for UploadPartCopy {
 impl Call<UploadPartCopy> {
     /// Blocks until the copy is decided: its digests may have to be computed from the source.
     fn copy_part(&self) -> Result<Response, Problem> {
-        let UploadPartCopy { source, bucket, key, upload, number, range } = &self.input;
+        let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, four } = &self.input;
         let (from, found) = source.find(&self.lane)?;
+        self.lane.check_readable(&found.object.version, source_key.as_ref(), *four)?;
         let size = found.object.version.size;
+        let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, four: *four };
+        let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
+        let Treatment { sealing, .. } = Treatment::of(&self.lane.engine, Some(&part), own)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,
@@ -63,6 +76,7 @@ impl Call<UploadPartCopy> {
             key: key.clone(),
             upload: *upload,
             number: *number,
+            keys: CopyKeys { source: source_key.as_ref().map(|sent| sent.key.clone()), copy: sealing.key },
         };
         let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
@@ -70,7 +84,7 @@ impl Call<UploadPartCopy> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        show(put.encryption, &mut headers);
+        self.lane.show_stored(put.encryption.as_ref(), sent_key.as_ref(), &mut headers);
         Ok(self.envelope.document(200, headers, document))
     }
 }

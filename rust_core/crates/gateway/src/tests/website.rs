@@ -1,6 +1,7 @@
 //! Pages of websites: what the head of a request says, and nothing behind it.
 
 use super::*;
+use crate::Arrival;
 
 const SITE: &[u8] = b"<WebsiteConfiguration><IndexDocument><Suffix>i</Suffix></IndexDocument></WebsiteConfiguration>";
 
@@ -23,8 +24,9 @@ fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str,
         .collect();
     let headers = Headers::new(&list);
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
-    assert!(fixture.lane.form(&head, root).is_none());
-    match fixture.lane.accept_below(&head, root) {
+    let at = Arrival { root, secure: true };
+    assert!(fixture.lane.form(&head, at).is_none());
+    match fixture.lane.accept_at(&head, at) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }

@@ -6,7 +6,7 @@
 
 mod fields;
 mod file;
-mod json;
+pub(crate) mod json;
 mod parameters;
 mod policy;
 mod upload;

@@ -6,9 +6,9 @@ use super::fields::Form;
 use super::json::{self, Json};
 use super::{ErrorCode, S3Error};
 use crate::metadata::UPLOAD_LEN_MAX;
-use crate::xml::iso_time;
 use orcas_checksum::base64_decode;
 use orcas_http::calendar::days_from_civil;
+use orcas_http::timestamp::iso_time;
 
 /// Fields that no condition has to name, besides those that begin with `x-ignore-`.
 const NEED_NO_CONDITION: [&str; 4] = ["awsaccesskeyid", "policy", "signature", "x-amz-signature"];

@@ -9,11 +9,10 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use super::configurations::document as written;
+use super::configurations::{document as written, generated_id};
 use super::errors::S3Error;
 use super::format::{HTTP_DATE_LEN, write_http_date};
 use super::xml::parse::{document, malformed};
-use orcas_checksum::Md5Hasher;
 use orcas_http::{Headers, percent_encode_into};
 use orcas_lifecycle::{Due, Rules};
 use rule::{RuleDocument, invalid};
@@ -142,12 +141,9 @@ pub fn expiration(due: &Due<'_>) -> Vec<u8> {
     value
 }
 
-/// Gives rules without an ID one that depends on the rule and its place, as 48 characters.
+/// Gives rules without an ID one.
 fn name(rules: &mut [RuleDocument]) {
     for (at, document) in rules.iter_mut().enumerate().filter(|(_, document)| document.rule.id.is_empty()) {
-        let text = written("Rule", |xml| document.write(xml));
-        let digest = |part: u8| Md5Hasher::digest(&[&text[..], &at.to_string().into_bytes(), &[part]].concat());
-        let bytes = [digest(0), digest(1)].concat();
-        document.rule.id = bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect();
+        document.rule.id = generated_id(&written("Rule", |xml| document.write(xml)), at);
     }
 }

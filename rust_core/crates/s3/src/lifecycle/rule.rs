@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::errors::{ErrorCode, S3Error};
 use crate::tags;
-use crate::timestamp;
+use crate::xml::XmlWriter;
 use crate::xml::parse::{Element, malformed};
-use crate::xml::{XmlWriter, iso_time};
+use orcas_http::timestamp::{self, iso_time};
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule};
 
 /// Characters of an ID.

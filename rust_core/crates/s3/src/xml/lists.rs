@@ -2,13 +2,14 @@
 //!
 //! Common prefixes are gathered apart and follow the entries: some clients cannot read the two interleaved.
 
-use super::{XmlWriter, iso_time};
+use super::XmlWriter;
 use crate::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
     ListUploadsQuery,
 };
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_http::percent_encode_into;
+use orcas_http::timestamp::iso_time;
 
 /// The canonical user id and the name shown with it.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ pub mod versioning;
 
 use std::borrow::Cow;
 
-use orcas_http::calendar::civil_from_days;
+use orcas_http::timestamp::iso_time;
 
 /// The namespace of every answer of the S3 API.
 pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
@@ -195,54 +195,9 @@ fn escape_into(out: &mut Vec<u8>, value: &[u8], illegal: Illegal) {
     }
 }
 
-/// Milliseconds since the epoch as `YYYY-MM-DDThh:mm:ss.mmmZ`. Times outside the years 0 to 9999 are clamped.
-pub fn iso_time(ms: i64) -> [u8; 24] {
-    const YEAR_0_MS: i64 = -62_167_219_200_000;
-    const YEAR_9999_END_MS: i64 = 253_402_300_799_999;
-    let ms = ms.clamp(YEAR_0_MS, YEAR_9999_END_MS);
-    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) as u32);
-    let (year, month, day) = civil_from_days(days);
-    let (year, seconds, millis) = (year as u32, in_day / 1000, in_day % 1000);
-    let mut out = *b"0000-00-00T00:00:00.000Z";
-    let mut put = |at: usize, value: u32| {
-        out[at] = b'0' + (value / 10) as u8;
-        out[at + 1] = b'0' + (value % 10) as u8;
-    };
-    put(0, year / 100);
-    put(2, year % 100);
-    put(5, month as u32);
-    put(8, day as u32);
-    put(11, seconds / 3600);
-    put(14, seconds / 60 % 60);
-    put(17, seconds % 60);
-    put(20, millis / 10);
-    out[22] = b'0' + (millis % 10) as u8;
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_written_to_the_millisecond() {
-        assert_eq!(&iso_time(0), b"1970-01-01T00:00:00.000Z");
-        assert_eq!(&iso_time(1_767_323_045_678), b"2026-01-02T03:04:05.678Z");
-        assert_eq!(&iso_time(951_827_696_000), b"2000-02-29T12:34:56.000Z");
-        assert_eq!(&iso_time(i64::MAX), b"9999-12-31T23:59:59.999Z");
-        assert_eq!(&iso_time(i64::MIN), b"0000-01-01T00:00:00.000Z");
-    }
-
-    #[test]
-    fn times_agree_with_an_independent_calendar() {
-        for day in (0..60_000).step_by(7) {
-            let ms = day * 86_400_000 + 3_661_000;
-            let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms as u64);
-            let http = httpdate::fmt_http_date(at);
-            let iso = String::from_utf8(iso_time(ms).to_vec()).unwrap();
-            assert_eq!((&iso[..4], &iso[8..10], &iso[11..19]), (&http[12..16], &http[5..7], &http[17..25]));
-        }
-    }
 
     #[test]
     fn listings_reference_what_xml_cannot_hold() {

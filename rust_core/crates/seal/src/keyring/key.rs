@@ -38,6 +38,14 @@ pub struct Key {
 }
 
 impl Key {
+    /// Refuses a key that is not enabled.
+    ///
+    /// # Errors
+    /// [`Error::KeyDisabled`], [`Error::KeyPendingDestruction`] or [`Error::KeyDestroyed`].
+    pub fn check_usable(&self) -> Result<()> {
+        self.usable().map(drop)
+    }
+
     /// The newest version of an enabled key.
     pub(super) fn usable(&self) -> Result<&Version> {
         let id = self.id;

@@ -284,5 +284,8 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         attributes: Default::default(),
         checksum: None,
     };
-    store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine }).unwrap();
+    store
+        .handle()
+        .copy_object(&CopyRequest { copy, algorithm: None, keys: Default::default(), cause: Cause::Engine })
+        .unwrap();
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::super::{CheckProgress, FindingKind, Repaired, repair_store};
-use super::super::sealing::OneKey;
+use super::super::sealing::{OneKey, managed};
 use super::super::steps::Steps;
 use super::super::support::{Store, environment, noise};
 use super::faults;
@@ -27,7 +27,7 @@ fn reopen(store: &mut Store) {
 }
 
 fn sealed_body(store: &Store, bucket: &Bucket, bytes: &[u8]) -> Body {
-    let mut writer = store.handle().sealed_body_writer(bucket, bytes.len() as u64).unwrap();
+    let mut writer = store.handle().sealed_body_writer(bucket, &managed(), bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     writer.finish().unwrap()
 }
@@ -95,7 +95,7 @@ fn sealed_chunks_are_found_again_by_their_seals() {
     let (bucket, content) = (steps.bucket("b"), noise(200_000, 1));
     let keys = ["one", "two"];
     let put = |steps: &mut Steps, key: &str, bytes: &[u8]| {
-        let mut writer = steps.handle().sealed_body_writer(&bucket, bytes.len() as u64).unwrap();
+        let mut writer = steps.handle().sealed_body_writer(&bucket, &managed(), bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         let Body::Chunks(mut chunks) = writer.finish().unwrap() else { panic!("no chunks") };
         // As of uploads that did not see each other.

@@ -1,0 +1,172 @@
+//! How content of one object is sealed, and what opens it: a key of the server, a named key, or the key of a request.
+//! Must not know headers, or how keys are kept.
+
+use std::sync::Arc;
+
+use super::content_keys::ContentKeys;
+use super::handle::Handle;
+use super::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::atomic::Ordering;
+use orcas_record::{Bucket, Encryption, KeyCheck, Seal};
+use orcas_seal::{Algorithm, BlobKey, CheckValue, CustomerKey, DataKey, DataKeyId, KeyId, SealId};
+
+/// The account in the names of keys.
+const ACCOUNT: &str = "000000000000";
+
+/// The name of a key for clients of KMS.
+pub fn key_arn(id: [u8; 16], region: &str) -> String {
+    KeyId(id).arn(region, ACCOUNT)
+}
+
+/// The key that a customer sent with a request.
+#[derive(Clone, Debug)]
+pub struct RequestKey(Arc<(CustomerKey, Arc<DataKey>)>);
+
+/// How content is sealed: what its object says, and the key of the request where that is needed.
+#[derive(Clone, Debug, Default)]
+pub struct Sealing {
+    pub encryption: Option<Encryption>,
+    pub key: Option<RequestKey>,
+}
+
+impl From<Option<Encryption>> for Sealing {
+    fn from(encryption: Option<Encryption>) -> Self {
+        Self { encryption, key: None }
+    }
+}
+
+impl Sealing {
+    /// Whether nothing may share blobs with it.
+    pub fn is_private(&self) -> bool {
+        matches!(self.encryption, Some(Encryption::Customer(_)))
+    }
+}
+
+impl Handle {
+    /// The key of a request.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`].
+    pub fn request_key(&self, bytes: &[u8; 32]) -> Result<RequestKey> {
+        let (key, store) = (CustomerKey::new(bytes), self.shared.content_keys()?.store());
+        let data_key = Arc::new(key.data_key(store));
+        Ok(RequestKey(Arc::new((key, data_key))))
+    }
+
+    /// What a new object says of the key that encrypts it.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], or why the key of check values cannot be used.
+    pub fn encryption_with(&self, key: &RequestKey) -> Result<Encryption> {
+        let mut salt = [0; 16];
+        self.shared.random.fill(&mut salt)?;
+        let CheckValue { salt, mac } = key.0.0.check_value(&self.shared.content_keys()?.check_key()?, salt);
+        Ok(Encryption::Customer(Arc::new(KeyCheck { salt, mac })))
+    }
+
+    /// Whether this is the key that the object says it was encrypted with.
+    ///
+    /// # Errors
+    /// As of `encryption_with`.
+    pub fn is_key_of(&self, key: &RequestKey, check: &KeyCheck) -> Result<bool> {
+        let value = CheckValue { salt: check.salt, mac: check.mac };
+        Ok(key.0.0.matches(&self.shared.content_keys()?.check_key()?, &value))
+    }
+
+    /// Whether any bucket has default encryption.
+    pub fn has_default_encryption(&self) -> bool {
+        self.shared.default_encryptions.load(Ordering::Relaxed) > 0
+    }
+
+    /// The id of the key that a client names as in KMS; of the default one for `None`.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], [`Error::NamedKeyUnusable`].
+    pub fn named_key(&self, name: Option<&str>) -> Result<[u8; 16]> {
+        self.shared.content_keys()?.named(name)
+    }
+
+    /// Refuses content whose named key cannot be used now.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], [`Error::NamedKeyUnusable`].
+    pub fn check_named_key(&self, encryption: Option<&Encryption>) -> Result<()> {
+        match encryption {
+            Some(Encryption::Named(named)) => self.shared.content_keys()?.check_named(named.id),
+            _ => Ok(()),
+        }
+    }
+
+    /// 16 random bytes in the place of an MD5 that nobody may know; `None` if the MD5 is no secret.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn hidden_md5(&self, encryption: Option<&Encryption>) -> Result<Option<[u8; 16]>> {
+        if !encryption.is_some_and(Encryption::hides_digests) {
+            return Ok(None);
+        }
+        let mut md5 = [0; 16];
+        self.shared.random.fill(&mut md5)?;
+        Ok(Some(md5))
+    }
+}
+
+impl EngineState {
+    fn content_keys(&self) -> Result<&dyn ContentKeys> {
+        self.content_keys.get().map(|keys| &**keys).ok_or(Error::NoKeyring)
+    }
+
+    /// What new content of the bucket is sealed under.
+    pub fn data_key(&self, bucket: &Bucket, sealing: &Sealing) -> Result<Arc<DataKey>> {
+        match &sealing.encryption {
+            None => Err(Error::Record { reason: "content is to be sealed without encryption" }),
+            Some(Encryption::Managed) => self.content_keys()?.current(&bucket.owner, None),
+            Some(Encryption::Named(named)) => {
+                let key = self.content_keys()?.current(&bucket.owner, Some(named.id)).map_err(of_named)?;
+                Ok(bound(key, &named.context))
+            }
+            Some(Encryption::Customer(_)) => sealing.of_request(),
+        }
+    }
+
+    pub fn has_data_key_at_hand(&self, bucket: &Bucket, sealing: &Sealing) -> bool {
+        let by = match &sealing.encryption {
+            Some(Encryption::Named(named)) => Some(named.id),
+            Some(Encryption::Managed) => None,
+            Some(Encryption::Customer(_)) | None => return true,
+        };
+        self.content_keys.get().is_some_and(|keys| keys.at_hand(&bucket.owner, by))
+    }
+
+    /// The key of a blob.
+    pub fn blob_key(&self, seal: &Seal, sealing: &Sealing) -> Result<BlobKey> {
+        let algorithm = Algorithm::from_code(seal.algorithm);
+        let algorithm = algorithm.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })?;
+        let by_id = || self.content_keys()?.by_id(DataKeyId(seal.data_key));
+        let key = match &sealing.encryption {
+            Some(Encryption::Customer(_)) => sealing.of_request()?,
+            Some(Encryption::Named(named)) => bound(by_id().map_err(of_named)?, &named.context),
+            Some(Encryption::Managed) | None => by_id()?,
+        };
+        Ok(key.blob_key(algorithm, SealId(seal.id)))
+    }
+}
+
+impl Sealing {
+    fn of_request(&self) -> Result<Arc<DataKey>> {
+        let key = self.key.as_ref().ok_or(Error::NoCustomerKey)?;
+        Ok(Arc::clone(&key.0.1))
+    }
+}
+
+fn bound(key: Arc<DataKey>, context: &[u8]) -> Arc<DataKey> {
+    if context.is_empty() { key } else { Arc::new(key.bound(context)) }
+}
+
+fn of_named(error: Error) -> Error {
+    match error {
+        Error::KeyUnusable { reason, fault } => Error::NamedKeyUnusable { reason, fault },
+        error => error,
+    }
+}

@@ -1,0 +1,110 @@
+//! What becomes of a body: the checksum that is stored, and how it is sealed. An upload or an object that it becomes a part
+//! of decides on both; it is looked up once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::intake::Digests;
+use super::problem::Problem;
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
+use orcas_engine::{Handle, Sealing};
+use orcas_record::{Bucket, BucketId, Encryption, Upload, UploadId};
+use orcas_s3::encryption::needs_version_four;
+use orcas_s3::{ErrorCode, S3Error};
+
+/// What a body becomes a part of.
+#[derive(Clone, Debug)]
+pub enum PartOf {
+    Upload {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        /// The request is signed with version 4.
+        four: bool,
+    },
+    /// The object that it is appended to, if it exists.
+    Object {
+        bucket: Arc<Bucket>,
+        key: Bytes,
+        /// The request says itself how it is encrypted.
+        asked: bool,
+    },
+}
+
+/// How a body is treated.
+#[derive(Clone, Debug, Default)]
+pub struct Treatment {
+    /// The algorithm in which the server computes the checksum of the body, whichever the client declares. `None` if that
+    /// is up to the client: of a composite checksum, S3 computes no part by itself.
+    pub algorithm: Option<ChecksumAlgorithm>,
+    pub sealing: Sealing,
+    /// In the place of its MD5, if that is to be hidden.
+    md5: Option<[u8; 16]>,
+}
+
+impl Treatment {
+    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then.
+    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing) -> Result<Self, Problem> {
+        let (algorithm, sealing) = match part {
+            None => (None, own),
+            Some(part) => part.found(engine, own)?,
+        };
+        let md5 = engine.hidden_md5(sealing.encryption.as_ref())?;
+        Ok(Self { algorithm, sealing, md5 })
+    }
+
+    /// The digests that may be stored.
+    pub fn storable(&self, digests: Digests) -> Digests {
+        match self.md5 {
+            None => digests,
+            Some(md5) => Digests { md5, sha256: None, ..digests },
+        }
+    }
+}
+
+impl PartOf {
+    fn found(&self, engine: &Handle, own: Sealing) -> Result<(Option<ChecksumAlgorithm>, Sealing), Problem> {
+        match self {
+            Self::Upload { bucket, key, upload, four } => {
+                let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+                let sealing = part_sealing(engine, &upload, own, *four)?;
+                let algorithm = match upload.checksum {
+                    None => Some(ChecksumAlgorithm::DEFAULT),
+                    Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
+                    Some((_, ChecksumType::Composite)) => None,
+                };
+                Ok((algorithm, sealing))
+            }
+            Self::Object { bucket, key, asked } => {
+                let Some(found) = engine.object_in(bucket, key)? else { return Ok((None, own)) };
+                let version = &found.object.version;
+                let whole = version.checksum.map(|whole| whole.checksum.algorithm());
+                let of_object = version.attributes.encryption.clone();
+                let sealing = if *asked { own } else { Sealing::from(of_object) };
+                Ok((whole.filter(|algorithm| algorithm.joins()), sealing))
+            }
+        }
+    }
+}
+
+/// How a part of this upload is sealed, if `own` brings the key that it takes.
+pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, four: bool) -> Result<Sealing, Problem> {
+    let encryption = upload.attributes.encryption.clone();
+    let refused = |message: &'static str| Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+    match (&encryption, &own.key) {
+        (Some(Encryption::Customer(_)), None) => refused(
+            "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate \
+             encryption parameters.",
+        ),
+        (Some(Encryption::Customer(check)), Some(key)) if !engine.is_key_of(key, check)? => {
+            refused("The provided encryption parameters did not match the ones used originally.")
+        }
+        (None | Some(Encryption::Managed | Encryption::Named(_)), Some(_)) => refused(
+            "The multipart upload initiate did not request encryption. Please resend the request without sending \
+             encryption parameters.",
+        ),
+        (Some(Encryption::Named(_)), None) if !four => Err(needs_version_four().into()),
+        _ => Ok(Sealing { encryption, key: own.key }),
+    }
+}

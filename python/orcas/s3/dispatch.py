@@ -102,7 +102,7 @@ class Dispatcher:
 
     async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
         """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
-        verdict = self._core.accept(method, raw_path, b"", headers)
+        verdict = self._core.accept(method, raw_path, b"", headers, self._near)
         response: Response | None = None
         try:
             response = await self._upload(verdict, body)

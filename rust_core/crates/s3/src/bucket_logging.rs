@@ -7,8 +7,8 @@ use super::configurations::document as written;
 use super::errors::{ErrorCode, S3Error};
 use super::target::KEY_LEN_MAX;
 use super::xml::XmlWriter;
-use super::xml::iso_time;
 use super::xml::parse::{Element, document, malformed};
+use orcas_http::timestamp::iso_time;
 
 const ROOT: &str = "BucketLoggingStatus";
 /// Bytes that a key adds to its prefix, at most: account, region, bucket, date, time and a unique string.

@@ -11,8 +11,14 @@ use orcas_http::percent_encode_into;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 /// Bytes of a header in a line.
 const HEADER_MAX: usize = 1024;
-/// Parameters whose values open what they were made for.
-const SECRET: [&str; 3] = ["x-amz-signature", "x-amz-security-token", "signature"];
+/// Parameters whose values open what they were made for, or what is encrypted.
+const SECRET: [&str; 5] = [
+    "x-amz-signature",
+    "x-amz-security-token",
+    "signature",
+    "x-amz-server-side-encryption-customer-key",
+    "x-amz-copy-source-server-side-encryption-customer-key",
+];
 
 impl AccessRecord<'_> {
     /// The line, with its end. `owner` is that of the bucket, `host_id` that of the server.

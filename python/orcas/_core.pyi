@@ -835,10 +835,12 @@ class Core:
         response: Response | None,
         scope: MutableMapping[str, Any] | None = None,
         root: int = 0,
+        refusal: tuple[int, str] | None = None,
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 
-        With its scope, it goes to the access log; `root` as in `accept`. Returns its stages if it was slow.
+        With its scope, it goes to the access log; `root` as in `accept`. `refusal` is status and code, if the connection
+        answered instead. Returns its stages if it was slow.
         """
 
     def log_access(self, enabled: bool) -> None:

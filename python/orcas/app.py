@@ -148,7 +148,7 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
         return
     access = AccessLog(store.tools.core, settings.access_log, settings.access_log_max_size, settings.access_log_files)
     try:
-        access.start()
+        await asyncio.to_thread(access.start)
     except OSError as error:
         raise UnavailableError(f"The access log {settings.access_log} cannot be opened: {error.strerror}.") from None
     try:

@@ -202,8 +202,10 @@ impl Core {
     }
 
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
-    /// disconnected. With its scope, it goes to the logs of requests. Its stages, if it was slow.
-    #[pyo3(signature = (verdict, response, scope = None, root = 0))]
+    /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
+    /// answered instead. Returns its stages, if it was slow.
+    #[pyo3(signature = (verdict, response, scope = None, root = 0, refusal = None))]
+    #[expect(clippy::too_many_arguments, reason = "a request, its answer, and where both are to be logged")]
     fn finish(
         &self,
         py: Python<'_>,
@@ -211,9 +213,11 @@ impl Core {
         response: Option<&Bound<'_, Response>>,
         scope: Option<&Bound<'_, PyDict>>,
         root: usize,
+        refusal: Option<(u16, String)>,
     ) -> PyResult<Option<Stages>> {
         let response = response.map(Bound::get);
-        let finished = verdict.finished(py, response);
+        let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
+        let finished = verdict.finished(py, response, refusal);
         if self.counts {
             self.lane.metrics.finish(&finished);
         }

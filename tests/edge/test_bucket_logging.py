@@ -77,10 +77,16 @@ def test_presigned_urls_are_logged_without_their_signatures(server: Running) -> 
     enable(s3, "source", "target")
     url = s3.generate_presigned_url("get_object", Params={"Bucket": "source", "Key": "k"})
     _, _, query = url.partition("?")
-    assert server.wire.send("GET", "/source/k?" + query, {"Host": server.wire.netloc}).status == 404
+    signature = query.rpartition("=")[2]
+    # Names are decoded before they are verified.
+    query = query.replace("X-Amz-Signature", "X-Amz-%53ignature")
+    sent = {"Host": server.wire.netloc, "Referer": url}
+    assert server.wire.send("GET", "/source/k?" + query, sent).status == 404
     records = [record for records in delivered(s3, "target", 2).values() for record in records]
     line = next(record for record in records if record[6] == "REST.GET.OBJECT")
-    assert "X-Amz-Signature=REDACTED" in line[8]
+    assert "X-Amz-%53ignature=REDACTED" in line[8]
+    assert line[16] == f'"{server.url}/source/k"'
+    assert signature not in str(records)
     assert line[21] == "QueryString"
     assert SECRET_KEY not in str(records)
 
@@ -145,3 +151,14 @@ def test_records_are_delivered_when_the_server_stops(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json") as server:
         (records,) = delivered(server.client(), "target").values()
         assert len(records) == 302
+
+
+def test_nobody_can_forge_a_record(server: Running) -> None:
+    s3 = server.client()
+    enable(s3, "source", "target")
+    forged = "%5B%0Aowner%20source%20%5B01/Jan/2026:00:00:00%20+0000%5D%20forged%20+0000%5D"
+    sent = {"Host": server.wire.netloc, "User-Agent": 'x" y "', "Referer": "a b"}
+    assert server.wire.send("GET", f"/source/k?versionId={forged}", sent).status == 403
+    records = [record for found in delivered(s3, "target", 2).values() for record in found]
+    assert len(records) == 2
+    assert {len(record) for record in records} == {26}

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.config import KIB
-from orcas.http.extensions import MORE, RESPONSE, REST, client_of
+from orcas.http.extensions import GONE, MORE, RESPONSE, REST, client_of
 from orcas.http.refusals import FAILED, SLOW_DOWN, STOPPING
 
 if TYPE_CHECKING:
@@ -278,6 +278,7 @@ class Exchange:
         if flow.write_paused and not self.disconnected:
             await flow.drain()
         if self.disconnected:
+            self.scope[GONE] = True
             return
         if not self.response_started:
             if message["type"] == RESPONSE:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.config import KIB, MIB
 from orcas.edge import Form, Request
-from orcas.http.extensions import RESPONSE, SECURE
+from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
+from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, bounded, report
-from orcas.s3.store import ClientDisconnectedError, Store
+from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,7 @@ class Dispatcher:
         arrival = self._near if SECURE in scope["extensions"] else self._far
         verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
         response: Response | None = None
+        sent = False
         try:
             try:
                 if isinstance(verdict, Request):
@@ -91,12 +93,22 @@ class Dispatcher:
                     # Checked here, so that requests without an error do not pay for it.
                     if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                         await _welcome(response, send)
+                        sent = True
                         return
             await send({"type": RESPONSE, "response": response})
             if response.download is not None:
-                await self._send_pieces(response.download, receive, send)
+                await self._send_pieces(response.download, scope, receive, send)
+            sent = True
+        except DamagedObjectError:
+            # If nothing was sent yet, the connection answers.
+            scope.setdefault(REFUSED, (FAILED.status, FAILED.code))
+            raise
         finally:
-            slow = self._core.finish(verdict, response, scope, self._root)
+            # What a download has sent is known; another response was sent whole or not at all.
+            took = (
+                response if response is None or response.download is not None or (sent and GONE not in scope) else None
+            )
+            slow = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
             if slow is not None:
                 self._report_slow(scope, slow)
 
@@ -125,7 +137,7 @@ class Dispatcher:
             return await self._store.store_body(verdict, receive)
         return await self._store.run(verdict, await self._store.collect(verdict, receive))
 
-    async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
+    async def _send_pieces(self, download: Download, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
@@ -135,6 +147,8 @@ class Dispatcher:
                 left -= len(piece)
                 await self._turns.take(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+                if GONE in scope:
+                    return
                 download.sent(len(piece))
         finally:
             gone.cancel()

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -24,7 +24,7 @@ use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_engine::Handle;
+use orcas_engine::{Handle, Usage};
 use orcas_record::Bucket;
 use orcas_sigv4::SigningKeys;
 
@@ -83,6 +83,8 @@ pub struct Lane {
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
+    /// Read a moment ago, for the page of metrics.
+    pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
     pub access_lines: LineQueue,
     /// Records for the buckets that want them.
@@ -127,6 +129,7 @@ impl Lane {
             replays: Replays::new(now_ms()),
             prefixes: Arc::default(),
             metrics: RequestMetrics::default(),
+            usage: Mutex::new(None),
             access_lines: LineQueue::default(),
             deliveries: Deliveries::default(),
             settings_changes: Mutex::new(()),

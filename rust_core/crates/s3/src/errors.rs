@@ -25,6 +25,10 @@ macro_rules! catalogue {
         impl ErrorCode {
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$code,)+];
 
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().find(|code| code.as_str() == name).copied()
+            }
+
             /// The code as it stands in the error document.
             pub fn as_str(self) -> &'static str {
                 match self { $(ErrorCode::$code => text!($code $($text)?),)+ }

@@ -11,6 +11,8 @@ use orcas_s3::bucket_logging::{BucketLogging, Delivered};
 
 /// Bytes of records of all buckets that may wait.
 const BYTES_MAX: usize = 16 << 20;
+/// The same for one bucket, so that requests to it cannot push out the records of others.
+const PARCEL_MAX: usize = 4 << 20;
 /// Buckets, days and targets that may wait: what each of them needs besides its records is small.
 const PARCELS_MAX: usize = 4096;
 
@@ -65,8 +67,9 @@ impl Deliveries {
     /// Adds a record, with its end. Never waits.
     pub fn add(&self, destination: Destination, line: &[u8]) {
         let mut waiting = self.waiting.lock();
-        let known = waiting.parcels.contains_key(&destination);
-        if waiting.bytes + line.len() > BYTES_MAX || !known && waiting.parcels.len() >= PARCELS_MAX {
+        let held = waiting.parcels.get(&destination).map(|parcel| parcel.lines.len());
+        let crowded = held.is_none() && waiting.parcels.len() >= PARCELS_MAX;
+        if crowded || waiting.bytes + line.len() > BYTES_MAX || held.unwrap_or(0) + line.len() > PARCEL_MAX {
             waiting.dropped += 1;
             return;
         }
@@ -146,9 +149,11 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let deliveries = Deliveries::default();
-        let line = vec![b'x'; BYTES_MAX / 4];
-        (0..5).for_each(|_| deliveries.add(destination("a", None), &line));
+        let line = vec![b'x'; PARCEL_MAX];
+        (0..2).for_each(|_| deliveries.add(destination("a", None), &line));
         assert_eq!(deliveries.dropped(), 1);
+        ["b", "c", "d", "e"].into_iter().for_each(|bucket| deliveries.add(destination(bucket, None), &line));
+        assert_eq!((deliveries.dropped(), deliveries.waiting.lock().bytes), (2, BYTES_MAX));
         let deliveries = Deliveries::default();
         (0..=PARCELS_MAX).for_each(|day| deliveries.add(destination("a", Some(day as i64)), b"x"));
         deliveries.add_dropped(1);

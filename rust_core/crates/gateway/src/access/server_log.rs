@@ -2,23 +2,22 @@
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html>
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::record::{AccessRecord, Auth, millis};
 use orcas_http::calendar::civil_from_days;
-use orcas_http::percent_encode_into;
+use orcas_http::{form_decode, percent_encode_into};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// Bytes of a header in a line.
+/// Characters of a field: the longest key has as many when it is encoded twice.
+const FIELD_MAX: usize = 5 * 1024;
+/// Bytes of a header or a version id in a line.
 const HEADER_MAX: usize = 1024;
 /// Parameters whose values open what they were made for, or what is encrypted.
-const SECRET: [&str; 5] = [
-    "x-amz-signature",
-    "x-amz-security-token",
-    "signature",
-    "x-amz-server-side-encryption-customer-key",
-    "x-amz-copy-source-server-side-encryption-customer-key",
-];
+const SECRET: [&str; 3] = ["x-amz-signature", "x-amz-security-token", "signature"];
+/// Part of the names of parameters that stand for headers with a key.
+const CUSTOMER_KEY: &str = "customer-key";
 
 impl AccessRecord<'_> {
     /// The line, with its end. `owner` is that of the bucket, `host_id` that of the server.
@@ -27,7 +26,9 @@ impl AccessRecord<'_> {
         let mut line = Line { out: String::with_capacity(768) };
         line.word(Some(owner));
         line.word(self.bucket.as_deref());
-        line.word(Some(&time(self.began_ms)));
+        line.next();
+        // The only field with a space of its own.
+        line.out.push_str(&time(self.began_ms));
         line.word(Some(self.remote));
         line.word(Some(self.principal));
         line.word(Some(self.request_id));
@@ -40,9 +41,9 @@ impl AccessRecord<'_> {
         line.word(self.object_size().as_deref());
         line.word(Some(&millis(finished.time).to_string()));
         line.word(Some(&millis(finished.first_byte).to_string()));
-        line.quoted(self.header("referer"));
+        line.quoted(self.referer());
         line.quoted(self.header("user-agent"));
-        line.word(self.version_id.as_deref().map(String::from_utf8_lossy).as_deref());
+        line.word(self.version_id.as_deref().map(bounded).as_deref());
         line.word(Some(host_id));
         line.word(self.signature_version());
         // Cipher suite.
@@ -52,7 +53,7 @@ impl AccessRecord<'_> {
             Auth::Query => Some("QueryString"),
             Auth::Form | Auth::Anonymous => None,
         });
-        line.word(self.header("host").map(String::from_utf8_lossy).as_deref());
+        line.word(self.header("host").map(bounded).as_deref());
         // TLS version, access point, whether an ACL was required.
         (0..3).for_each(|_| line.word(None));
         line.out.push('\n');
@@ -68,7 +69,7 @@ impl AccessRecord<'_> {
             }
             out.push(if place == 0 { b'?' } else { b'&' });
             let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-            if SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes())) {
+            if is_secret(name) {
                 out.extend_from_slice(name);
                 out.extend_from_slice(b"=REDACTED");
             } else {
@@ -105,6 +106,18 @@ impl AccessRecord<'_> {
             Auth::Header | Auth::Query | Auth::Form => Some("SigV4"),
         }
     }
+}
+
+/// Whether the value of a parameter with this name, as it stands in the query, must not be shown.
+fn is_secret(name: &[u8]) -> bool {
+    // A name that cannot be decoded belongs to no request that is accepted.
+    let name = form_decode(name).unwrap_or_else(|| name.to_vec()).to_ascii_lowercase();
+    let name = String::from_utf8_lossy(&name);
+    SECRET.contains(&&*name) || name.contains(CUSTOMER_KEY)
+}
+
+fn bounded(value: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&value[..value.len().min(HEADER_MAX)])
 }
 
 /// `[06/Feb/2019:00:00:38 +0000]`.
@@ -165,9 +178,7 @@ impl Line {
         self.next();
         match value {
             None | Some("") => self.out.push('-'),
-            // The time has its space.
-            Some(value) if value.starts_with('[') && value.ends_with(" +0000]") => self.out.push_str(value),
-            Some(value) => self.escaped(value, |letter| letter.is_whitespace()),
+            Some(value) => self.escaped(value, |letter| letter.is_whitespace() || letter == '"' || letter == '['),
         }
     }
 
@@ -191,7 +202,7 @@ impl Line {
 
     /// The text, with control characters and `also` as `%XX`.
     fn escaped(&mut self, text: &str, also: impl Fn(char) -> bool) {
-        for letter in text.chars() {
+        for letter in text.chars().take(FIELD_MAX) {
             if letter.is_control() || also(letter) {
                 for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
                     // Writing to a string never fails.
@@ -233,12 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn secret_parameters_are_known_however_they_are_written() {
+        for name in [
+            "X-Amz-Signature",
+            "x-amz-%73ignature",
+            "X%2DAmz-Security-Token",
+            "Signature",
+            "x-amz-server-side-encryption-customer-key",
+            "X-Amz-Copy-Source-Server-Side-Encryption-Customer-Key",
+        ] {
+            assert!(is_secret(name.as_bytes()), "{name}");
+        }
+        assert!(!is_secret(b"X-Amz-Date") && !is_secret(b"versionId") && !is_secret(b"%zz"));
+    }
+
+    #[test]
     fn no_field_ends_another() {
         let mut line = Line { out: String::new() };
         line.word(Some("a b\n"));
         line.word(None);
         line.quoted(Some(b"c\" d\x7f"));
-        line.word(Some("[06/Feb/2019:00:00:38 +0000]"));
-        assert_eq!(line.out, "a%20b%0A - \"c%22 d%7F\" [06/Feb/2019:00:00:38 +0000]");
+        line.word(Some("[\na \"forged\" record +0000]"));
+        line.word(Some(&"x".repeat(100_000)));
+        let (fields, long) = line.out.rsplit_once(' ').unwrap();
+        assert_eq!(fields, "a%20b%0A - \"c%22 d%7F\" %5B%0Aa%20%22forged%22%20record%20+0000]");
+        assert_eq!(long.len(), FIELD_MAX);
     }
 }

@@ -43,7 +43,7 @@ families! {
     COMMITS Histogram "orcas_commit_round_seconds" "seconds" []
         "Rounds of the committer that took intents: from taking them to the last answer.";
     COMMIT_QUEUE Histogram "orcas_commit_queue_seconds" "seconds" []
-        "For each round, the wait of the first intent that arrived after the round before had taken its own.";
+        "For each round of the committer, how long the first of the intents that it took had waited.";
     COMMIT_RECORDS Histogram "orcas_commit_batch_records" "" [] "Records that were appended to the log at once.";
     COMMIT_BYTES Histogram "orcas_commit_batch_bytes" "bytes" [] "Bytes that were appended to the log at once.";
     COMMIT_FAILURES Counter "orcas_commit_failures" "" [] "Batches that failed as a whole.";

@@ -16,12 +16,16 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "EventDeliveries",
+    "EventListener",
+    "EventParser",
     "Form",
     "Health",
     "Keyring",
     "Load",
     "MasterKeyError",
     "Request",
+    "RequestLogs",
     "Response",
     "StoreError",
     "check_store",
@@ -34,6 +38,7 @@ __all__ = [
     "inspect_keyring",
     "md5",
     "names_bucket",
+    "parse_event_records",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -84,6 +89,7 @@ class MasterKeyError(StoreError):
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
+@type_check_only
 class EventRecord(TypedDict):
     """An event of a bucket or object. Text that it does not have is empty.
 
@@ -729,6 +735,10 @@ class Options(TypedDict):
     reserve: int
     ballast: int
     pooling_enabled: bool
+    events_enabled: bool
+    events_retention_sec: int
+    events_max_bytes: int
+    events_listeners_max: int
     region: str
     strict_region: bool
     presign_v2: bool
@@ -741,6 +751,84 @@ class Options(TypedDict):
     slow_request_ms: int
     metrics: bool
     workers: int
+
+@final
+class EventListener:
+    """One stream of events: bytes to be sent, as they come."""
+
+    def take(self) -> bytes | None:
+        """What is new. Empty: nothing. None: `read` tells."""
+
+    def read(self) -> bytes | None:
+        """What comes next in the journal. Empty: nothing that is wanted so far. None: the stream has ended. Blocks."""
+
+    def heartbeat(self) -> bytes:
+        """What is sent when there was nothing else for a while."""
+
+    def wait(self, slot: int) -> bool:
+        """One completion for `slot` follows when there is more, or at the next heartbeat. False: there is more now."""
+
+    def wake(self) -> None:
+        """End the wait."""
+
+@type_check_only
+class EventDelivery(TypedDict):
+    """An event that a notification sends to a target. `message`: in S3's structure."""
+
+    id: str
+    bucket: str
+    key: str
+    message: str
+
+@final
+class EventDeliveries:
+    """The events for one target, as they come. For one thread."""
+
+    def after(self) -> str | None:
+        """The place behind everything that was returned. None: the store is closed."""
+
+    def next(self, wait_ms: int) -> tuple[list[EventDelivery], str, bool] | None:
+        """The next events, the place behind them, and whether events before them are gone. None: the store is closed.
+
+        Waits for so long if there are none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+
+@type_check_only
+class EventsStats(TypedDict):
+    """How the journal of events is. `oldest`, `durable` and `log` are sequences of records; `failed` is a reason."""
+
+    bytes: int
+    oldest: int | None
+    durable: int
+    log: int
+    listeners: int
+    failed: str | None
+
+@final
+class RequestLogs:
+    """The logs of requests on their way out."""
+
+    def log_access(self, enabled: bool) -> None:
+        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
+
+    def take_access_lines(self, gather: float) -> bytes:
+        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
+
+    def drop_access_lines(self, lines: int) -> None:
+        """Count lines that could not be written."""
+
+    def due_logs(self, age: float, size: int) -> list[tuple[str, str, str, bytes]]:
+        """Records of requests to logged buckets: those that have waited for `age` seconds, or have `size` bytes.
+
+        Returns:
+            Source bucket, target bucket, key and content of each object that is to be stored.
+        """
+
+    def drop_due_logs(self, records: int) -> None:
+        """Count records that could not be stored."""
 
 @final
 class Core:
@@ -843,24 +931,8 @@ class Core:
         answered instead. Returns its stages if it was slow.
         """
 
-    def log_access(self, enabled: bool) -> None:
-        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
-
-    def take_access_lines(self, gather: float) -> bytes:
-        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
-
-    def drop_access_lines(self, lines: int) -> None:
-        """Count lines that could not be written."""
-
-    def due_logs(self, age: float, size: int) -> list[tuple[str, str, str, bytes]]:
-        """Records of requests to logged buckets: those that have waited for `age` seconds, or have `size` bytes.
-
-        Returns:
-            Source bucket, target bucket, key and content of each object that is to be stored.
-        """
-
-    def drop_due_logs(self, records: int) -> None:
-        """Count records that could not be stored."""
+    def request_logs(self) -> RequestLogs:
+        """The logs of requests."""
 
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
@@ -980,6 +1052,30 @@ class Core:
 
     def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
         """The snapshots of a bucket, by name. None: there is no such bucket."""
+
+    def listen(
+        self,
+        names: list[str],
+        buckets: list[str],
+        prefix: bytes,
+        suffix: bytes,
+        last_id: str | None,
+        start: str | None,
+        lines: bool,
+    ) -> EventListener | tuple[int, str, str]:
+        """Begin a stream of events, server-sent or as lines; or status, code and message of the refusal."""
+
+    def wake_listeners(self) -> None:
+        """Complete the waits of all listeners, which then send a heartbeat."""
+
+    def end_listeners(self) -> None:
+        """End all streams of events, and refuse new ones."""
+
+    def deliveries(self, target: str, after: str | None) -> EventDeliveries | None:
+        """The events for a target, behind a place or from now on. None if there is no journal."""
+
+    def events(self) -> EventsStats | None:
+        """How the journal of events is. None if there is none."""
 
     def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.

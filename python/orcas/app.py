@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.access import AccessLog
 from orcas.admin import docs, health, metrics
+from orcas.admin.events import PATH, EventStreams
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
@@ -42,6 +43,8 @@ from orcas.reports import reporting
 from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
+from orcas.webhooks.delivery import Deliveries
+from orcas.webhooks.targets import check_targets, read_targets
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport
@@ -66,6 +69,7 @@ class OpenStore:
     opening: Mapping[str, object] = field(default_factory=dict)
     # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
+    streams: EventStreams | None = None
 
 
 StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
@@ -93,6 +97,7 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
         snapshot = await control.load_snapshot()
         if keyring_required:
             check_default(settings)
+            check_targets(settings)
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
@@ -101,7 +106,7 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
             open_core, settings, snapshot, keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _assembled(core, settings, control.root, opening) as store:
+        async with _assembled(core, settings, control.root, opening, delivers=keyring_required) as store:
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
                 looked_after = keyring_upkeep if keyring_required else keyring_noted
@@ -118,17 +123,28 @@ async def _assembled(
     root: Root,
     opening: Mapping[str, object],
     report: SalvageReport | None = None,
+    *,
+    delivers: bool = False,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
-        delivery = LogDelivery(core, dispatcher.perform, settings, root)
-        tools = Tools(core, settings.move_objects_max)
+        delivery = LogDelivery(core.request_logs(), dispatcher.perform, settings, root)
+        targets = read_targets(settings.event_targets_file) if delivers else {}
+        deliveries = Deliveries(core, targets, settings.data)
+        tools = Tools(core, settings.move_objects_max, deliveries)
+        streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
+        dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))
+        beat = asyncio.create_task(streams.beat())
         delivering = asyncio.create_task(delivery.run())
         try:
-            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
+            deliveries.start()
+            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
         finally:
+            streams.close()
+            await asyncio.to_thread(deliveries.close)
+            beat.cancel()
             watch.cancel()
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
@@ -146,7 +162,8 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
     if settings.access_log is None or store.tools is None:
         yield None
         return
-    access = AccessLog(store.tools.core, settings.access_log, settings.access_log_max_size, settings.access_log_files)
+    logs = store.tools.core.request_logs()
+    access = AccessLog(logs, settings.access_log, settings.access_log_max_size, settings.access_log_files)
     try:
         await asyncio.to_thread(access.start)
     except OSError as error:
@@ -221,6 +238,19 @@ def _mounted(path: str, app: ASGIApp) -> Mount:
     return mount
 
 
+class _Streams:
+    """The streams of events of the open store, as an application: a route passes on all methods to one."""
+
+    def __init__(self, app: Orcas) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        store = self._app.store
+        if store is None or store.streams is None:
+            raise RuntimeError("the application's lifespan is not open")
+        await store.streams(scope, receive, send)
+
+
 class Orcas(FastAPI):
     """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
 
@@ -248,6 +278,7 @@ class Orcas(FastAPI):
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
+        self.routes.append(Route(PATH, _Streams(self)))
         if settings.dev:
             self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 

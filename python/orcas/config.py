@@ -35,6 +35,7 @@ GIB: Final = 1024 * MIB
 TIB: Final = 1024 * GIB
 DAY_SECONDS: Final = 86_400
 _MEMORY_RESERVE: Final = 32 * MIB
+_MEMORY_EVENTS: Final = 32 * MIB
 
 # The published keys of `--dev`. Anybody can read them here, so they are only accepted on loopback.
 DEV_ACCESS_KEY: Final = "orcas-dev-access-key"
@@ -46,6 +47,7 @@ _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
 # 32 bytes in base64. The last character has four bits that count.
 _MASTER_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PASSPHRASE: Final = re.compile(r"[^\x00-\x1f\x7f]{8,256}")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 # Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
@@ -113,12 +115,7 @@ class Settings(WatchSettings):
         unit="bytes", low=0, high=MIB,
     )  # fmt: skip
     write_buffer_window_sec: float = _setting(
-        10.0,
-        "longest time until a write is flushed in `buffered` mode",
-        number,
-        unit="seconds",
-        low=0.001,
-        high=3600,
+        10.0, "longest time until a write is flushed in `buffered` mode", number, unit="seconds", low=0.001, high=3600
     )
     max_write_buffer_size: int = _setting(
         8 * MIB, "maximum size of a batch", integer, unit="bytes", low=64 * KIB, high=GIB
@@ -127,20 +124,15 @@ class Settings(WatchSettings):
         2048, "maximum number of objects in a batch", integer, unit="objects", low=1, high=1_000_000
     )
     chunk_size: int = _setting(
-        4 * MIB,
-        "size of the chunks that larger objects are split into",
-        integer,
-        unit="bytes",
-        low=64 * KIB,
-        high=4 * MIB,
-    )
+        4 * MIB, "size of the chunks that larger objects are split into", integer,
+        unit="bytes", low=64 * KIB, high=4 * MIB,
+    )  # fmt: skip
     encrypt_by_default: bool = _setting(
         False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean
     )
     instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", boolean)
     ref_level: int = _setting(
-        1,
-        "when to look up new content for deduplication: 0 never, 1 always, "
+        1, "when to look up new content for deduplication: 0 never, 1 always, "
         "2 only if a filter over its first bytes reports a possible match",
         integer, low=0, high=2,
     )  # fmt: skip
@@ -184,6 +176,28 @@ class Settings(WatchSettings):
         low=1,
         high=31_536_000,
     )
+
+    events_enabled: bool = _setting(
+        True, "keep a journal of events, which streams and notifications are made from", boolean
+    )
+    events_retention_sec: int = _setting(
+        7 * DAY_SECONDS, "time for which the journal keeps events", integer,
+        unit="seconds", low=60, high=31_536_000,
+    )  # fmt: skip
+    events_max_bytes: int = _setting(
+        256 * MIB, "size of the journal, beyond which its oldest events are removed; if not set, 32 MiB with `--memory`",
+        integer, unit="bytes", low=MIB, high=TIB,
+    )  # fmt: skip
+    events_listeners_max: int = _setting(
+        1024, "maximum number of streams of events at a time", integer, unit="streams", low=1, high=100_000
+    )
+    event_targets_file: Path | None = _setting(
+        None, "file with the targets to which notifications of buckets send events", directory
+    )
+    events_token: str | None = _setting(
+        None, "bearer token that may read `/_orcas/events`, beside the signature of the root identity", text,
+        secret=True, pattern=_TOKEN, requirement="16 to 256 letters, digits or any of - . _ ~ + / =",
+    )  # fmt: skip
 
     body_budget: int = _setting(
         64 * MIB,
@@ -419,6 +433,9 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
             # Every byte of it is memory.
             settings = dataclasses.replace(settings, disk_reserve=_MEMORY_RESERVE)
             sources["disk_reserve"] = "--memory"
+        if "events_max_bytes" not in sources:
+            settings = dataclasses.replace(settings, events_max_bytes=_MEMORY_EVENTS)
+            sources["events_max_bytes"] = "--memory"
     if settings.db_max_idle_conns > settings.db_max_open_conns:
         raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks

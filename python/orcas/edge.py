@@ -17,6 +17,7 @@ from orcas._core import (
     Core,
     Download,
     ErrorNote,
+    EventListener,
     Form,
     Keyring,
     Load,
@@ -32,6 +33,7 @@ from orcas._core import (
 )
 from orcas.diagnostics import forwarded
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.webhooks.targets import read_targets
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
@@ -54,6 +56,7 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "EventListener",
     "Form",
     "Keyring",
     "Load",
@@ -175,13 +178,17 @@ def _options(settings: Settings) -> Options:
         "reserve": settings.disk_reserve,
         "ballast": 0 if settings.memory else _BALLAST,
         "pooling_enabled": settings.pooling_enabled,
+        "events_enabled": settings.events_enabled,
+        "events_retention_sec": settings.events_retention_sec,
+        "events_max_bytes": settings.events_max_bytes,
+        "events_listeners_max": settings.events_listeners_max,
         "region": settings.region,
         "strict_region": settings.strict_region,
         "presign_v2": settings.presign_v2,
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
-        "event_targets": [],
+        "event_targets": sorted(read_targets(settings.event_targets_file)),
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "slow_request_ms": settings.slow_request_ms,

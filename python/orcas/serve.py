@@ -139,6 +139,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             announce(url, store)
 
         server.ready = ready
+        if store.streams is not None:
+            server.draining = store.streams.close
         try:
             await server.serve(sockets=listeners(listener))
             await server.finish()
@@ -164,6 +166,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.stopping = stopping
         self.ready: Callable[[], None] = lambda: None
+        # Ends what does not end by itself.
+        self.draining: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
@@ -211,6 +215,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain. Connections are ticked meanwhile."""
         clock = asyncio.create_task(self._keep_ticking())
+        self.draining()
         try:
             await super().shutdown(sockets)
         finally:

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::access;
 use super::answer::{Response, piece_object};
@@ -13,6 +13,7 @@ use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
+use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::finished::{Stages, Verdict};
 use super::form::Form;
 use super::head::{byte_pairs, header_objects};
@@ -20,14 +21,16 @@ use super::keyring::{KeyringOptions, Opened, PyKeyring};
 use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
+use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
-use orcas_gateway::access::parcels::Due;
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{
+    Arrival, DeliveryReader, Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat,
+};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -65,9 +68,6 @@ pub struct Health {
     lag_records: u64,
     pools: Pools,
 }
-
-/// Source, bucket, key and content.
-type DueLog<'py> = (String, String, String, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl Core {
@@ -228,34 +228,9 @@ impl Core {
         Ok(slow.then(|| verdict.stages(py, response, &finished)))
     }
 
-    /// Keeps lines of the access log for `take_access_lines` from now on, or no longer.
-    fn log_access(&self, enabled: bool) {
-        if enabled { self.lane.access_lines.open() } else { self.lane.access_lines.close() }
-    }
-
-    /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
-    fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
-        let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
-        let lines = py.detach(|| self.lane.access_lines.take(gather));
-        PyBytes::new(py, &lines)
-    }
-
-    /// Records of requests to buckets that are logged, as objects: those that have waited for `age` seconds, or have
-    /// `size` bytes. Source, bucket, key and content of each.
-    fn due_logs<'py>(&self, py: Python<'py>, age: f64, size: usize) -> Vec<DueLog<'py>> {
-        let age = Duration::try_from_secs_f64(age).unwrap_or_default();
-        let due = self.lane.due_logs(Due { age, size });
-        due.into_iter().map(|log| (log.source, log.bucket, log.key, PyBytes::new(py, &log.content))).collect()
-    }
-
-    /// Counts records that could not be stored.
-    fn drop_due_logs(&self, records: u64) {
-        self.lane.deliveries.add_dropped(records);
-    }
-
-    /// Counts lines of the access log that could not be written.
-    fn drop_access_lines(&self, lines: u64) {
-        self.lane.access_lines.add_dropped(lines);
+    /// The logs of requests.
+    fn request_logs(&self) -> RequestLogs {
+        RequestLogs::new(Arc::clone(&self.lane))
     }
 
     /// The page of all metrics. Blocks.
@@ -448,6 +423,48 @@ impl Core {
     /// The snapshots of a bucket, by name. None if there is no such bucket.
     fn list_snapshots(&self, bucket: &str) -> Option<Vec<Snapshot>> {
         snapshots::list(&self.lane.engine, bucket)
+    }
+
+    /// Begins a stream of events, server-sent or as lines; or status, code and message of the refusal.
+    #[expect(clippy::too_many_arguments, reason = "the parameters of a query")]
+    fn listen<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+        buckets: Vec<String>,
+        prefix: Vec<u8>,
+        suffix: Vec<u8>,
+        last_id: Option<String>,
+        start: Option<String>,
+        lines: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
+        let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
+        match Listener::open(&self.lane, options, format) {
+            Ok(inner) => Ok(Bound::new(py, EventListener { inner })?.into_any()),
+            Err(error) => Ok((error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// Completes the waits of all listeners, which then send a heartbeat.
+    fn wake_listeners(&self) {
+        self.lane.complete_all(self.lane.events.wake_all());
+    }
+
+    /// Ends all streams of events, and refuses new ones.
+    fn end_listeners(&self) {
+        self.lane.complete_all(self.lane.events.close());
+    }
+
+    /// The events for a target, behind a place or from now on. None if there is no journal.
+    fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
+        DeliveryReader::open(&self.lane, target, after).map(EventDeliveries::new)
+    }
+
+    /// How the journal of events is. None if there is none.
+    fn events(&self) -> Option<EventsStats> {
+        let listeners = self.lane.events.listeners();
+        self.lane.engine.events_state().map(|state| EventsStats::new(state, listeners))
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.

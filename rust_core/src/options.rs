@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use orcas_engine::{EngineOptions, Environment, IndexPlace, LifecycleOptions, SystemClock};
+use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_gateway::LaneOptions;
 use orcas_record::{Durability, RefLevel};
@@ -37,6 +37,10 @@ pub struct Options {
     reserve: u64,
     ballast: u64,
     pooling_enabled: bool,
+    events_enabled: bool,
+    events_retention_sec: u64,
+    events_max_bytes: u64,
+    events_listeners_max: usize,
     region: String,
     strict_region: bool,
     presign_v2: bool,
@@ -77,6 +81,10 @@ impl Options {
             reserve: self.reserve,
             ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
+            events: self.events_enabled.then_some(EventOptions {
+                retention_ms: self.events_retention_sec * 1000,
+                max_bytes: self.events_max_bytes,
+            }),
         })
     }
 
@@ -113,6 +121,7 @@ impl Options {
             body_budget: self.body_budget,
             workers: self.workers,
             explains: self.explain_signatures,
+            event_listeners_max: self.events_listeners_max,
         }
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,3 +147,29 @@ def test_errors(target: Target, client: Any, bucket: str) -> None:
         "SignatureDoesNotMatch", "AccessDenied",
     }  # fmt: skip
     assert code(client_of(target, secret_key=WRONG_SECRET).get_object, bucket, "k") == "SignatureDoesNotMatch"
+
+
+def test_notifications(client: Any, bucket: str) -> None:
+    heard = threading.Event()
+
+    def change() -> None:
+        # The client begins to listen only when it is asked for an event.
+        while not heard.wait(0.1):
+            for key in ("in/a.txt", "in/b.jpg", "out/c.txt"):
+                client.put_object(bucket, key, io.BytesIO(b"1"), 1)
+            client.remove_object(bucket, "in/a.txt")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with client.listen_bucket_notification(bucket, prefix="in/", suffix=".txt") as events:
+            records = [next(events)["Records"][0] for _ in range(4)]
+    finally:
+        heard.set()
+        thread.join()
+    assert {record["eventName"] for record in records} == {"ObjectCreated:Put", "ObjectRemoved:Delete"}
+    assert {record["s3"]["object"]["key"] for record in records} == {"in%2Fa.txt"}
+    unknown = client.listen_bucket_notification(bucket, events=("s3:X",))
+    with pytest.raises(minio.error.S3Error) as refused, unknown as events:
+        next(events)
+    assert refused.value.code == "InvalidArgument"

@@ -50,8 +50,10 @@ NOT_RUN: Final = {
     "orcas serve .*--host ::": "lets other machines in",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
+    "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/test_webhooks.py has some",
     ".*orcas key .*": "needs a keyring; tests/tools/test_keyring.py runs each of them",
     "S3TEST_CONF=.*": "needs a copy of ceph/s3-tests, and takes minutes",
+    "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py reads such streams",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
 }
 # Indented text in docstrings that is not an example.

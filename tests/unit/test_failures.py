@@ -60,6 +60,8 @@ FAILURES = [
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
     ("snapshot create photos s --data {new}", 69, "no store"),
+    ("events targets --data {new}", 69, "no store"),
+    ("events dead hook --data {store}", 1, "no target of this name"),
     ("snapshot list nowhere --data {store}", 1, "does not exist"),
     ("fork photos copy --data {new}", 69, "no store"),
     ("fork photos@ copy --data {new}", 2, "names no snapshot"),
@@ -109,7 +111,9 @@ INSIDE = {
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(("stats", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
-    **dict.fromkeys(("snapshot list x", "fork x y", "move x/ y/", "key list"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(
+        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets"), "orcas.cli.upkeep.resolve"
+    ),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }
 

@@ -22,6 +22,7 @@ from orcas.admin.jobs import Job
 from orcas.admin.keys import add_keys
 from orcas.admin.pins import TooManyPinsError
 from orcas.admin.snapshots import Name, add_snapshots
+from orcas.admin.targets import add_targets
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
@@ -73,6 +74,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     _add_work(app, tools)
     _add_pins(app, tools)
     add_snapshots(app, tools)
+    add_targets(app, tools)
     add_keys(app, tools)
     return app
 
@@ -107,7 +109,12 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def stats() -> dict[str, Any]:
         """What the store holds and takes, what was reclaimed, and what has expired."""
         core = tools().core
-        return {**core.stats(), "reclaim": core.reclaim_progress(), "lifecycle": core.lifecycle_progress()}
+        return {
+            **core.stats(),
+            "reclaim": core.reclaim_progress(),
+            "lifecycle": core.lifecycle_progress(),
+            "events": core.events(),
+        }
 
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:

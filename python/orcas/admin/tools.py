@@ -12,6 +12,7 @@ from typing import Any, Final
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
 from orcas.admin.pins import BackupPins
 from orcas.edge import CheckProgress, Core
+from orcas.webhooks.delivery import Deliveries
 
 # Where the admin API is mounted.
 MOUNT: Final = "/_orcas/admin"
@@ -28,8 +29,9 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
 class Tools:
     """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
 
-    def __init__(self, core: Core, move_objects_max: int) -> None:
+    def __init__(self, core: Core, move_objects_max: int, deliveries: Deliveries) -> None:
         self.core = core
+        self.deliveries = deliveries
         self._move_objects_max = move_objects_max
         self.jobs = Jobs()
         self.pins = BackupPins()

@@ -20,11 +20,11 @@ from orcas.edge import Form, Request
 from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
 from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
-from orcas.reports import address, bounded, report
+from orcas.reports import address, bounded, report, reporting
 from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -52,6 +52,9 @@ class Dispatcher:
         self._near, self._far = (True, 0), (False, 0)
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
+        self.wait_for_events = self._store.wait_for_events
+        # Answers MinIO's ListenBucketNotification. Set before the first request.
+        self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, root: int) -> Dispatcher:
@@ -65,6 +68,8 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         method, raw_path = scope["method"], scope["raw_path"]
+        if b"events=" in scope["query_string"] and await self._listens(scope, receive, send):
+            return
         arrival = self._near if SECURE in scope["extensions"] else self._far
         verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
         response: Response | None = None
@@ -136,6 +141,17 @@ class Dispatcher:
         if verdict.streams:
             return await self._store.store_body(verdict, receive)
         return await self._store.run(verdict, await self._store.collect(verdict, receive))
+
+    async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer the request if it is MinIO's ListenBucketNotification."""
+        names = [pair.partition(b"=")[0] for pair in scope["query_string"].split(b"&")]
+        if scope["method"] != "GET" or b"events" not in names or self.listen is None:
+            return False
+        asked = self._describe(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
+        if asked["key"]:
+            return False
+        await self.listen(scope, receive, reporting(log, scope, send), asked["bucket"])
+        return True
 
     async def _send_pieces(self, download: Download, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive
 
-    from orcas._core import BodySink, Core, Download, Form, Request
+    from orcas._core import BodySink, Core, Download, EventListener, Form, Request
     from orcas.http.extensions import RestOfBody, Sender
 
 
@@ -126,6 +126,14 @@ class Store:
         sink.finish(slot)
         response: Response = await self._completion(slot)
         return response
+
+    async def wait_for_events(self, listener: EventListener) -> None:
+        """Wait until there is more for a stream of events, or a heartbeat is due."""
+        slot = self._take_slot()
+        if listener.wait(slot):
+            await self._completion(slot)
+        else:
+            self._free.append(slot)
 
     async def submit_form(self, form: Form, receive: Receive) -> Response:
         """Receive a form, and execute the request that its fields make with the file as the body.

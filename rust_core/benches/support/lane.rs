@@ -64,6 +64,7 @@ impl Server {
             workers: 16,
             instant_upload: true,
             explains: false,
+            event_listeners_max: 16,
             salvage: false,
         };
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");

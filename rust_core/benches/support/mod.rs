@@ -40,6 +40,7 @@ pub fn options(data: &Path, durability: Durability) -> EngineOptions {
         reserve: 256 << 20,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }
 

@@ -127,6 +127,7 @@ impl World {
             reserve: 0,
             ballast: 0,
             pooling_enabled: true,
+            events: None,
         };
         Self { options, clock: Arc::default(), random: Self::random(seed) }
     }

@@ -67,5 +67,6 @@ pub fn options(data: &Path, size: Size) -> EngineOptions {
         reserve: 0,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }

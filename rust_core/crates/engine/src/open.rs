@@ -13,6 +13,7 @@ use super::cache::ObjectCache;
 use super::check;
 use super::clock::Clock;
 use super::commit::Committer;
+use super::events::{self, EventQueue, Follower};
 use super::faults::{Faults, StorePart};
 use super::handle::Handle;
 use super::index_rebuild::{self, RebuildRequests};
@@ -23,6 +24,7 @@ use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
+use super::seal_ids::SealIds;
 use super::sharing::{HeadFilter, fill_head_filter};
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::buffers::Buffers;
@@ -34,6 +36,7 @@ use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
+use orcas_journal::{JournalFiles, JournalOptions};
 use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
 
 /// The parts of an open store, before anything runs.
@@ -41,6 +44,7 @@ pub(super) struct Opened {
     pub shared: Arc<EngineState>,
     pub committer: Committer,
     pub applier: Applier,
+    pub follower: Option<Follower>,
     pub logs: LogFiles,
     pub tasks: crossbeam_channel::Receiver<UpkeepTask>,
     pub lock: Box<dyn Send + Sync>,
@@ -57,6 +61,7 @@ pub struct Engine {
     index_rebuild: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lifecycle: Option<JoinHandle<()>>,
+    events: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
     /// Where the index of a store is that was opened for salvage.
     scratch: Option<ScratchDir>,
@@ -84,7 +89,7 @@ impl Engine {
     /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
         let opened = open(options, environment)?;
-        let Opened { shared, committer, applier, logs, tasks, lock, replayed } = opened;
+        let Opened { shared, committer, applier, follower, logs, tasks, lock, replayed } = opened;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
@@ -112,6 +117,12 @@ impl Engine {
         )?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?;
+        let follow = follower.map(|follower| {
+            let for_events = Arc::clone(&shared);
+            let run = Box::new(move || events::run(&for_events, follower));
+            spawn("orcas-events", watched(|shared| shared.events.died(), run))
+        });
+        let events = follow.transpose()?;
         if shared.ballast.is_short() {
             // Before anybody else takes the room that was just made.
             let _ = shared.make_spare();
@@ -129,6 +140,7 @@ impl Engine {
             index_rebuild: Some(index_rebuild),
             scrub: Some(scrub),
             lifecycle: None,
+            events,
             lock: Some(lock),
             scratch: None,
         })
@@ -199,6 +211,10 @@ impl Engine {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
             shared.applies.close();
+        }
+        shared.events.close();
+        if let Some(events) = self.events.take() {
+            let _ = events.join();
         }
         if let Some(maintenance) = self.maintenance.take() {
             let _ = shared.tasks.send(UpkeepTask::Stop);
@@ -315,7 +331,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let logs = log.files();
     let committer = Committer::new(Arc::clone(&shared), log);
     let applier = Applier::new(Arc::clone(&shared), writer);
-    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+    let follower = Follower::new(&shared, &logs).map(Follower::prepared);
+    Ok(Opened { shared, committer, applier, follower, logs, tasks, lock, replayed })
 }
 
 /// Reports files that are shorter than what was stored in them: reads of that data fail, and the operator should not
@@ -367,6 +384,16 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));
+    let journal = options.events.map(|events| {
+        JournalFiles::new(JournalOptions {
+            fs: Arc::clone(&parts.fs),
+            dir: options.data.join(orcas_journal::DIRECTORY),
+            store_id: parts.keys.store_id,
+            random: Arc::clone(&parts.random),
+            retention_ms: events.retention_ms,
+            max_bytes: events.max_bytes,
+        })
+    });
     Arc::new(EngineState {
         buckets: RwLock::new(Arc::new(parts.buckets)),
         log_reader: parts.log_reader.using(Arc::clone(&buffers)),
@@ -374,11 +401,15 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         fs: parts.fs,
         clock: parts.clock,
         random: parts.random,
+        seal_ids: SealIds::default(),
         keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
         default_encryptions,
         intents: IntentQueue::default(),
+        events: EventQueue::new(journal.is_some(), parts.position.clone()),
+        journal,
+        event_sink: OnceLock::new(),
         applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),
         pins: Arc::default(),
@@ -425,6 +456,7 @@ pub(super) struct ReadOnlyParts {
 /// An engine that only reads, without threads: whatever is asked of one is refused.
 pub(super) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
     let (tasks, _) = crossbeam_channel::bounded(1);
+    let options = EngineOptions { events: None, ..options };
     let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
     let shared = assemble(
         options,
@@ -455,6 +487,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
         index_rebuild: None,
         scrub: None,
         lifecycle: None,
+        events: None,
         lock: Some(parts.lock),
         replayed: Replayed::default(),
         scratch: Some(parts.scratch),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Clock;
+use super::events::EventOptions;
 use orcas_fs::{FileSystem, Random};
 use orcas_record::{Durability, RefLevel};
 
@@ -47,6 +48,8 @@ pub struct EngineOptions {
     /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened
     /// and closed for each use, instead of being used again.
     pub pooling_enabled: bool,
+    /// `None`: no events are kept.
+    pub events: Option<EventOptions>,
 }
 
 /// The engine's interfaces to the machine.

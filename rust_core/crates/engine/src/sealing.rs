@@ -22,7 +22,7 @@ impl EngineState {
     fn sealer(&self, key: &DataKey, length: u64) -> Result<(BlobSealer, Seal)> {
         let mut drawn = Ok(());
         let id = FreshId::draw(&mut |bytes| {
-            drawn = self.random.fill(bytes);
+            drawn = self.seal_ids.fill(&*self.random, bytes);
             Ok(())
         });
         drawn?;

@@ -12,6 +12,7 @@ use super::check::ScrubStatus;
 use super::clock::Clock;
 use super::content_keys::ContentKeys;
 use super::epochs::Epochs;
+use super::events::{EventQueue, EventSink};
 use super::faults::Faults;
 use super::index_rebuild::RebuildRequests;
 use super::keys::StoreKeys;
@@ -23,6 +24,7 @@ use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::retired_segments::RetiredSegments;
+use super::seal_ids::SealIds;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
@@ -32,6 +34,7 @@ use orcas_chunks::Packs;
 use orcas_decide::Failure;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
+use orcas_journal::JournalFiles;
 use orcas_log::{LogReader, SpareMaker};
 use orcas_record::Bucket;
 
@@ -57,6 +60,7 @@ pub(super) struct EngineState {
     pub fs: Arc<dyn FileSystem>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    pub seal_ids: SealIds,
     pub keys: StoreKeys,
     pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
     /// Set once, before the first request. Without it nothing is sealed, and what is sealed cannot be read.
@@ -65,6 +69,11 @@ pub(super) struct EngineState {
     pub default_encryptions: AtomicU64,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
+    pub events: EventQueue,
+    /// `None` if no events are kept.
+    pub journal: Option<JournalFiles>,
+    /// Set once.
+    pub event_sink: OnceLock<Arc<dyn EventSink>>,
     pub candidates: Candidates,
     pub pins: Arc<FingerprintPins>,
     pub reclaim: ReclaimRequests,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::apply::Applier;
 use super::commit::Committer;
+use super::events::Follower;
 use super::handle::Handle;
 use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
@@ -17,6 +18,7 @@ pub struct Stepper {
     handle: Handle,
     pub(super) committer: Committer,
     applier: Applier,
+    follower: Option<Follower>,
     pub(super) reclaimer: Reclaimer,
     _lock: Box<dyn Send + Sync>,
     _tasks: crossbeam_channel::Receiver<UpkeepTask>,
@@ -26,9 +28,9 @@ impl Stepper {
     /// # Errors
     /// As [`super::Engine::open`].
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
-        let Opened { shared, committer, applier, logs, tasks, lock, .. } = open(options, environment)?;
+        let Opened { shared, committer, applier, follower, logs, tasks, lock, .. } = open(options, environment)?;
         let reclaimer = Reclaimer::new(Arc::clone(&shared), logs, Arc::clone(&shared.reclaim.done));
-        Ok(Self { handle: Handle { shared }, reclaimer, committer, applier, _lock: lock, _tasks: tasks })
+        Ok(Self { handle: Handle { shared }, reclaimer, committer, applier, follower, _lock: lock, _tasks: tasks })
     }
 
     pub fn handle(&self) -> &Handle {
@@ -54,6 +56,17 @@ impl Stepper {
     /// When the index cannot be written.
     pub fn apply(&mut self) -> Result<()> {
         self.applier.step()
+    }
+
+    /// One look at what the event journal lacks. `hurry`: it is made durable as well.
+    ///
+    /// # Errors
+    /// When the journal cannot be written or the log not be read.
+    pub fn follow_events(&mut self, hurry: bool) -> Result<()> {
+        if hurry {
+            self.handle.shared.events.hurry();
+        }
+        self.follower.as_mut().map_or(Ok(()), Follower::step)
     }
 
     /// What [`Handle::move_prefix`] would submit.

@@ -1,8 +1,8 @@
 //! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
 //! sign. One per process; knows nothing of Python or of sockets.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
+use super::events::Hub;
 use super::identities::Identities;
 use super::metrics::requests::RequestMetrics;
 use super::pool::Pool;
@@ -24,7 +25,7 @@ use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_engine::{Handle, Usage};
+use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_record::Bucket;
 use orcas_sigv4::SigningKeys;
 
@@ -54,6 +55,8 @@ pub struct LaneOptions {
     pub event_targets: Vec<String>,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
+    /// Streams of events at a time.
+    pub event_listeners_max: usize,
     /// The store is open for salvage: whatever would change something is refused.
     pub salvage: bool,
 }
@@ -74,6 +77,7 @@ pub struct Lane {
     /// The engine's.
     pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
+    pub events: Hub,
     pub options: LaneOptions,
     identities: RwLock<Arc<Identities>>,
     pub signing_keys: SigningKeys,
@@ -111,7 +115,7 @@ impl Lane {
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
         let buffers = Arc::clone(engine.buffers());
-        Ok(Arc::new(Self {
+        let lane = Arc::new(Self {
             downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
             pool,
             intake: group(&intake_pool, processors - 1),
@@ -120,6 +124,7 @@ impl Lane {
             budget: Budget::new(options.body_budget),
             buffers,
             completions: Completions::new().map_err(failed)?,
+            events: Hub::default(),
             engine,
             options,
             identities: RwLock::new(Arc::new(identities)),
@@ -135,7 +140,15 @@ impl Lane {
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
-        }))
+        });
+        // What is taken from here on is heard of; what was taken before is in the journal.
+        lane.engine.on_events(Arc::new(Heard(Arc::downgrade(&lane))));
+        lane.events.begin(lane.engine.events_reached());
+        if !lane.options.event_targets.is_empty() {
+            // As long as the server runs, somebody listens.
+            lane.engine.add_listener();
+        }
+        Ok(lane)
     }
 
     /// Who may sign, and who may do what, at this moment.
@@ -182,10 +195,32 @@ impl Lane {
         self.completions.push(Completion { slot, event });
     }
 
+    /// Completes the waits of listeners.
+    pub fn complete_all(&self, slots: impl IntoIterator<Item = u32>) {
+        let mut wakes = false;
+        for slot in slots {
+            wakes |= self.completions.push_quietly(Completion { slot, event: Event::Resume });
+        }
+        if wakes {
+            self.completions.wake();
+        }
+    }
+
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
         self.intake_pool.close();
         self.pool.close();
+    }
+}
+
+/// Passes on to listeners what the journal has taken.
+struct Heard(Weak<Lane>);
+
+impl EventSink for Heard {
+    fn taken(&self, changes: &[Change], place: Place) {
+        if let Some(lane) = self.0.upgrade() {
+            lane.complete_all(lane.events.taken(changes, place));
+        }
     }
 }
 

@@ -60,6 +60,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         reserve: 0,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }
 
@@ -94,6 +95,7 @@ impl Fixture {
             workers: 4,
             instant_upload: true,
             explains: false,
+            event_listeners_max: 16,
             salvage: false,
         };
         let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();

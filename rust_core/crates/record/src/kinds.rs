@@ -98,7 +98,7 @@ pub(super) const fn begins_with_key(kind: u8) -> bool {
 }
 
 /// Whether events are made from such a record: it keeps who caused it.
-pub(super) const fn keeps_cause(kind: u8) -> bool {
+pub const fn keeps_cause(kind: u8) -> bool {
     matches!(
         kind,
         CREATE_BUCKET

@@ -42,7 +42,7 @@ pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents};
 pub use extent::{Extent, Sequence};
-pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, may_end};
+pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::BucketRole;
 pub use seal::{SEALED_MAX, Seal};

@@ -23,6 +23,11 @@ macro_rules! operations {
                 NonZeroU8::MIN.saturating_add(self as u8)
             }
 
+            /// The operation with this code.
+            pub fn from_code(code: NonZeroU8) -> Option<Self> {
+                Self::ALL.get(usize::from(code.get()) - 1).copied()
+            }
+
             /// Whether it changes anything in the store.
             pub fn changes(self) -> bool {
                 !["Get", "Head", "List"].iter().any(|reads| self.name().starts_with(reads))

@@ -2,6 +2,7 @@
 //! changes it.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::blob::{BlobKey, BlobSealer};
 use crate::cipher::Algorithm;
@@ -25,6 +26,8 @@ pub struct DataKey {
     store: StoreId,
     secret: Secret,
     blobs: Expander,
+    /// Derived when it is first needed: every upload needs it.
+    fingerprints: OnceLock<Secret>,
 }
 
 impl DataKey {
@@ -43,7 +46,7 @@ impl DataKey {
 
     pub(crate) fn new(id: DataKeyId, store: StoreId, secret: Secret) -> Self {
         let blobs = Expander::new(secret.expose()).expand(&[BLOBS, &store.0], Expander::new);
-        Self { id, store, secret, blobs }
+        Self { id, store, secret, blobs, fingerprints: OnceLock::new() }
     }
 
     pub fn id(&self) -> DataKeyId {
@@ -60,8 +63,9 @@ impl DataKey {
 
     /// The key for fingerprints of content that is sealed under this data key. Content is shared among what has the same
     /// one. Not for data keys of customers, which share nothing.
-    pub fn fingerprint_key(&self) -> Secret {
-        Expander::new(self.secret.expose()).expand(&[FINGERPRINTS, &self.store.0], Secret::new)
+    pub fn fingerprint_key(&self) -> &Secret {
+        let derive = || Expander::new(self.secret.expose()).expand(&[FINGERPRINTS, &self.store.0], Secret::new);
+        self.fingerprints.get_or_init(derive)
     }
 
     /// The data key for blobs that are bound to a context, which opens them with the same bytes only. An empty context

@@ -66,6 +66,9 @@ struct Pair {
     end: usize,
 }
 
+/// Parameters of streams of events, which may be repeated: the order of their values has no meaning.
+const SETS: [&str; 3] = ["bucket", "event", "events"];
+
 impl CanonicalQuery {
     /// Each name and value decoded once and strictly encoded.
     pub(super) fn strict(raw: &[u8]) -> Result<Self, BadEscape> {
@@ -120,7 +123,8 @@ impl CanonicalQuery {
     /// Whether a name occurs twice. Because of the sorting, the signature does not cover the order of its values.
     pub(super) fn has_duplicate_name(&self) -> bool {
         let name = |pair: &Pair| &self.text[pair.start..pair.equals];
-        self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1]))
+        let is_set = |name: &[u8]| SETS.iter().any(|set| set.as_bytes() == name);
+        self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1]) && !is_set(name(&two[0])))
     }
 
     /// Appends all pairs but those named `X-Amz-Signature`.

@@ -231,7 +231,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Refuses a query that repeats a name: one signature would cover two interpretations of it. No parameter of S3 may be
-/// repeated.
+/// repeated; those of streams of events may.
 fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
     if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(()) }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::handle::Handle;
 use super::collect::Collector;
+use super::journal::check_journal;
 use super::owners::Owners;
 use super::present::{COPY_NAME, PresentIndex, open_copy, unreadable};
 use super::store::places;
@@ -25,6 +26,7 @@ impl Handle {
         let data = &shared.options.data;
         let collector = &Collector::new(options, progress, data.clone());
         let scratch = &ScratchDir::new()?;
+        check_journal(collector, &*shared.fs, data)?;
         // Before the copy: whatever the copy leads to stays in its place.
         let _pin = shared.epochs.pin();
         let copy = scratch.path().join(COPY_NAME);

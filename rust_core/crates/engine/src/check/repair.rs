@@ -14,6 +14,7 @@ use super::store::{check_locked, check_store, lock};
 use super::{CheckOptions, CheckProgress, CheckReport, Finding, FindingKind, IndexState};
 use orcas_base::error::Result;
 use orcas_fs::FileSystem;
+use orcas_journal::discard;
 
 /// What the files of an index are called after its name.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
@@ -52,6 +53,8 @@ pub fn repair_store(
             return Ok(Repaired { report: found, given_up });
         };
         let collector = Collector::new(&how, progress, data.clone());
+        // The new log gives sequences again that events have had.
+        discard(&*fs, &data)?;
         given_up = Some(rewrite_log(&fs, &data, &keys, &collector)?);
     }
     let in_file = matches!(environment.index, IndexPlace::File);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::keys::StoreKeys;
 use super::collect::Collector;
+use super::journal::check_journal;
 use super::owners::Owners;
 use super::present::copy_index;
 use super::subject::Subject;
@@ -58,6 +59,7 @@ pub(super) fn check_locked(
     if fs.list(&log.dir).is_err() {
         return Err(Error::Missing { path: log.dir });
     }
+    check_journal(&collector, &**fs, data)?;
     let fs = Arc::clone(fs);
     let (owners, scratch, collector) = (Owners::new(keys), &scratch, &collector);
     Subject { fs, log, packs, owners, present, end: None, live: None, scratch, options, collector }.check()

@@ -393,6 +393,7 @@ impl Committer {
         }
         self.publish();
         for batch in self.unsynced.drain(..) {
+            self.shared.events.push(&batch);
             self.shared.applies.push(batch);
         }
         Ok(())

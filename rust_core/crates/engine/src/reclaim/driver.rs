@@ -28,6 +28,8 @@ const FREED_MIN: u64 = 4 << 20;
 /// On demand nearly everything that is dead goes.
 const COMPACT_LIVE_MAX: f64 = 0.97;
 const COMPACT_FREED_MIN: u64 = 64 << 10;
+/// The event journal is waited for at most this long.
+const EVENTS_MAX: Duration = Duration::from_secs(5);
 /// A reader that holds up the last step of a request is waited for at most this long.
 const READERS_MAX: Duration = Duration::from_secs(60);
 
@@ -127,6 +129,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
     reclaimer.settle(effort == Effort::Compact, true);
+    shared.events.settle(EVENTS_MAX);
     let mut waiting_since: Option<Instant> = None;
     let mut failures = Vec::new();
     loop {

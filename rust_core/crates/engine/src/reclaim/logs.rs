@@ -6,13 +6,18 @@ use super::limits::{ReclaimLimits, Step};
 use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer, passes_over};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_log::CompactedLog;
+use orcas_log::{CompactedLog, SealedLog};
+use orcas_record::Sequence;
+
+/// Full log files that wait for a journal of events that cannot be written.
+const HELD_FILES_MAX: u64 = 4;
 
 impl Reclaimer {
     pub(super) fn choose_logs(&mut self, limits: &ReclaimLimits) -> Result<Option<Step>> {
         let mut sealed = self.logs.sealed();
         let applied = self.shared.applies.applied_to().sequence;
-        sealed.retain(|log| log.last <= applied && log.first <= self.limit);
+        let followed = self.followed(&sealed);
+        sealed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
         let now = self.shared.clock.monotonic();
         if self.estimates.refresh(&self.shared, &sealed, now)? {
             return Ok(Some(Step::Worked { bytes: 0 }));
@@ -25,6 +30,21 @@ impl Reclaimer {
             begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes_over(error))))?;
         self.activity = Activity::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
+    }
+
+    /// The record up to which events were taken from the log for good. If the journal cannot be written, the log keeps
+    /// so much for it and no more.
+    fn followed(&self, sealed: &[SealedLog]) -> Sequence {
+        let events = &self.shared.events;
+        let followed = events.durable();
+        let kept: u64 = sealed.iter().filter(|log| log.last > followed).map(|log| log.bytes).sum();
+        if kept > HELD_FILES_MAX * self.shared.options.log_file_size && events.give_up() {
+            tracing::warn!(
+                after = followed,
+                "The log does not wait for the event journal any more: events will be missing"
+            );
+        }
+        events.durable()
     }
 
     pub(super) fn rewrite(&mut self, mut compaction: Box<Compaction>) -> Result<Step> {

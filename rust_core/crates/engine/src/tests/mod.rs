@@ -6,6 +6,7 @@ mod backup;
 mod causes;
 mod check;
 mod documents;
+mod events;
 mod full_disk;
 mod health;
 mod index_rebuild;

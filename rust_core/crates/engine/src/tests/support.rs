@@ -39,6 +39,7 @@ pub fn options(data: &Path) -> EngineOptions {
         reserve: 0,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }
 

@@ -68,7 +68,7 @@ pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {
 }
 
 /// A reader that has begun.
-struct Reading {
+pub struct Reading {
     handle: Handle,
     found: PinnedObject,
     reader: ObjectReader,
@@ -76,7 +76,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(handle: &Handle, found: PinnedObject) -> Self {
+    pub fn new(handle: &Handle, found: PinnedObject) -> Self {
         let reader = handle.reader(&found, 0, found.object.version.size - 1);
         Self { handle: handle.clone(), found, reader, bytes: Vec::new() }
     }
@@ -90,7 +90,7 @@ impl Reading {
     }
 
     /// Reads to the end; which of the contents it was.
-    fn finish(mut self) -> usize {
+    pub fn finish(mut self) -> usize {
         while self.piece() {}
         // The other way to read, as it knows the place since the object was found.
         let mut bytes = vec![0; self.bytes.len()];

@@ -98,6 +98,7 @@ fn options(rng: &mut SimRng) -> EngineOptions {
         reserve: 0,
         ballast: 0,
         pooling_enabled: true,
+        events: None,
     }
 }
 

@@ -1,0 +1,205 @@
+"""Streams of events over HTTP: `GET /_orcas/events`, and what MinIO's clients call listening for notifications.
+
+For the root identity, or for whoever has the token. A stream ends when its client is gone, when the client reads too slowly
+for the connection's limits, and when the server stops. Must not know what an event is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from orcas.admin.guard import RootOnly, refuse
+from orcas.edge import StoreError
+from orcas.reports import note_cause
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from orcas.edge import Core, EventListener
+
+PATH: Final = "/_orcas/events"
+# A heartbeat is sent after this time without events, so that neither side keeps a dead connection for long.
+HEARTBEAT_SECONDS: Final = 15
+# Before another look at a journal that cannot be read to its end at present.
+_PAUSE_SECONDS: Final = 0.2
+_PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
+_STREAM: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+_CORS: Final = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", b"GET"),
+    (b"access-control-allow-headers", b"authorization, last-event-id"),
+    (b"access-control-max-age", b"3600"),
+]
+_LINES: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+
+log = logging.getLogger("orcas.events")
+
+Refused = tuple[int, str, str]
+
+
+class EventStreams:
+    """All streams of events of a server."""
+
+    def __init__(self, core: Core, wait: Callable[[EventListener], Awaitable[None]], token: str | None) -> None:
+        self._core = core
+        self._wait = wait
+        self._token = None if token is None else b"Bearer " + token.encode()
+        self._guarded = RootOnly(self._serve, lambda: core)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for `PATH`."""
+        if scope["method"] == "OPTIONS" and self._token is not None:
+            # A page of another origin asks whether it may send the token. It gets nothing without it.
+            await send({"type": "http.response.start", "status": 204, "headers": _CORS})
+            await send({"type": "http.response.body", "body": b""})
+        elif scope["method"] != "GET":
+            await refuse(scope, send, 405, "MethodNotAllowed", "Events are read with GET.")
+        elif self._has_token(scope):
+            await self._serve(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    async def beat(self) -> None:
+        """Let streams send heartbeats. Until it is cancelled."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._core.wake_listeners()
+
+    def close(self) -> None:
+        """End all streams: the server is stopping."""
+        self._core.end_listeners()
+
+    def _has_token(self, scope: Scope) -> bool:
+        if self._token is None:
+            return False
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(sent) == 1 and hmac.compare_digest(sent[0], self._token)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
+        unknown = next((name for name, _ in asked if name not in _PARAMETERS and not name.startswith("X-Amz-")), None)
+        if unknown is not None:
+            await refuse(scope, send, 400, "InvalidArgument", f"There is no parameter {unknown!r}.")
+            return
+        several: dict[str, list[str]] = {name: [] for name in _PARAMETERS}
+        for name, value in asked:
+            if name in several:
+                several[name].append(value)
+        if any(len(several[name]) > 1 for name in ("prefix", "suffix", "start")):
+            await refuse(scope, send, 400, "InvalidArgument", "prefix, suffix and start can be given once.")
+            return
+        last = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"last-event-id"), None)
+        single = {name: several[name][0] if several[name] else "" for name in ("prefix", "suffix", "start")}
+        listener = self._core.listen(
+            several["event"],
+            several["bucket"],
+            single["prefix"].encode(),
+            single["suffix"].encode(),
+            last,
+            single["start"] or None,
+            lines=False,
+        )
+        if isinstance(listener, tuple):
+            await refuse(scope, send, *listener)
+            return
+        headers = _STREAM + (_CORS[:1] if self._token is not None else [])
+        await self._stream(listener, headers, scope, receive, send)
+
+    async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
+        """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
+        verdict = self._core.authenticate_root(
+            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
+        )
+        if isinstance(verdict, tuple):
+            await _refuse_xml(scope, send, *verdict)
+            return
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
+        named: dict[str, list[str]] = {}
+        for name, value in asked:
+            named.setdefault(name, []).append(value)
+        listener = self._core.listen(
+            # MinIO's clients may put several into one.
+            [name for value in named.get("events", ()) for name in value.split(",") if name],
+            [] if bucket is None else [bucket],
+            named.get("prefix", [""])[0].encode(),
+            named.get("suffix", [""])[0].encode(),
+            None,
+            None,
+            lines=True,
+        )
+        if isinstance(listener, tuple):
+            await _refuse_xml(scope, send, *listener)
+            return
+        await self._stream(listener, _LINES, scope, receive, send)
+
+    async def _stream(
+        self,
+        listener: EventListener,
+        headers: list[tuple[bytes, bytes]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: listener.wake())
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            # So that clients know at once that the stream has begun.
+            await _piece(send, b":\n\n" if headers is not _LINES else b"\n")
+            while not gone.done():
+                piece = listener.take()
+                if piece is None:
+                    piece = await asyncio.to_thread(listener.read)
+                    if piece is None:
+                        break
+                    if not piece and (piece := listener.take()) is None:
+                        await asyncio.sleep(_PAUSE_SECONDS)
+                        continue
+                if piece:
+                    await _piece(send, piece)
+                    continue
+                await self._wait(listener)
+                if not gone.done() and (piece := listener.take()) is not None:
+                    await _piece(send, piece or listener.heartbeat())
+            if not gone.done():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except StoreError as error:
+            # The client connects again and goes on, or is told what is gone.
+            note_cause(scope, "StoreError", f"{error}.")
+            log.warning("A stream of events ended: %s", error)
+            raise
+        finally:
+            gone.cancel()
+
+
+async def _piece(send: Send, piece: bytes) -> None:
+    await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse_xml(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
+    """Answer with an error document of S3."""
+    note_cause(scope, code, message)
+    resource = escape(scope["raw_path"].decode("latin-1"))
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<Error><Code>{code}</Code><Message>{escape(message)}</Message><Resource>{resource}</Resource></Error>"
+    ).encode()
+    headers: list[Any] = [(b"content-type", b"application/xml"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,47 @@
+"""The targets of events over the admin API: how they are, and their dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Query
+
+from orcas.admin.tools import Refusal, Tools
+from orcas.webhooks.dead import DeadLetters
+
+# Dead letters in one answer.
+_SHOWN_MAX: Final = 1_000
+
+
+def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add these paths to the application. Not coroutines: dead letters are in files."""
+
+    def dead(name: str) -> DeadLetters:
+        try:
+            return tools().deliveries.dead(name)
+        except KeyError:
+            raise Refusal(404, "NoSuchTarget", "The server has no target of this name.") from None
+
+    @app.get("/targets")
+    def targets() -> dict[str, Any]:
+        """The targets to which notifications can send events."""
+        return {"targets": tools().deliveries.describe()}
+
+    @app.get("/targets/{name}/dead")
+    def list_dead(name: str, limit: Annotated[int, Query(ge=1, le=_SHOWN_MAX)] = 100) -> dict[str, Any]:
+        """The oldest events that could not be delivered."""
+        letters = dead(name).list()
+        return {"dead": [asdict(letter) for letter in letters[:limit]], "count": len(letters)}
+
+    @app.post("/targets/{name}/resend")
+    def resend(name: str) -> dict[str, Any]:
+        """Try all of them once more."""
+        dead(name)
+        return {"resent": tools().deliveries.resend(name)}
+
+    @app.post("/targets/{name}/discard")
+    def discard(name: str) -> dict[str, Any]:
+        """Forget all of them."""
+        return {"discarded": dead(name).remove(lambda _: True)}

@@ -1,0 +1,67 @@
+"""Commands for the targets of events: events targets, dead, resend and discard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.upkeep import Endpoint, settings_of
+
+events_app = typer.Typer(no_args_is_help=True, help="Targets of events, and what could not be delivered to them.")
+
+Name = Annotated[str, typer.Argument(metavar="TARGET", help="The name of a target, as in the file of targets.")]
+
+
+@events_app.command()
+def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the targets of a running server: what was delivered, and what fails."""
+    found = _order("GET", "targets", data, endpoint)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (row["name"], row["url"], str(row["delivered"]), str(row["dead"]), row["failing"] or "")
+        for row in found["targets"]
+    ]
+    print_table(("Target", "URL", "Delivered", "Dead letters", "Failing"), rows)
+
+
+@events_app.command()
+def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the oldest events that TARGET did not take."""
+    found = _order("GET", f"targets/{quote(name, safe='')}/dead", data, endpoint)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(row["time"], row["bucket"], row["key"], str(row["attempts"]), row["reason"]) for row in found["dead"]]
+    print_table(("Last attempt", "Bucket", "Key", "Attempts", "Reason"), rows)
+
+
+@events_app.command()
+def resend(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Try the dead letters of TARGET once more, the oldest first, until one fails."""
+    found = _order("POST", f"targets/{quote(name, safe='')}/resend", data, endpoint)
+    tell(found, f"{found['resent']} dead letters are sent again to {name}", as_json)
+
+
+@events_app.command()
+def discard(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Forget all dead letters of TARGET. They cannot be sent again."""
+    found = _order("POST", f"targets/{quote(name, safe='')}/discard", data, endpoint)
+    tell(found, f"{found['discarded']} dead letters of {name} are gone", as_json)
+
+
+def _order(method: str, path: str, data: str | None, endpoint: str | None) -> dict[str, Any]:
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        return session.admin(method, path, {} if method == "POST" else None)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(events_app, name="events")

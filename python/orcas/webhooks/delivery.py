@@ -1,0 +1,320 @@
+"""What happens to the events for each target: they are taken from the journal, delivered, retried, or become dead letters.
+
+A thread for each target takes a few events at a time. Events of one key go through one lane, one after the other; lanes
+are parallel. The place in the journal is kept in a file, and moves on only when everything before it was delivered or is a
+durable dead letter. So every event is delivered at least once, and in order for a key. Must not know notifications.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Protocol, TypedDict
+
+from orcas.control.files import read_secret_file, write_secret_file
+from orcas.webhooks.dead import DeadLetters, Letter
+from orcas.webhooks.sending import Failure, Sender
+from orcas.webhooks.targets import Target
+
+# Where cursors and dead letters are, in the data directory.
+DIRECTORY: Final = "webhooks"
+_LANES: Final = 4
+_WAIT_MS: Final = 500
+# Without deliveries, the place is written this often: what is looked at again after a restart is bounded.
+_SAVE_SEC: Final = 60.0
+_RETRY_SEC: Final = 1.0
+_RETRY_SEC_MAX: Final = 300.0
+_PAUSE_SEC: Final = 5.0
+_JOIN_SEC: Final = 5.0
+
+log = logging.getLogger("orcas.webhooks")
+
+
+class Delivery(TypedDict):
+    """An event that a notification sends to a target. `message`: in S3's structure."""
+
+    id: str
+    bucket: str
+    key: str
+    message: str
+
+
+class Reader(Protocol):
+    """The journal behind a place."""
+
+    def after(self) -> str | None:
+        """The place behind everything that was returned. None: the store is closed."""
+
+    def next(self, wait_ms: int, /) -> tuple[Sequence[Delivery], str, bool] | None:
+        """Some events, the place behind them, and whether events before them are gone. None: the store is closed.
+
+        Waits for events if there are none.
+        """
+
+
+class Source(Protocol):
+    """What has the journal."""
+
+    def deliveries(self, target: str, after: str | None, /) -> Reader | None:
+        """The events for a target behind a place, or behind that of now."""
+
+
+class Deliveries:
+    """The targets of a server, and what is under way to them."""
+
+    def __init__(self, source: Source, targets: Mapping[str, Target], data: Path) -> None:
+        directory = data / DIRECTORY
+        if targets:
+            directory.mkdir(mode=0o700, exist_ok=True)
+        self._workers = {name: _Worker(source, target, directory) for name, target in targets.items()}
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        for worker in self._workers.values():
+            worker.start()
+
+    def close(self) -> None:
+        """End deliveries. What was not confirmed is delivered again by the next server. Blocks for a short time."""
+        for worker in self._workers.values():
+            worker.stop.set()
+        until = time.monotonic() + _JOIN_SEC
+        for worker in self._workers.values():
+            if worker.is_alive():
+                worker.join(max(0.0, until - time.monotonic()))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The targets and how they are."""
+        return [worker.describe() for worker in self._workers.values()]
+
+    def dead(self, name: str) -> DeadLetters:
+        """The dead letters of a target.
+
+        Raises:
+            KeyError: there is no such target.
+        """
+        return self._workers[name].dead
+
+    def resend(self, name: str) -> int:
+        """Try the dead letters of a target once more, soon, and return how many there are.
+
+        Raises:
+            KeyError: there is no such target.
+        """
+        worker = self._workers[name]
+        worker.resend.set()
+        return len(worker.dead)
+
+
+@dataclass(slots=True)
+class _Counts:
+    delivered: int = 0
+    failed_attempts: int = 0
+    gaps: int = 0
+
+
+class _Stopped(Exception):  # noqa: N818 - a signal
+    """The server is stopping."""
+
+
+class _Worker(threading.Thread):
+    def __init__(self, source: Source, target: Target, directory: Path) -> None:
+        super().__init__(name=f"orcas-webhook-{target.name}", daemon=True)
+        self._source = source
+        self._target = target
+        self._place = directory / f"{target.name}.json"
+        self.dead = DeadLetters(directory / f"{target.name}.dead")
+        self.stop = threading.Event()
+        self.resend = threading.Event()
+        self._senders = [Sender(target) for _ in range(_LANES)]
+        self._lock = threading.Lock()
+        self._counts = _Counts()
+        self._failing: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """How the target is. `failing`: why the last attempt failed, if it did."""
+        with self._lock:
+            return {
+                "name": self._target.name, "url": self._target.url.geturl(), "format": self._target.format,
+                "delivered": self._counts.delivered, "failed_attempts": self._counts.failed_attempts,
+                "gaps": self._counts.gaps, "dead": len(self.dead), "full": self.dead.is_full, "failing": self._failing,
+            }  # fmt: skip
+
+    def run(self) -> None:
+        """Deliver until the server stops."""
+        with ThreadPoolExecutor(_LANES, thread_name_prefix=self.name) as lanes:
+            while not self.stop.is_set():
+                try:
+                    self._follow(lanes)
+                    break
+                except _Stopped:
+                    break
+                except Exception as error:  # noqa: BLE001 - logged; what was not delivered is read again
+                    if not self.stop.is_set():
+                        log.error("Deliveries to the target %s cannot go on: %s", self._target.name, error)
+                        self.stop.wait(_PAUSE_SEC)
+        for sender in self._senders:
+            sender.close()
+
+    def _follow(self, lanes: ThreadPoolExecutor) -> None:
+        """Deliver what comes behind the place in the file, until the server stops or the store is closed.
+
+        Raises:
+            _Stopped: the server stops while something is under way.
+        """
+        place = self._read_place()
+        reader = self._source.deliveries(self._target.name, place)
+        if reader is None:
+            return
+        if place is None:
+            # Where a new target begins is kept before its first event is tried.
+            self._write_place(reader.after())
+        saved = time.monotonic()
+        while not self.stop.is_set():
+            if self.resend.is_set():
+                self.resend.clear()
+                self._resend()
+            self._wait_for_room()
+            if self.resend.is_set():
+                continue
+            read = reader.next(_WAIT_MS)
+            if read is None:
+                return
+            found, place, lost = read
+            if lost:
+                self._note_gap()
+            self._deliver(found, lanes)
+            if found or time.monotonic() - saved > _SAVE_SEC:
+                self._write_place(place)
+                saved = time.monotonic()
+        self._write_place(place)
+
+    def _wait_for_room(self) -> None:
+        """Returns when there is room for another dead letter, or when they are to be sent again."""
+        if self.dead.is_full:
+            log.error("The dead letters of the target %s are at their limit: it gets no events", self._target.name)
+        while self.dead.is_full and not self.resend.is_set():
+            self._pause(_PAUSE_SEC / 10)
+
+    def _deliver(self, found: Sequence[Delivery], lanes: ThreadPoolExecutor) -> None:
+        """Returns when each has been delivered or is a dead letter.
+
+        Raises:
+            _Stopped: the server stops before that.
+        """
+        parts: list[list[Delivery]] = [[] for _ in self._senders]
+        for delivery in found:
+            parts[zlib.crc32(f"{delivery['bucket']}/{delivery['key']}".encode()) % _LANES].append(delivery)
+        running = [
+            lanes.submit(self._lane, sender, part) for sender, part in zip(self._senders, parts, strict=True) if part
+        ]
+        # None goes on when this returns, also if one of them has failed.
+        wait(running)
+        for lane in running:
+            lane.result()
+
+    def _lane(self, sender: Sender, part: list[Delivery]) -> None:
+        for delivery in part:
+            failure, attempts = self._try(sender, delivery)
+            if failure is not None:
+                self._bury(delivery, failure, attempts)
+
+    def _try(self, sender: Sender, delivery: Delivery) -> tuple[Failure | None, int]:
+        """Deliver, with as many attempts as the target allows. The last failure, and how many there were."""
+        body, content_type = message_of(self._target, delivery)
+        attempts = 0
+        while True:
+            failure = sender.send(delivery["id"], body, content_type)
+            attempts += 1
+            self._note(failure)
+            if failure is None or failure.final or attempts >= self._target.attempts:
+                return failure, attempts
+            doubled = min(_RETRY_SEC_MAX, _RETRY_SEC * 2.0 ** (attempts - 1))
+            self._pause(max(failure.retry_after_sec, doubled * random.uniform(0.5, 1)))  # noqa: S311 - spreads retries
+
+    def _bury(self, delivery: Delivery, failure: Failure, attempts: int) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        log.warning("An event for the target %s became a dead letter: %s", self._target.name, failure.reason)
+        self.dead.add(Letter(time=now, attempts=attempts, reason=failure.reason, **delivery))
+
+    def _resend(self) -> None:
+        """Try each dead letter once, until one fails.
+
+        Raises:
+            _Stopped: the server stops.
+        """
+        sent: set[str] = set()
+        try:
+            for letter in self.dead.list():
+                if self.stop.is_set():
+                    raise _Stopped
+                delivery: Delivery = {
+                    "id": letter.id, "bucket": letter.bucket, "key": letter.key, "message": letter.message,
+                }  # fmt: skip
+                failure = self._senders[0].send(letter.id, *message_of(self._target, delivery))
+                self._note(failure)
+                if failure is not None:
+                    return
+                sent.add(letter.id)
+        finally:
+            # Once: the file is written anew.
+            self.dead.remove(lambda letter: letter.id in sent)
+
+    def _note(self, failure: Failure | None) -> None:
+        with self._lock:
+            before, self._failing = self._failing, None if failure is None else failure.reason
+            if failure is None:
+                self._counts.delivered += 1
+            else:
+                self._counts.failed_attempts += 1
+        if failure is not None and before is None:
+            log.warning("The target %s does not take events: %s", self._target.name, failure.reason)
+        elif failure is None and before is not None:
+            log.info("The target %s takes events again", self._target.name)
+
+    def _note_gap(self) -> None:
+        with self._lock:
+            self._counts.gaps += 1
+        log.error("Events for the target %s are gone: the journal did not keep them for long enough", self._target.name)
+
+    def _pause(self, seconds: float) -> None:
+        if self.stop.wait(seconds):
+            raise _Stopped
+
+    def _read_place(self) -> str | None:
+        content = read_secret_file(self._place)
+        try:
+            return None if content is None else str(json.loads(content)["after"])
+        except (ValueError, KeyError, TypeError):
+            log.error("The place of the target %s cannot be read: it begins with new events", self._target.name)
+            return None
+
+    def _write_place(self, cursor: str | None) -> None:
+        if cursor is not None:
+            write_secret_file(self._place, json.dumps({"after": cursor}).encode())
+
+
+def message_of(target: Target, delivery: Delivery) -> tuple[bytes, str]:
+    """The body of a delivery, and its type: the message itself, or the event in it as CloudEvents 1.0 have it."""
+    if target.format == "s3":
+        return delivery["message"].encode(), "application/json"
+    (record,) = json.loads(delivery["message"])["Records"]
+    event = {
+        "specversion": "1.0",
+        "id": delivery["id"],
+        "source": f"aws:s3.{record['awsRegion']}.{delivery['bucket']}",
+        "type": f"com.amazonaws.s3.{record['eventName']}",
+        "subject": delivery["key"],
+        "time": record["eventTime"],
+        "datacontenttype": "application/json",
+        "data": record,
+    }
+    return json.dumps(event).encode(), "application/cloudevents+json"

@@ -1,0 +1,202 @@
+"""One delivery: a POST with the signature of Standard Webhooks, within a time limit, to an address that was checked.
+
+A name is resolved for each connection, and what is connected to is one of the addresses that were checked, so a name
+cannot change its meaning in between. Redirects are not followed, and of an answer only the beginning is read. Nothing
+here retries.
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import ipaddress
+import re
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import httptools
+
+from orcas.version import orcas_version
+from orcas.webhooks.targets import Target
+
+_CONNECT_SEC_MAX: Final = 5.0
+# Bytes of an answer.
+_ANSWER_MAX: Final = 65_536
+_RETRY_AFTER_MAX: Final = 300
+_GONE: Final = 410
+_DIGITS: Final = re.compile(r"[0-9]{1,6}")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a delivery failed. `retry_after_sec`: what the target asks for. `final`: it wants nothing more of this."""
+
+    reason: str
+    retry_after_sec: int = 0
+    final: bool = False
+
+
+class Sender:
+    """A connection to one target, kept between deliveries. For one thread."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._socket: socket.socket | None = None
+
+    def send(self, id: str, body: bytes, content_type: str) -> Failure | None:  # noqa: A002 - as in the header
+        """Deliver one message. None if the target has taken it."""
+        deadline = time.monotonic() + self._target.timeout_sec
+        request = self._request(id, body, content_type)
+        reused = self._socket is not None
+        try:
+            answer = self._exchange(request, deadline)
+            if answer is None and reused:
+                # The target had closed the connection that was kept.
+                answer = self._exchange(request, deadline)
+        except _Refused as refused:
+            return Failure(str(refused))
+        except TimeoutError:
+            self.close()
+            return Failure(f"no answer within {self._target.timeout_sec} seconds")
+        except (OSError, httptools.HttpParserError) as error:
+            self.close()
+            return Failure(f"{type(error).__name__}: {error}"[:200])
+        if answer is None:
+            return Failure("the connection was closed without an answer")
+        if not answer.keeps:
+            self.close()
+        if 200 <= answer.status < 300:
+            return None
+        return Failure(f"HTTP status {answer.status}", answer.retry_after_sec, final=answer.status == _GONE)
+
+    def close(self) -> None:
+        """Give the connection up."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    def _request(self, id: str, body: bytes, content_type: str) -> bytes:  # noqa: A002 - as in the header
+        url = self._target.url
+        path = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+        at = str(int(time.time()))
+        digest = hmac.digest(self._target.secret, f"{id}.{at}.".encode() + body, hashlib.sha256)
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\nuser-agent: Orcas/{orcas_version()}\r\n"
+            f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\nwebhook-id: {id}\r\n"
+            f"webhook-timestamp: {at}\r\nwebhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
+        )
+        return head.encode("ascii") + body
+
+    def _exchange(self, request: bytes, deadline: float) -> _Answer | None:
+        """The answer; None if the connection ended before it began."""
+        connection = self._socket or self._connect(deadline)
+        self._socket = connection
+        answer = _Answer()
+        parser = httptools.HttpResponseParser(answer)
+        answer.parser = parser
+        received = 0
+        try:
+            connection.settimeout(_left(deadline))
+            connection.sendall(request)
+            while not answer.complete:
+                connection.settimeout(_left(deadline))
+                data = connection.recv(min(_ANSWER_MAX - received, 16_384))
+                received += len(data)
+                if not data:
+                    break
+                parser.feed_data(data)
+                if received >= _ANSWER_MAX:
+                    break
+        except (BrokenPipeError, ConnectionResetError):
+            if received:
+                raise
+        if not answer.complete:
+            self.close()
+        return answer if answer.status else None
+
+    def _connect(self, deadline: float) -> socket.socket:
+        url = self._target.url
+        host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        allowed = [entry for entry in found if self._target.private or is_public(str(entry[4][0]))]
+        if not allowed:
+            raise _Refused(f"{host} has no public address, and the target is not marked private")
+        error: OSError | None = None
+        for family, kind, protocol, _, address in allowed:
+            connection = socket.socket(family, kind, protocol)
+            try:
+                connection.settimeout(min(_CONNECT_SEC_MAX, _left(deadline)))
+                connection.connect(address)
+                if url.scheme == "https":
+                    connection = ssl.create_default_context().wrap_socket(connection, server_hostname=host)
+            except OSError as failed:
+                connection.close()
+                error = failed
+                continue
+            return connection
+        raise error or TimeoutError
+
+
+class _Refused(Exception):  # noqa: N818 - a decision
+    """The address may not be connected to."""
+
+
+class _Answer:
+    """What httptools finds in an answer."""
+
+    def __init__(self) -> None:
+        self.parser: httptools.HttpResponseParser | None = None
+        self.status = 0
+        self.complete = False
+        self.keeps = False
+        self.retry_after_sec = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by httptools for each header."""
+        if name.lower() == b"retry-after" and _DIGITS.fullmatch(text := value.decode("latin-1").strip()):
+            self.retry_after_sec = min(int(text), _RETRY_AFTER_MAX)
+
+    def on_headers_complete(self) -> None:
+        """Called by httptools after the head."""
+        if self.parser is not None:
+            self.status = self.parser.get_status_code()
+
+    def on_message_complete(self) -> None:
+        """Called by httptools at the end of the answer."""
+        self.complete = True
+        self.keeps = self.parser is not None and self.parser.should_keep_alive()
+
+
+def _left(deadline: float) -> float:
+    """Seconds until then.
+
+    Raises:
+        TimeoutError: there are none.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of the public internet, also if it only wraps another."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        if address.teredo is not None:
+            return False
+    return address.is_global and not address.is_multicast

@@ -1,0 +1,195 @@
+//! What a record changed, as the journal keeps it. `docs/format.md` specifies the bytes.
+
+use std::num::NonZeroU8;
+
+use bytes::Bytes;
+
+use orcas_checksum::Etag;
+use orcas_journal::Place;
+use orcas_record::{BucketId, Cause, RequestCause, VersionId};
+
+/// The codes of causes that no request has.
+const ENGINE: u8 = 0;
+const LIFECYCLE: u8 = 255;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChangeKind {
+    BucketCreated = 1,
+    BucketRemoved = 2,
+    /// An object was stored or copied.
+    Stored = 3,
+    /// An object was put together from its parts.
+    Completed = 4,
+    /// An object has a new name. Its old name is removed.
+    Renamed = 5,
+    /// A version is gone, or the object of a bucket that never had versioning.
+    Removed = 6,
+    /// A delete marker was made.
+    Marked = 7,
+    /// Attributes of a version were changed: the operation tells which.
+    Updated = 8,
+}
+
+impl ChangeKind {
+    const ALL: [Self; 8] = [
+        Self::BucketCreated,
+        Self::BucketRemoved,
+        Self::Stored,
+        Self::Completed,
+        Self::Renamed,
+        Self::Removed,
+        Self::Marked,
+        Self::Updated,
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub place: Place,
+    /// Milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    pub kind: ChangeKind,
+    pub cause: Cause,
+    pub bucket: BucketId,
+    pub bucket_name: Bytes,
+    pub owner: Bytes,
+    /// Empty if the bucket itself was created or removed.
+    pub key: Bytes,
+    /// `None` in a bucket that never had versioning.
+    pub version: Option<VersionId>,
+    /// Size and entity tag of what was stored.
+    pub content: Option<(u64, Etag)>,
+}
+
+impl Change {
+    /// Appends everything but place and time.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let request = match &self.cause {
+            Cause::Engine => None,
+            Cause::Lifecycle => None,
+            Cause::Request(request) => Some(request),
+        };
+        let operation = match &self.cause {
+            Cause::Engine => ENGINE,
+            Cause::Lifecycle => LIFECYCLE,
+            Cause::Request(request) => request.operation.get(),
+        };
+        let version = match self.version {
+            None => 0,
+            Some(VersionId::Null) => 1,
+            Some(VersionId::Named(_)) => 2,
+        };
+        out.extend_from_slice(&[self.kind as u8, operation, version, u8::from(self.content.is_some())]);
+        out.extend_from_slice(&self.bucket.0.to_le_bytes());
+        if let Some(request) = request {
+            out.extend_from_slice(&request.request.to_le_bytes());
+            out.extend_from_slice(&request.principal);
+        }
+        if let Some(VersionId::Named(id)) = self.version {
+            out.extend_from_slice(&id);
+        }
+        if let Some((size, etag)) = &self.content {
+            out.extend_from_slice(&size.to_le_bytes());
+            out.extend_from_slice(&etag.md5);
+            out.extend_from_slice(&etag.parts.to_le_bytes());
+        }
+        for text in [&self.bucket_name, &self.owner, &self.key] {
+            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            out.extend_from_slice(text);
+        }
+    }
+
+    /// `None` for what `encode` cannot have written.
+    pub(super) fn decode(place: Place, time_ms: u64, payload: &[u8]) -> Option<Self> {
+        let mut input = Input(payload);
+        let [kind, operation, version, has_content] = input.array()?;
+        let kind = ChangeKind::ALL.into_iter().find(|known| *known as u8 == kind)?;
+        let bucket = BucketId(u64::from_le_bytes(input.array()?));
+        let cause = match NonZeroU8::new(operation) {
+            None => Cause::Engine,
+            Some(NonZeroU8::MAX) => Cause::Lifecycle,
+            Some(operation) => {
+                let request = u64::from_le_bytes(input.array()?);
+                Cause::Request(RequestCause { operation, request, principal: input.array()? })
+            }
+        };
+        let version = match version {
+            0 => None,
+            1 => Some(VersionId::Null),
+            2 => Some(VersionId::Named(input.array()?)),
+            _ => return None,
+        };
+        let content = match has_content {
+            0 => None,
+            1 => {
+                let (size, md5) = (u64::from_le_bytes(input.array()?), input.array()?);
+                Some((size, Etag { md5, parts: u16::from_le_bytes(input.array()?) }))
+            }
+            _ => return None,
+        };
+        let [bucket_name, owner, key] = [input.text()?, input.text()?, input.text()?];
+        let whole = input.0.is_empty();
+        whole.then_some(Self { place, time_ms, kind, cause, bucket, bucket_name, owner, key, version, content })
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn text(&mut self) -> Option<Bytes> {
+        let length = u16::from_le_bytes(self.array()?);
+        let (text, rest) = self.0.split_at_checked(usize::from(length))?;
+        self.0 = rest;
+        Some(Bytes::copy_from_slice(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(cause: Cause, version: Option<VersionId>, content: Option<(u64, Etag)>) -> Change {
+        Change {
+            place: Place { sequence: 7, ordinal: 1 },
+            time_ms: 1_700_000_000_123,
+            kind: ChangeKind::Renamed,
+            cause,
+            bucket: BucketId(3),
+            bucket_name: Bytes::from_static(b"bucket"),
+            owner: Bytes::from_static(b"root"),
+            key: Bytes::from_static("schlüssel\0".as_bytes()),
+            version,
+            content,
+        }
+    }
+
+    #[test]
+    fn every_change_is_decoded_as_it_was_and_no_part_of_one_is() {
+        let operation = NonZeroU8::new(9).unwrap();
+        let request = Cause::Request(RequestCause { operation, request: u64::MAX - 1, principal: [5; 32] });
+        let etag = Etag { md5: [6; 16], parts: 300 };
+        for cause in [Cause::Engine, Cause::Lifecycle, request] {
+            for version in [None, Some(VersionId::Null), Some(VersionId::Named([4; 16]))] {
+                for content in [None, Some((u64::MAX, etag))] {
+                    let change = change(cause, version, content);
+                    let mut payload = Vec::new();
+                    change.encode(&mut payload);
+                    let decode = |payload: &[u8]| Change::decode(change.place, change.time_ms, payload);
+                    assert_eq!(decode(&payload).as_ref(), Some(&change));
+                    for end in 0..payload.len() {
+                        assert_eq!(decode(&payload[..end]), None, "the first {end} bytes");
+                    }
+                    payload.push(0);
+                    assert_eq!(decode(&payload), None);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What readers of events see of the engine: the journal behind a cursor, and what is taken into it as it happens.
+
+use std::sync::Arc;
+
+use super::super::handle::Handle;
+use super::change::Change;
+use super::sink::EventSink;
+use orcas_base::error::{Error, Result};
+use orcas_journal::{JournalCursor, JournalFiles, JournalReader, Place};
+
+/// How the journal is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventsState {
+    pub bytes: u64,
+    /// Behind this place all events are there.
+    pub oldest: Option<Place>,
+    /// Everything up to this record is in it for good.
+    pub durable: u64,
+    /// The last durable record of the log.
+    pub log: u64,
+    /// Why it cannot be written at present.
+    pub failed: Option<Arc<str>>,
+}
+
+/// What a look at the journal brings.
+#[derive(Debug, Default)]
+pub struct EventsRead {
+    /// Empty at its end.
+    pub changes: Vec<Change>,
+    /// Events before these are gone.
+    pub lost: bool,
+}
+
+/// Reads the journal from a cursor on.
+pub struct EventReader {
+    reader: JournalReader,
+}
+
+impl EventReader {
+    /// The next events, of about `bytes` in the journal. Blocking.
+    ///
+    /// # Errors
+    /// What reading the files ran into.
+    pub fn read(&mut self, bytes: usize) -> Result<EventsRead> {
+        let read = self.reader.read(bytes)?;
+        let decoded = read.events.iter().map(|event| {
+            let change = Change::decode(event.place, event.time_ms, &event.payload);
+            change.ok_or(Error::Record { reason: "an event in the journal cannot be decoded" })
+        });
+        Ok(EventsRead { changes: decoded.collect::<Result<_>>()?, lost: read.lost })
+    }
+
+    /// The place behind which the next look begins, if it is known.
+    pub fn place(&self) -> Option<Place> {
+        self.reader.place()
+    }
+}
+
+impl Handle {
+    fn journal(&self) -> Option<&JournalFiles> {
+        self.shared.journal.as_ref()
+    }
+
+    /// Whether there are events.
+    pub fn has_events(&self) -> bool {
+        self.journal().is_some()
+    }
+
+    /// Random, made with the journal; 0 if there is none.
+    pub fn journal_id(&self) -> u64 {
+        self.journal().map_or(0, JournalFiles::id)
+    }
+
+    /// `None` if there are no events.
+    pub fn read_events(&self, cursor: JournalCursor) -> Option<EventReader> {
+        self.journal().map(|files| EventReader { reader: JournalReader::new(files.clone(), cursor) })
+    }
+
+    /// Behind everything that is durable now.
+    pub fn events_now(&self) -> Place {
+        Place::behind(self.shared.events.end().sequence)
+    }
+
+    /// The journal has everything up to here.
+    pub fn events_reached(&self) -> Place {
+        Place::behind(self.shared.events.reached())
+    }
+
+    /// To be told of events from now on. Once.
+    pub fn on_events(&self, sink: Arc<dyn EventSink>) {
+        let _ = self.shared.event_sink.set(sink);
+    }
+
+    /// Somebody listens, so events are taken at once.
+    pub fn add_listener(&self) {
+        self.shared.events.add_listener();
+    }
+
+    pub fn remove_listener(&self) {
+        self.shared.events.remove_listener();
+    }
+
+    /// `None` if there are no events.
+    pub fn events_state(&self) -> Option<EventsState> {
+        let files = self.journal()?;
+        let events = &self.shared.events;
+        Some(EventsState {
+            bytes: files.bytes(),
+            oldest: files.oldest(),
+            durable: events.durable(),
+            log: events.end().sequence,
+            failed: events.failed(),
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Events for targets: what the notifications of buckets send to each, read from the journal behind a place.
+//!
+//! What a bucket has configured at the time of reading decides. So a notification that was removed sends nothing more, and
+//! the events of a bucket that is gone go nowhere.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use orcas_base::error::Result;
+use orcas_engine::{Change, EventReader, JournalCursor, Place};
+use orcas_events::Event;
+use orcas_events::json::{Context, write_records};
+use orcas_record::{BucketId, DocumentKind};
+use orcas_s3::notification::{Notification, notifications};
+
+use super::listener::{id, named};
+use super::names::event_of;
+use crate::lane::Lane;
+
+/// Bytes of the journal that one look reads, and deliveries after which it ends.
+const JOURNAL_AT_ONCE: usize = 64 << 10;
+const DELIVERIES_AT_ONCE: usize = 64;
+/// Between two looks while there is nothing new.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// An event, and which notification sends it.
+pub struct Delivery {
+    /// The same whenever it is delivered.
+    pub id: String,
+    pub bucket: String,
+    pub key: Vec<u8>,
+    /// JSON in S3's structure.
+    pub message: Vec<u8>,
+}
+
+/// What one look brings.
+pub struct Deliveries {
+    pub found: Vec<Delivery>,
+    /// The id of the place behind them.
+    pub after: String,
+    /// Events before them are gone.
+    pub lost: bool,
+}
+
+/// Follows the journal for one target. For one thread.
+pub struct DeliveryReader {
+    lane: Weak<Lane>,
+    target: String,
+    reader: EventReader,
+    /// Read, and not looked at yet.
+    changes: VecDeque<Change>,
+    /// Everything up to here has been looked at.
+    place: Place,
+    lost: bool,
+}
+
+impl DeliveryReader {
+    /// Begins behind the place `after`, or now. `None` if the server keeps no events.
+    pub fn open(lane: &Arc<Lane>, target: &str, after: Option<&str>) -> Option<Self> {
+        let (cursor, lost) = match after {
+            None => (JournalCursor::After(lane.engine.events_now()), false),
+            Some(id) => named(lane, id, "after").unwrap_or((JournalCursor::Oldest, true)),
+        };
+        let place = match cursor {
+            JournalCursor::After(place) => place,
+            JournalCursor::Oldest | JournalCursor::Since(_) => Place::default(),
+        };
+        let reader = lane.engine.read_events(cursor)?;
+        let (lane, target) = (Arc::downgrade(lane), target.to_owned());
+        Some(Self { lane, target, reader, changes: VecDeque::new(), place, lost })
+    }
+
+    /// The id of the place behind everything that was returned. `None` if the store is closed.
+    pub fn after(&self) -> Option<String> {
+        Some(id(&*self.lane.upgrade()?, self.place))
+    }
+
+    /// The next deliveries. Waits for a time if there is nothing new. `None` if the store is closed.
+    ///
+    /// # Errors
+    /// What reading the journal ran into.
+    pub fn next(&mut self, wait: Duration) -> Result<Option<Deliveries>> {
+        let until = Instant::now() + wait;
+        while self.changes.is_empty() {
+            let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+            if lane.engine.events_reached() > self.place {
+                let read = self.reader.read(JOURNAL_AT_ONCE)?;
+                self.lost |= read.lost;
+                self.changes.extend(read.changes);
+                if self.changes.is_empty() {
+                    self.place = self.reader.place().unwrap_or(self.place).max(self.place);
+                }
+            }
+            if !self.changes.is_empty() || Instant::now() >= until {
+                break;
+            }
+            drop(lane);
+            thread::sleep(PAUSE);
+        }
+        let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+        let mut found = Vec::new();
+        while found.len() < DELIVERIES_AT_ONCE
+            && let Some(change) = self.changes.pop_front()
+        {
+            self.place = change.place;
+            if let Some(event) = event_of(&change)
+                && let Some(notification) = lane.notification(&event, &self.target)
+            {
+                found.push(lane.delivery(&event, change.place, &notification));
+            }
+        }
+        let lost = std::mem::take(&mut self.lost);
+        Ok(Some(Deliveries { found, after: id(&lane, self.place), lost }))
+    }
+}
+
+impl Lane {
+    /// The notification of the bucket that sends the event to the target.
+    fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
+        let document = self.engine.document(BucketId(event.bucket.id), DocumentKind::Notification)?;
+        let parsed = document.parsed(notifications)?;
+        parsed.as_ref().as_ref()?.iter().find(|one| one.target == target && one.matches(event)).cloned()
+    }
+
+    fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
+        let context =
+            Context { region: &self.options.region, host_id: &self.host_id, configuration_id: &notification.id };
+        let mut message = Vec::with_capacity(1024);
+        write_records(&mut message, context, [event]);
+        Delivery {
+            id: id(self, place),
+            bucket: event.bucket.name.clone(),
+            key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),
+            message,
+        }
+    }
+}

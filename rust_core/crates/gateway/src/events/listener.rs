@@ -1,0 +1,321 @@
+//! One stream of events: its filter, its place and its format.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use orcas_base::error::Result;
+use orcas_engine::{EventReader, JournalCursor, Place};
+use orcas_events::json::{Context, write_records};
+use orcas_events::sse::write_event;
+use orcas_events::{Event, EventNames, Filter};
+use orcas_s3::{ErrorCode, S3Error};
+
+use super::StreamId;
+use super::hub::{FORMATS, Found, Shown, Waits};
+use super::names::event_of;
+use crate::lane::Lane;
+
+/// Events that one look takes from memory, and bytes after which it ends.
+const EVENTS_AT_ONCE: usize = 64;
+const BYTES_AT_ONCE: usize = 16 << 10;
+/// Bytes of the journal that one look reads.
+const JOURNAL_AT_ONCE: usize = 64 << 10;
+/// Looks at the journal that may find nothing that is wanted, so that shutdown does not wait for long.
+const LOOKS_AT_ONCE: usize = 64;
+
+/// The type of events in a stream of server-sent events, and that of the notice that some are gone.
+const EVENT: &str = "s3";
+const GAP: &str = "gap";
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFormat {
+    /// Server-sent events.
+    Sse,
+    /// Messages as lines, as MinIO sends them.
+    Lines,
+}
+
+const _: () = assert!(StreamFormat::Lines as usize + 1 == FORMATS);
+
+/// What a client asks for, as text.
+#[derive(Clone, Debug, Default)]
+pub struct ListenOptions {
+    /// Names and patterns. All events if there are none.
+    pub names: Vec<String>,
+    pub buckets: Vec<String>,
+    pub prefix: Vec<u8>,
+    pub suffix: Vec<u8>,
+    /// The id of the last event that the client has had.
+    pub last_id: Option<String>,
+    /// `now`, `oldest`, an id, or a time.
+    pub start: Option<String>,
+}
+
+/// Begins behind a place of the journal and follows it.
+pub struct Listener {
+    lane: Weak<Lane>,
+    filter: Filter,
+    format: StreamFormat,
+    /// The time before which the stream does not begin; 0 once it has. The journal may lag behind what is older.
+    since_ms: AtomicU64,
+    /// Locked last: no other lock is taken while it is held.
+    cursor: Mutex<JournalCursor>,
+    /// Only the one consumer of the stream locks these.
+    reader: Mutex<Option<EventReader>>,
+    /// To be sent before anything else.
+    first: Mutex<Vec<u8>>,
+}
+
+impl Listener {
+    /// # Errors
+    /// What is wrong with the options, `ServiceUnavailable` if there are too many listeners, `NotImplemented` if there
+    /// are no events.
+    pub fn open(lane: &Arc<Lane>, options: ListenOptions, format: StreamFormat) -> Result<Arc<Self>, S3Error> {
+        if !lane.engine.has_events() {
+            let message = "This server keeps no events: ORCAS_EVENTS_ENABLED turns them on.";
+            return Err(S3Error::with(ErrorCode::NotImplemented, message));
+        }
+        let filter = filter(&options, format)?;
+        let (cursor, is_gone) = start(lane, &options)?;
+        if !lane.events.enter(lane.options.event_listeners_max) {
+            let message =
+                "There are as many listeners as ORCAS_EVENTS_LISTENERS_MAX allows, or the server is stopping.";
+            return Err(S3Error::with(ErrorCode::ServiceUnavailable, message));
+        }
+        lane.engine.add_listener();
+        let since_ms = AtomicU64::new(if let JournalCursor::Since(time_ms) = cursor { time_ms } else { 0 });
+        let first = match (format, cursor) {
+            (StreamFormat::Lines, _) => Vec::new(),
+            // A stream that breaks off before its first event goes on where it began.
+            (StreamFormat::Sse, JournalCursor::After(place)) => {
+                format!("retry: 1000\nid: {}\n\n", id(lane, place)).into_bytes()
+            }
+            (StreamFormat::Sse, _) => b"retry: 1000\n\n".to_vec(),
+        };
+        let (cursor, reader, first) = (Mutex::new(cursor), Mutex::default(), Mutex::new(first));
+        let listener = Arc::new(Self { lane: Arc::downgrade(lane), filter, format, since_ms, cursor, reader, first });
+        if is_gone {
+            let place = lane.engine.events_state().and_then(|events| events.oldest).unwrap_or_default();
+            listener.write_gap(lane, place, &mut listener.first.lock());
+        }
+        Ok(listener)
+    }
+
+    /// What is new in memory. Empty: nothing; `None`: `read` has to be called, or the stream has ended.
+    pub fn take(&self) -> Option<Vec<u8>> {
+        let lane = self.lane.upgrade()?;
+        let mut out = std::mem::take(&mut *self.first.lock());
+        if !out.is_empty() {
+            return Some(out);
+        }
+        let place = self.place()?;
+        match lane.events.find(place, EVENTS_AT_ONCE) {
+            Found::Older | Found::Closed => None,
+            Found::Events(found, mut to) => {
+                for shown in found {
+                    if self.wants(&shown.event) {
+                        out.extend_from_slice(&self.form(&lane, &shown));
+                    }
+                    if out.len() >= BYTES_AT_ONCE {
+                        to = shown.place;
+                        break;
+                    }
+                }
+                *self.cursor.lock() = JournalCursor::After(to);
+                *self.reader.lock() = None;
+                Some(out)
+            }
+        }
+    }
+
+    /// What comes next in the journal. Empty: nothing that is wanted so far; `None`: the stream has ended. Blocking.
+    ///
+    /// # Errors
+    /// What reading the journal ran into.
+    pub fn read(&self) -> Result<Option<Vec<u8>>> {
+        let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+        let mut kept = self.reader.lock();
+        let mut out = Vec::new();
+        for _ in 0..LOOKS_AT_ONCE {
+            if lane.events.is_closed() {
+                return Ok(None);
+            }
+            // The journal has at least this, unless it fell back meanwhile.
+            let reached = lane.engine.events_reached();
+            let cursor = *self.cursor.lock();
+            let Some(mut reader) = kept.take().or_else(|| lane.engine.read_events(cursor)) else { return Ok(None) };
+            let read = reader.read(JOURNAL_AT_ONCE)?;
+            let (place, reached) = (reader.place(), reached.min(lane.engine.events_reached()));
+            if read.lost {
+                let gap = read.changes.first().map_or(place.unwrap_or_default(), |change| before(change.place));
+                self.write_gap(&lane, gap, &mut out);
+            }
+            for event in read.changes.iter().filter_map(event_of).filter(|event| self.wants(event)) {
+                self.write(&lane, &event, &mut out);
+            }
+            let ended = read.changes.is_empty() && !read.lost;
+            *self.cursor.lock() = match place {
+                Some(place) if ended => JournalCursor::After(place.max(reached)),
+                Some(place) => JournalCursor::After(place),
+                None if ended => JournalCursor::After(reached),
+                None => cursor,
+            };
+            if ended {
+                break;
+            }
+            *kept = Some(reader);
+            if out.len() >= BYTES_AT_ONCE {
+                break;
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// To be sent when there was nothing else for a while.
+    pub fn heartbeat(&self) -> Vec<u8> {
+        match (self.format, self.lane.upgrade(), self.place()) {
+            (StreamFormat::Lines, ..) => b"\n".to_vec(),
+            // A client that connects again begins here, not with the last event that it wanted.
+            (StreamFormat::Sse, Some(lane), Some(place)) => format!(":\nid: {}\n\n", id(&lane, place)).into_bytes(),
+            (StreamFormat::Sse, ..) => b":\n\n".to_vec(),
+        }
+    }
+
+    /// Completes `slot` when there is more. False: there is.
+    pub fn wait(self: &Arc<Self>, slot: u32) -> bool {
+        self.lane.upgrade().is_some_and(|lane| lane.events.wait(slot, Arc::clone(self) as Arc<dyn Waits>))
+    }
+
+    /// Completes its slot, if it waits.
+    pub fn wake(self: &Arc<Self>) {
+        if let Some(lane) = self.lane.upgrade() {
+            lane.complete_all(lane.events.wake(&(Arc::clone(self) as Arc<dyn Waits>)));
+        }
+    }
+
+    fn form(&self, lane: &Lane, shown: &Shown) -> Bytes {
+        let made = || {
+            let mut out = Vec::with_capacity(1024);
+            self.write(lane, &shown.event, &mut out);
+            Bytes::from(out)
+        };
+        shown.forms[self.format as usize].get_or_init(made).clone()
+    }
+
+    fn write(&self, lane: &Lane, event: &Event, out: &mut Vec<u8>) {
+        let context = Context { region: &lane.options.region, host_id: &lane.host_id, configuration_id: "" };
+        match self.format {
+            StreamFormat::Lines => {
+                write_records(out, context, [event]);
+                out.push(b'\n');
+            }
+            StreamFormat::Sse => {
+                let mut data = Vec::with_capacity(1024);
+                write_records(&mut data, context, [event]);
+                let place = Place { sequence: event.position.sequence, ordinal: event.position.ordinal };
+                write_event(out, &id(lane, place), EVENT, &data);
+            }
+        }
+    }
+
+    /// Says that events are gone. What follows comes behind `place`.
+    fn write_gap(&self, lane: &Lane, place: Place, out: &mut Vec<u8>) {
+        if self.format == StreamFormat::Sse {
+            let id = id(lane, place);
+            write_event(out, &id, GAP, format!("{{\"continuesAfter\":\"{id}\"}}").as_bytes());
+        }
+    }
+}
+
+impl Waits for Listener {
+    fn wants(&self, event: &Event) -> bool {
+        if event.time_ms < self.since_ms.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.since_ms.store(0, Ordering::Relaxed);
+        self.filter.matches(event)
+    }
+
+    fn place(&self) -> Option<Place> {
+        match *self.cursor.lock() {
+            JournalCursor::After(place) => Some(place),
+            JournalCursor::Oldest | JournalCursor::Since(_) => None,
+        }
+    }
+
+    fn pass(&self, from: Place, to: Place) {
+        let mut cursor = self.cursor.lock();
+        if let JournalCursor::After(place) = *cursor
+            && (from..to).contains(&place)
+        {
+            *cursor = JournalCursor::After(to);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.upgrade() {
+            lane.events.leave();
+            lane.engine.remove_listener();
+        }
+    }
+}
+
+pub(super) fn id(lane: &Lane, place: Place) -> String {
+    StreamId { journal: Some(lane.engine.journal_id()), place }.to_string()
+}
+
+/// The place right before.
+fn before(place: Place) -> Place {
+    match place.ordinal.checked_sub(1) {
+        Some(ordinal) => Place { ordinal, ..place },
+        None => Place::behind(place.sequence.saturating_sub(1)),
+    }
+}
+
+fn filter(options: &ListenOptions, format: StreamFormat) -> Result<Filter, S3Error> {
+    let mut names = EventNames::NONE;
+    for name in &options.names {
+        // MinIO's clients ask for reads as well, of which there are no events.
+        let is_read = format == StreamFormat::Lines && name.starts_with("s3:ObjectAccessed:");
+        let known = if is_read { Some(EventNames::NONE) } else { EventNames::parse(name) };
+        let unknown =
+            || S3Error::argument("A specified event is not supported for notifications.", "events", name.as_bytes());
+        names = names.union(known.ok_or_else(unknown)?);
+    }
+    if options.names.is_empty() {
+        names = EventNames::ALL;
+    }
+    let (buckets, prefix, suffix) = (options.buckets.clone(), options.prefix.clone(), options.suffix.clone());
+    Ok(Filter { names, buckets, prefix, suffix })
+}
+
+/// Behind an id, and whether events between it and the oldest are gone. `name`: what the client calls the id.
+pub(super) fn named(lane: &Lane, text: &str, name: &'static str) -> Result<(JournalCursor, bool), S3Error> {
+    let wrong = || S3Error::argument("This is not the id of an event.", name, text.as_bytes());
+    let StreamId { journal, place } = text.parse().map_err(|()| wrong())?;
+    let is_of_another = journal.is_some_and(|journal| journal != lane.engine.journal_id());
+    // What comes after that is in no journal.
+    let is_ahead = place.sequence > lane.engine.events_now().sequence;
+    Ok(if is_of_another || is_ahead { (JournalCursor::Oldest, true) } else { (JournalCursor::After(place), false) })
+}
+
+/// Where the stream begins, and whether events between that and what the client asked for are gone.
+fn start(lane: &Lane, options: &ListenOptions) -> Result<(JournalCursor, bool), S3Error> {
+    if let Some(last) = options.last_id.as_deref().filter(|last| !last.is_empty()) {
+        return named(lane, last, "Last-Event-ID");
+    }
+    match options.start.as_deref() {
+        None | Some("now") => Ok((JournalCursor::After(lane.engine.events_now()), false)),
+        Some("oldest") => Ok((JournalCursor::Oldest, false)),
+        Some(text) => match orcas_http::timestamp::parse(text.as_bytes()) {
+            Some(time_ms) => Ok((JournalCursor::Since(time_ms), false)),
+            None => named(lane, text, "start"),
+        },
+    }
+}

@@ -1,0 +1,167 @@
+//! Readers of the journal: each has a place and learns when events behind it are gone.
+
+use orcas_base::error::{Error, Result};
+use orcas_fs::Open;
+
+use super::format::{FrameKind, HEADER, Place};
+use super::scan::Scanner;
+use super::segments::Segment;
+use super::shared::JournalFiles;
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalCursor {
+    /// Behind this place.
+    After(Place),
+    /// With the oldest event.
+    Oldest,
+    /// With the first event that is not older, in milliseconds since the Unix epoch.
+    Since(u64),
+}
+
+/// An event as it was pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub place: Place,
+    pub time_ms: u64,
+    pub payload: Vec<u8>,
+}
+
+/// What one look brings.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ReadEvents {
+    /// In order. Empty at the end of the journal.
+    pub events: Vec<StoredEvent>,
+    /// Events before these, or behind them if there are none here, are gone.
+    pub lost: bool,
+}
+
+pub struct JournalReader {
+    files: JournalFiles,
+    cursor: JournalCursor,
+    /// The segment that is read, and where in it.
+    at: Option<(u64, u64)>,
+}
+
+impl JournalReader {
+    pub fn new(files: JournalFiles, cursor: JournalCursor) -> Self {
+        Self { files, cursor, at: None }
+    }
+
+    /// The place behind which the next look begins. `None` if it is not known before that look.
+    pub fn place(&self) -> Option<Place> {
+        match self.cursor {
+            JournalCursor::After(place) => Some(place),
+            JournalCursor::Oldest | JournalCursor::Since(_) => None,
+        }
+    }
+
+    /// The next events, until their payloads have `bytes`. Blocking.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for damage that only the writer can pass over, or what reading ran into.
+    pub fn read(&mut self, bytes: usize) -> Result<ReadEvents> {
+        let mut read = ReadEvents::default();
+        let Some(mut segment) = self.segment() else { return Ok(read) };
+        let mut taken = 0;
+        loop {
+            let after = self.enter(&segment, &mut read);
+            if read.lost && !read.events.is_empty() {
+                // What is gone is between them and what follows.
+                read.lost = false;
+                self.cursor = JournalCursor::After(after);
+                self.at = None;
+                return Ok(read);
+            }
+            let intact = match self.scan(&segment, bytes, &mut taken, &mut read) {
+                // It was removed just now.
+                Err(Error::Missing { .. }) => return self.again(read, bytes),
+                done => done?,
+            };
+            if taken >= bytes {
+                return Ok(read);
+            }
+            match self.files.segments.next(segment.number) {
+                Some(next) => {
+                    segment = next;
+                    self.at = None;
+                }
+                None if intact => return Ok(read),
+                None => {
+                    let (path, at) = (self.files.options.path(segment.number), self.at);
+                    return Err(Error::corrupt(&path, at.map_or(0, |(_, offset)| offset), "an event cannot be read"));
+                }
+            }
+        }
+    }
+
+    fn again(&mut self, read: ReadEvents, bytes: usize) -> Result<ReadEvents> {
+        self.at = None;
+        if read.events.is_empty() && self.segment().is_some() { self.read(bytes) } else { Ok(read) }
+    }
+
+    /// The segment in which the next event is.
+    fn segment(&self) -> Option<Segment> {
+        let segments = &self.files.segments;
+        if let Some(found) = self.at.and_then(|(number, _)| segments.find(number)) {
+            return Some(found);
+        }
+        match self.cursor {
+            JournalCursor::After(place) => segments.last_where(|segment| segment.after <= place),
+            JournalCursor::Oldest => segments.oldest(),
+            JournalCursor::Since(time_ms) => segments.last_where(|segment| segment.began_ms <= time_ms),
+        }
+    }
+
+    /// Notes whether something is missing before a segment. Returns the place so far.
+    fn enter(&mut self, segment: &Segment, read: &mut ReadEvents) -> Place {
+        match self.cursor {
+            JournalCursor::After(place) if place < segment.after => {
+                read.lost = true;
+                if read.events.is_empty() {
+                    self.cursor = JournalCursor::After(segment.after);
+                }
+                place
+            }
+            JournalCursor::After(place) => place,
+            JournalCursor::Oldest => {
+                self.cursor = JournalCursor::After(segment.after);
+                segment.after
+            }
+            JournalCursor::Since(_) => segment.after,
+        }
+    }
+
+    /// Reads on in a segment. False if it is damaged before its end.
+    fn scan(&mut self, segment: &Segment, bytes: usize, taken: &mut usize, read: &mut ReadEvents) -> Result<bool> {
+        let options = &self.files.options;
+        let file = options.fs.open(&options.path(segment.number), Open::Read)?;
+        let offset = self.at.filter(|(number, _)| *number == segment.number).map_or(HEADER as u64, |(_, at)| at);
+        let mut scanner = Scanner::new(file, segment.salt, offset, segment.end);
+        let mut last = segment.after;
+        while *taken < bytes {
+            let Some(frame) = scanner.next()? else { break };
+            if frame.kind != FrameKind::Event {
+                continue;
+            }
+            last = last.max(frame.place);
+            let wanted = match self.cursor {
+                JournalCursor::After(place) => frame.place > place,
+                JournalCursor::Oldest => true,
+                JournalCursor::Since(time_ms) => frame.time_ms >= time_ms,
+            };
+            if wanted {
+                *taken += frame.payload.len() + 1;
+                let (place, time_ms, payload) = (frame.place, frame.time_ms, frame.payload.to_vec());
+                read.events.push(StoredEvent { place, time_ms, payload });
+                self.cursor = JournalCursor::After(place);
+            }
+        }
+        self.at = Some((segment.number, scanner.offset()));
+        if self.files.segments.next(segment.number).is_none() && matches!(self.cursor, JournalCursor::Since(_)) {
+            // Nothing is that young: whatever comes now is.
+            self.cursor = JournalCursor::After(last);
+        }
+        Ok(scanner.is_done() || *taken >= bytes)
+    }
+}

@@ -1,0 +1,261 @@
+"""Streams of events of a running server: what clients get, after whatever happened to them or to the server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from tests.fixtures.serving import Running, serving
+from tests.fixtures.signing import Identity, signed_headers
+
+TOKEN = "a-token-for-browsers"
+PATH = "/_orcas/events"
+CREATED = quote("s3:ObjectCreated:*", safe="")
+
+
+@dataclass(frozen=True)
+class Event:
+    id: str
+    kind: str
+    data: dict[str, Any]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = self.data["Records"][0]
+        return record
+
+    @property
+    def said(self) -> tuple[str, str, str]:
+        s3 = self.record["s3"]
+        return self.record["eventName"], s3["bucket"]["name"], s3["object"]["key"]
+
+
+OPEN: list[Stream] = []
+
+
+class Stream:
+    """One stream as a client reads it, line by line."""
+
+    def __init__(self, server: Running, query: str = "", last: str = "", headers: dict[str, str] | None = None) -> None:
+        address = urlsplit(server.url)
+        self.connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+        target = f"{PATH}?{query}" if query else PATH
+        if headers is None:
+            headers = signed_headers(Identity(*server.keys, "us-east-1"), "GET", server.url + target, {}, b"")
+        self.connection.request("GET", target, headers=headers | ({"last-event-id": last} if last else {}))
+        self.response = self.connection.getresponse()
+        OPEN.append(self)
+
+    def events(self) -> Iterator[Event]:
+        fields: dict[str, str] = {}
+        while line := self.response.readline():
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name:
+                fields[name] = value
+            elif "data" in fields:
+                yield Event(fields["id"], fields["event"], json.loads(fields["data"]))
+                fields = {}
+
+    def take(self, count: int) -> list[Event]:
+        events = self.events()
+        return [next(events) for _ in range(count)]
+
+    def close(self) -> None:
+        self.response.close()
+        self.connection.close()
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """No stream outlives its test."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    settings = {"ORCAS_EVENTS_TOKEN": TOKEN, "ORCAS_EVENTS_LISTENERS_MAX": "4"}
+    with serving(tmp_path_factory.mktemp("events"), level="info", form="json", **settings) as running:
+        yield running
+
+
+def test_changes_arrive_in_order_and_as_s3_writes_them(server: Running) -> None:
+    s3 = server.client()
+    stream = Stream(server, "bucket=first")
+    s3.create_bucket(Bucket="first")
+    s3.create_bucket(Bucket="other")
+    s3.put_object(Bucket="first", Key="dir/a b", Body=b"content")
+    s3.put_object(Bucket="other", Key="not asked for", Body=b"")
+    s3.copy_object(Bucket="first", Key="copy", CopySource="first/dir/a b")
+    s3.put_object_tagging(Bucket="first", Key="copy", Tagging={"TagSet": [{"Key": "k", "Value": "v"}]})
+    upload = s3.create_multipart_upload(Bucket="first", Key="large")["UploadId"]
+    part = s3.upload_part(Bucket="first", Key="large", UploadId=upload, PartNumber=1, Body=b"p" * 100_000)
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    s3.complete_multipart_upload(Bucket="first", Key="large", UploadId=upload, MultipartUpload=parts)
+    s3.delete_objects(Bucket="first", Delete={"Objects": [{"Key": "copy"}, {"Key": "missing"}, {"Key": "large"}]})
+    s3.put_bucket_versioning(Bucket="first", VersioningConfiguration={"Status": "Enabled"})
+    version = s3.put_object(Bucket="first", Key="v", Body=b"1")["VersionId"]
+    marker = s3.delete_object(Bucket="first", Key="v")["VersionId"]
+    events = stream.take(9)
+    assert [event.said for event in events] == [
+        ("BucketCreated:*", "first", ""),
+        ("ObjectCreated:Put", "first", "dir/a+b"),
+        ("ObjectCreated:Copy", "first", "copy"),
+        ("ObjectTagging:Put", "first", "copy"),
+        ("ObjectCreated:CompleteMultipartUpload", "first", "large"),
+        ("ObjectRemoved:Delete", "first", "copy"),
+        ("ObjectRemoved:Delete", "first", "large"),
+        ("ObjectCreated:Put", "first", "v"),
+        ("ObjectRemoved:DeleteMarkerCreated", "first", "v"),
+    ]
+    assert [event.kind for event in events] == ["s3"] * 9
+    put = events[1].record
+    assert (put["s3"]["object"]["size"], put["s3"]["object"]["eTag"]) == (7, "9a0364b9e99bb480dd25e1f0284c8555")
+    assert [events[at].record["s3"]["object"]["versionId"] for at in (7, 8)] == [version, marker]
+    sequencers = [event.record["s3"]["object"]["sequencer"] for event in events]
+    assert sequencers == sorted(sequencers)
+    assert len(put["responseElements"]["x-amz-request-id"]) == 16
+
+
+def test_filters(server: Running) -> None:
+    s3 = server.client()
+    s3.create_bucket(Bucket="filtered")
+    query = f"event={CREATED}&event=s3%3AObjectRemoved%3ADelete&prefix={quote('in/ä', safe='')}&suffix=.txt"
+    stream = Stream(server, query)
+    for key in ("out/ä.txt", "in/ä.jpg", "in/ä.txt", "in/ä/2.txt"):
+        s3.put_object(Bucket="filtered", Key=key, Body=b"")
+    s3.put_object_tagging(Bucket="filtered", Key="in/ä.txt", Tagging={"TagSet": []})
+    s3.delete_object(Bucket="filtered", Key="in/ä.txt")
+    expected = [("ObjectCreated:Put", "in/%C3%A4.txt"), ("ObjectCreated:Put", "in/%C3%A4/2.txt")]
+    expected.append(("ObjectRemoved:Delete", "in/%C3%A4.txt"))
+    assert [(event.said[0], event.said[2]) for event in stream.take(3)] == expected
+
+
+def test_a_client_that_comes_back_misses_nothing(server: Running) -> None:
+    s3 = server.client()
+    s3.create_bucket(Bucket="resumed")
+    stream = Stream(server, "bucket=resumed")
+    s3.put_object(Bucket="resumed", Key="0", Body=b"")
+    last = stream.take(1)[0].id
+    stream.close()
+    for n in range(1, 300):
+        s3.put_object(Bucket="resumed", Key=str(n), Body=b"")
+    stream = Stream(server, "bucket=resumed", last=last)
+    s3.put_object(Bucket="resumed", Key="300", Body=b"")
+    assert [event.said[2] for event in stream.take(300)] == [str(n) for n in range(1, 301)]
+    stream.close()
+    stream = Stream(server, f"bucket=resumed&event={CREATED}&start=oldest")
+    assert [event.said[2] for event in stream.take(301)] == [str(n) for n in range(301)]
+    stream.close()
+
+
+def test_a_stream_begins_at_a_time(server: Running) -> None:
+    s3 = server.client()
+    s3.create_bucket(Bucket="timed")
+    s3.put_object(Bucket="timed", Key="before", Body=b"")
+    time.sleep(0.05)
+    began = time.time()
+    s3.put_object(Bucket="timed", Key="after", Body=b"")
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began)) + f".{int(began * 1000) % 1000:03}Z"
+    stream = Stream(server, f"bucket=timed&start={quote(moment, safe='')}")
+    assert stream.take(1)[0].said == ("ObjectCreated:Put", "timed", "after")
+    stream.close()
+
+
+@pytest.mark.parametrize("last", ["0123456789ABCDEF-00000000000000010000", "FFFFFFFFFFFFFF000000"])
+def test_who_comes_with_the_place_of_another_journal_is_told(server: Running, last: str) -> None:
+    server.client().create_bucket(Bucket="told-" + last[:2].lower())
+    stream = Stream(server, last=last)
+    first, second = stream.take(2)
+    stream.close()
+    assert (first.kind, second.kind) == ("gap", "s3")
+    assert first.id == first.data["continuesAfter"] < second.id
+
+
+def refusal(server: Running, query: str = "", headers: dict[str, str] | None = None) -> tuple[int, str]:
+    stream = Stream(server, query, headers=headers)
+    body = json.loads(stream.response.read())
+    stream.close()
+    return stream.response.status, body["error"]["code"]
+
+
+def test_refusals(server: Running) -> None:
+    assert refusal(server, headers={}) == (403, "AccessDenied")
+    assert refusal(server, headers={"authorization": "Bearer " + TOKEN[:-1]})[0] == 403
+    assert refusal(server, "event=s3%3AObjectEaten%3A%2A") == (400, "InvalidArgument")
+    assert refusal(server, "start=yesterday") == (400, "InvalidArgument")
+    assert refusal(server, "color=red") == (400, "InvalidArgument")
+    token = {"authorization": f"Bearer {TOKEN}"}
+    assert refusal(server, "prefix=a&prefix=b", headers=token) == (400, "InvalidArgument")
+
+
+def test_the_token_of_browsers(server: Running) -> None:
+    stream = Stream(server, headers={"authorization": f"Bearer {TOKEN}", "origin": "https://example.com"})
+    assert stream.response.status == 200
+    assert stream.response.headers["access-control-allow-origin"] == "*"
+    assert stream.response.headers["content-type"] == "text/event-stream"
+    stream.close()
+
+
+def test_listeners_are_bounded_and_leave_when_they_are_gone(server: Running) -> None:
+    streams = [Stream(server) for _ in range(4)]
+    assert [stream.response.status for stream in streams] == [200] * 4
+    assert refusal(server) == (503, "ServiceUnavailable")
+    streams.pop().close()
+    deadline = time.monotonic() + 20
+    while (again := Stream(server)).response.status != 200:
+        again.close()
+        assert time.monotonic() < deadline, "the place of a client that is gone stays taken"
+        time.sleep(0.05)
+
+
+def test_streams_end_with_the_server_and_go_on_with_the_next_one(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as running:
+        s3 = running.client()
+        s3.create_bucket(Bucket="bucket")
+        stream = Stream(running)
+        s3.put_object(Bucket="bucket", Key="first", Body=b"")
+        last = stream.take(1)[0].id
+        s3.put_object(Bucket="bucket", Key="second", Body=b"")
+        began = time.monotonic()
+        assert running.stop() == 0
+        assert time.monotonic() - began < 10, "a stream must not use up the drain time"
+        assert [event.said[2] for event in stream.events()] == ["second"]
+    with serving(tmp_path, level="info", form="json") as running:
+        running.client().put_object(Bucket="bucket", Key="third", Body=b"")
+        assert [event.said[2] for event in Stream(running, last=last).take(2)] == ["second", "third"]
+        running.client().put_object(Bucket="bucket", Key="fourth", Body=b"")
+        running.process.kill()
+        running.process.wait()
+    with serving(tmp_path, level="info", form="json") as running:
+        assert [event.said[2] for event in Stream(running, last=last).take(3)] == ["second", "third", "fourth"]
+
+
+def test_a_journal_that_was_removed_costs_old_events_only(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as running:
+        stream = Stream(running)
+        running.client().create_bucket(Bucket="bucket")
+        last = stream.take(1)[0].id
+    for segment in (tmp_path / "store" / "events").iterdir():
+        segment.unlink()
+    with serving(tmp_path, level="info", form="json") as running:
+        stream = Stream(running, last=last)
+        running.client().put_object(Bucket="bucket", Key="new", Body=b"")
+        gap, event = stream.take(2)
+        assert gap.kind == "gap"
+        assert event.said == ("ObjectCreated:Put", "bucket", "new")
+
+
+def test_without_events(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json", ORCAS_EVENTS_ENABLED="false") as running:
+        running.client().create_bucket(Bucket="bucket")
+        assert refusal(running) == (501, "NotImplemented")
+        assert not (tmp_path / "store" / "events").exists()

@@ -1,0 +1,146 @@
+"""What becomes of deliveries when the journal, the disk or the target fails: a source that follows a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.fixtures.receivers import Received, receiving
+from tests.fixtures.waiting import wait_until
+
+from orcas.webhooks import delivery
+from orcas.webhooks.delivery import Deliveries, Delivery
+from orcas.webhooks.targets import Target
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "_PAUSE_SEC", 0.05)
+    monkeypatch.setattr(delivery, "_RETRY_SEC", 0.01)
+
+
+def event(number: int, key: str = "k") -> Delivery:
+    record = {"s3": {"object": {"key": key, "size": number}}}
+    return {"id": str(number), "bucket": "photos", "key": key, "message": json.dumps({"Records": [record]})}
+
+
+class Journal:
+    """Events from 1 on, in looks of three; places are numbers. Begins at its end if nobody says where."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.fails = 0
+        self.oldest = 0
+        self.begins: list[str | None] = []
+
+    def deliveries(self, _target: str, after: str | None, /) -> Reader:
+        self.begins.append(after)
+        return Reader(self, self.count if after is None else int(after))
+
+
+class Reader:
+    def __init__(self, journal: Journal, place: int) -> None:
+        self._journal, self._place = journal, place
+
+    def after(self) -> str:
+        return str(self._place)
+
+    def next(self, _wait_ms: int, /) -> tuple[Sequence[Delivery], str, bool]:
+        if self._journal.fails:
+            self._journal.fails -= 1
+            raise RuntimeError("the journal cannot be read")
+        lost = self._place < self._journal.oldest
+        first = max(self._place, self._journal.oldest)
+        found = [
+            event(number, f"k{number % 2}") for number in range(first + 1, min(first + 3, self._journal.count) + 1)
+        ]
+        if not found:
+            threading.Event().wait(0.01)
+        self._place = first + len(found)
+        return found, str(self._place), lost
+
+
+def running(journal: Journal, url: str, data: Path, attempts: int = 3) -> Deliveries:
+    target = Target(name="hook", url=urlsplit(url), secret=b"s" * 32, private=True, attempts=attempts, timeout_sec=5)
+    deliveries = Deliveries(journal, {"hook": target}, data)
+    deliveries.start()
+    return deliveries
+
+
+def place(data: Path) -> str:
+    return str(json.loads((data / "webhooks" / "hook.json").read_text())["after"])
+
+
+def test_a_new_target_begins_with_new_events_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    journal = Journal(4)
+    with receiving() as receiver:
+        first = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: (tmp_path / "webhooks" / "hook.json").exists() and place(tmp_path) == "4")
+        first.close()
+        journal.count = 9
+        second = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: len(receiver.received) == 5 and place(tmp_path) == "9")
+        second.close()
+    assert journal.begins == [None, "4"]
+
+
+def test_a_journal_that_fails_is_read_again_and_a_gap_is_counted(tmp_path: Path) -> None:
+    journal = Journal(0)
+    with receiving() as receiver:
+        deliveries = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.fails, journal.oldest, journal.count = 2, 3, 6
+        assert wait_until(lambda: len(receiver.received) == 3)
+        deliveries.close()
+        (state,) = deliveries.describe()
+    assert [one.headers["webhook-id"] for one in receiver.received if one.key == "k0"] == ["4", "6"]
+    assert (state["gaps"], state["delivered"], state["failing"]) == (1, 3, None)
+
+
+def test_nothing_is_skipped_if_a_dead_letter_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(0)
+    full: Iterator[bool] = iter([True, True])
+    real = delivery.DeadLetters.add
+
+    def add(self: delivery.DeadLetters, letter: delivery.Letter) -> None:
+        if next(full, False):
+            raise OSError(28, "No space left on device")
+        real(self, letter)
+
+    monkeypatch.setattr(delivery.DeadLetters, "add", add)
+
+    def refuse(received: Received) -> int:
+        return 500 if received.headers["webhook-id"] == "1" else 200
+
+    with receiving(refuse) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path, attempts=1)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.count = 2
+        assert wait_until(lambda: len(deliveries.dead("hook")) == 1)
+        assert wait_until(lambda: place(tmp_path) == "2")
+        deliveries.close()
+    assert [letter.id for letter in deliveries.dead("hook").list()] == ["1"]
+    assert {one.headers["webhook-id"] for one in receiver.received} == {"1", "2"}
+
+
+def test_a_target_whose_dead_letters_are_at_their_limit_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orcas.webhooks.dead.LETTERS_MAX", 2)
+    journal = Journal(0)
+    status = [500]
+    with receiving(lambda _: status[0]) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path, attempts=1)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.count = 2
+        assert wait_until(lambda: len(deliveries.dead("hook")) == 2)
+        status[0], journal.count = 200, 3
+        assert not wait_until(lambda: len(receiver.received) > 2, 0.3)
+        assert deliveries.resend("hook") == 2
+        assert wait_until(lambda: len(receiver.received) == 5)
+        assert len(deliveries.dead("hook")) == 0
+        deliveries.close()

@@ -128,7 +128,7 @@ class AccessLog:
         """Begin a new file. If the full one cannot be renamed, go on with it, and try again later."""
         try:
             if self._files == 0:
-                self._path.unlink()
+                self._path.unlink(missing_ok=True)
             for number in range(self._files, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
                     self._named(number - 1).replace(self._named(number))

@@ -205,7 +205,6 @@ impl Core {
     /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
     /// answered instead. Returns its stages, if it was slow.
     #[pyo3(signature = (verdict, response, scope = None, root = 0, refusal = None))]
-    #[expect(clippy::too_many_arguments, reason = "a request, its answer, and where both are to be logged")]
     fn finish(
         &self,
         py: Python<'_>,

@@ -25,6 +25,7 @@ __all__ = [
     "Load",
     "MasterKeyError",
     "Request",
+    "RequestLogs",
     "Response",
     "StoreError",
     "check_store",
@@ -748,6 +749,7 @@ class Options(TypedDict):
     body_budget: int
     explain_signatures: bool
     slow_request_ms: int
+    metrics: bool
     workers: int
 
 @final
@@ -804,6 +806,29 @@ class EventsStats(TypedDict):
     log: int
     listeners: int
     failed: str | None
+
+@final
+class RequestLogs:
+    """The logs of requests on their way out."""
+
+    def log_access(self, enabled: bool) -> None:
+        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
+
+    def take_access_lines(self, gather: float) -> bytes:
+        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
+
+    def drop_access_lines(self, lines: int) -> None:
+        """Count lines that could not be written."""
+
+    def due_logs(self, age: float, size: int) -> list[tuple[str, str, str, bytes]]:
+        """Records of requests to logged buckets: those that have waited for `age` seconds, or have `size` bytes.
+
+        Returns:
+            Source bucket, target bucket, key and content of each object that is to be stored.
+        """
+
+    def drop_due_logs(self, records: int) -> None:
+        """Count records that could not be stored."""
 
 @final
 class Core:
@@ -898,20 +923,16 @@ class Core:
         response: Response | None,
         scope: MutableMapping[str, Any] | None = None,
         root: int = 0,
+        refusal: tuple[int, str] | None = None,
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 
-        With its scope, it goes to the access log; `root` as in `accept`. Returns its stages if it was slow.
+        With its scope, it goes to the access log; `root` as in `accept`. `refusal` is status and code, if the connection
+        answered instead. Returns its stages if it was slow.
         """
 
-    def log_access(self, enabled: bool) -> None:
-        """Keep lines of the access log for `take_access_lines` from now on, or no longer."""
-
-    def take_access_lines(self, gather: float) -> bytes:
-        """Wait for lines, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks."""
-
-    def drop_access_lines(self, lines: int) -> None:
-        """Count lines that could not be written."""
+    def request_logs(self) -> RequestLogs:
+        """The logs of requests."""
 
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import stat
 import threading
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 # Seconds for which lines are gathered into one write.
 _GATHER_SECONDS: Final = 0.2
+# Seconds until another attempt to rename a file that could not be renamed.
+_ROTATE_SECONDS: Final = 60
+# Seconds that the last lines are given at the end.
+_STOP_SECONDS: Final = 5
 
 log = logging.getLogger("orcas.access")
 
@@ -44,10 +50,13 @@ class AccessLog:
         self._max_size = max_size
         self._files = files
         self._descriptor: int | None = None
-        self._size = 0
+        # Of the file; None if it is no file, such as a pipe, and is never renamed.
+        self._size: int | None = None
+        # Before this time, of the monotonic clock, a full file is not renamed again: it could not be.
+        self._rotates_at = 0.0
         # Set when the file was renamed by somebody else.
         self._reopens = threading.Event()
-        self._failing = False
+        self._failing = self._overfull = False
         self._thread = threading.Thread(target=self._run, name="orcas-access", daemon=True)
 
     def start(self) -> None:
@@ -61,10 +70,14 @@ class AccessLog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what there is, and close the file. Blocks."""
+        """Write what there is, and close the file. Blocks, but not for longer than a disk that hangs is given."""
         self._lines.log_access(False)
-        self._thread.join()
-        self._close()
+        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            # It is a daemon: the process can end without it.
+            log.warning("The access log is not written any more: the disk or the reader of %s hangs", self._path)
+        else:
+            self._close()
 
     def reopen(self) -> None:
         """Open the file anew before the next line: it may have been renamed."""
@@ -92,35 +105,41 @@ class AccessLog:
         if self._descriptor is None:
             self._open()
         for part in _parts(piece, self._max_size):
-            if self._size and self._size + len(part) > self._max_size:
+            self._look()
+            if self._size and self._size + len(part) > self._max_size and time.monotonic() >= self._rotates_at:
                 self._rotate()
             self._append(part)
 
     def _append(self, part: bytes) -> None:
         if self._descriptor is None:
             raise RuntimeError("the file is closed")
-        begin = self._size
         left = memoryview(part)
         try:
             while left:
-                written = os.write(self._descriptor, left)
-                left = left[written:]
-                self._size += written
+                left = left[os.write(self._descriptor, left) :]
         except OSError:
             # No line is left cut off.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, begin)
+            if self._size is not None:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, self._size)
             raise
 
     def _rotate(self) -> None:
-        self._close()
-        with contextlib.suppress(FileNotFoundError):
+        """Begin a new file. If the full one cannot be renamed, go on with it, and try again later."""
+        try:
             if self._files == 0:
-                self._path.unlink()
+                self._path.unlink(missing_ok=True)
             for number in range(self._files, 0, -1):
-                newer = self._named(number - 1)
-                if newer.exists():
-                    newer.replace(self._named(number))
+                with contextlib.suppress(FileNotFoundError):
+                    self._named(number - 1).replace(self._named(number))
+        except OSError as error:
+            self._rotates_at = time.monotonic() + _ROTATE_SECONDS
+            if not self._overfull:
+                log.warning("The access log cannot be renamed and grows on: %s", error)
+            self._overfull = True
+            return
+        self._overfull = False
+        self._close()
         self._open()
 
     def _named(self, number: int) -> Path:
@@ -128,8 +147,16 @@ class AccessLog:
 
     def _open(self) -> None:
         # Only the owner reads who asked for what.
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
+        # A pipe without a reader is refused, and a full one loses lines, instead of being waited for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._look()
+
+    def _look(self) -> None:
+        """Ask how large the file is: somebody else may have emptied it."""
+        if self._descriptor is not None:
+            status = os.fstat(self._descriptor)
+            self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

@@ -40,6 +40,7 @@ from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
 from orcas.reports import reporting
+from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
 from orcas.webhooks.delivery import Deliveries
@@ -127,8 +128,8 @@ async def _assembled(
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
-        counts, logs = settings.metrics or settings.slow_request_ms > 0, settings.access_log is not None
-        dispatcher = Dispatcher(core, settings.body_budget, counts=counts, logs=logs)
+        dispatcher = Dispatcher(core, settings.body_budget)
+        delivery = LogDelivery(core.request_logs(), dispatcher.perform, settings, root)
         targets = read_targets(settings.event_targets_file) if delivers else {}
         deliveries = Deliveries(core, targets, settings.data)
         tools = Tools(core, settings.move_objects_max, deliveries)
@@ -136,6 +137,7 @@ async def _assembled(
         dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))
         beat = asyncio.create_task(streams.beat())
+        delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
@@ -144,6 +146,9 @@ async def _assembled(
             await asyncio.to_thread(deliveries.close)
             beat.cancel()
             watch.cancel()
+            delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
+            await delivery.deliver_all()
             await tools.cancel()
             dispatcher.close()
     finally:
@@ -157,9 +162,10 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
     if settings.access_log is None or store.tools is None:
         yield None
         return
-    access = AccessLog(store.tools.core, settings.access_log, settings.access_log_max_size, settings.access_log_files)
+    logs = store.tools.core.request_logs()
+    access = AccessLog(logs, settings.access_log, settings.access_log_max_size, settings.access_log_files)
     try:
-        access.start()
+        await asyncio.to_thread(access.start)
     except OSError as error:
         raise UnavailableError(f"The access log {settings.access_log} cannot be opened: {error.strerror}.") from None
     try:

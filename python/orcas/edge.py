@@ -192,6 +192,7 @@ def _options(settings: Settings) -> Options:
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "slow_request_ms": settings.slow_request_ms,
+        "metrics": settings.metrics,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

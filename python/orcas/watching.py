@@ -44,3 +44,11 @@ class WatchSettings:
         0, "time from which on a request is reported in the log, with its stages; 0 turns this off", integer,
         unit="milliseconds", low=0, high=3_600_000,
     )  # fmt: skip
+    log_delivery_sec: int = setting(
+        300, "longest time until records of requests to a logged bucket are delivered", integer,
+        unit="seconds", low=1, high=86_400,
+    )  # fmt: skip
+    log_delivery_size: int = setting(
+        _MIB, "size at which records of a bucket are delivered at once", integer,
+        unit="bytes", low=4096, high=8 * _MIB,
+    )  # fmt: skip

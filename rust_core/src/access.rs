@@ -1,4 +1,4 @@
-//! From a request that is done to its line in the access log.
+//! From a request that is done to its line in the access log, and to the log of its bucket.
 
 use std::sync::Arc;
 
@@ -12,6 +12,11 @@ use orcas_gateway::Lane;
 use orcas_gateway::access::record::{AccessRecord, Seen};
 use orcas_gateway::metrics::requests::Finished;
 use orcas_http::{Headers, RequestHead};
+
+/// Whether anybody wants to hear of requests.
+pub fn is_wanted(lane: &Lane) -> bool {
+    lane.access_lines.is_open() || lane.engine.logs_buckets()
+}
 
 /// Adds the line of a request with this scope, as ASGI has it. `root` as of `Core.accept`.
 pub fn log(
@@ -52,6 +57,11 @@ pub fn log(
         answered: response.map_or(b"", |response| response.rest.as_bytes(py)),
     };
     let record = AccessRecord::new(lane, &head, request.as_deref(), finished, &seen);
-    lane.access_lines.push(record.json().as_bytes());
+    if lane.access_lines.is_open() {
+        lane.access_lines.push(record.json().as_bytes());
+    }
+    if lane.engine.logs_buckets() {
+        lane.log_to_bucket(&record);
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::access;
 use super::answer::{Response, piece_object};
@@ -21,6 +21,7 @@ use super::keyring::{KeyringOptions, Opened, PyKeyring};
 use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
+use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
@@ -44,6 +45,8 @@ pub struct Core {
     keyring: Opened,
     /// Requests that take as long are reported.
     slow: Option<Duration>,
+    /// Requests are counted.
+    counts: bool,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -81,7 +84,7 @@ impl Core {
         let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lifecycle_options = options.lifecycle();
-        let slow = options.slow();
+        let (slow, counts) = (options.slow(), options.counts());
         let lane_options = options.lane(engine_options.ref_level, false);
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -92,7 +95,7 @@ impl Core {
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
             let replayed = engine.replayed();
-            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow })
+            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts })
         })
     }
 
@@ -108,7 +111,7 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let options: Options = options.extract()?;
         let data = options.data().to_owned();
-        let slow = options.slow();
+        let (slow, counts) = (options.slow(), options.counts());
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level, true);
         let opened = py.detach(|| {
@@ -121,7 +124,7 @@ impl Core {
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
         let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow }, report.into()))
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts }, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -199,8 +202,9 @@ impl Core {
     }
 
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
-    /// disconnected. With its scope, it goes to the access log.
-    #[pyo3(signature = (verdict, response, scope = None, root = 0))]
+    /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
+    /// answered instead. Returns its stages, if it was slow.
+    #[pyo3(signature = (verdict, response, scope = None, root = 0, refusal = None))]
     fn finish(
         &self,
         py: Python<'_>,
@@ -208,32 +212,24 @@ impl Core {
         response: Option<&Bound<'_, Response>>,
         scope: Option<&Bound<'_, PyDict>>,
         root: usize,
+        refusal: Option<(u16, String)>,
     ) -> PyResult<Option<Stages>> {
         let response = response.map(Bound::get);
-        let finished = verdict.finished(py, response);
-        self.lane.metrics.finish(&finished);
-        if let Some(scope) = scope {
+        let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
+        let finished = verdict.finished(py, response, refusal);
+        if self.counts {
+            self.lane.metrics.finish(&finished);
+        }
+        if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
             access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
         }
         let slow = self.slow.is_some_and(|slow| finished.time >= slow);
         Ok(slow.then(|| verdict.stages(py, response, &finished)))
     }
 
-    /// Keeps lines of the access log for `take_access_lines` from now on, or no longer.
-    fn log_access(&self, enabled: bool) {
-        if enabled { self.lane.access_lines.open() } else { self.lane.access_lines.close() }
-    }
-
-    /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
-    fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
-        let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
-        let lines = py.detach(|| self.lane.access_lines.take(gather));
-        PyBytes::new(py, &lines)
-    }
-
-    /// Counts lines of the access log that could not be written.
-    fn drop_access_lines(&self, lines: u64) {
-        self.lane.access_lines.add_dropped(lines);
+    /// The logs of requests.
+    fn request_logs(&self) -> RequestLogs {
+        RequestLogs::new(Arc::clone(&self.lane))
     }
 
     /// The page of all metrics. Blocks.

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 
-use super::answer::Response;
+use super::answer::{Facts, Response};
 use super::form::Form;
 use super::request::Request;
 use orcas_gateway::metrics::requests::Finished;
-use orcas_s3::Operation;
+use orcas_s3::{ErrorCode, Operation};
 
 /// What `Core.accept` returned for a request.
 #[derive(FromPyObject)]
@@ -29,8 +29,9 @@ impl Verdict<'_> {
         }
     }
 
-    /// What is counted of the request, now that it is done. Without a response, the client disconnected.
-    pub fn finished(&self, py: Python<'_>, response: Option<&Response>) -> Finished {
+    /// What is counted of the request, now that it is done. Without a response, the client disconnected, unless the
+    /// connection itself answered: then `refusal` is status and code of its answer.
+    pub fn finished(&self, py: Python<'_>, response: Option<&Response>, refusal: Option<(u16, &str)>) -> Finished {
         let of_request = |request: &Request| (request.inner.operation(), request.tally.began, request.tally.received());
         let (operation, began, received) = match self.request(py, of_request) {
             Some((operation, began, received)) => (Some(operation), Some(began), received),
@@ -46,8 +47,11 @@ impl Verdict<'_> {
         let now = Instant::now();
         let began = began.unwrap_or(now);
         let time = now.duration_since(began);
-        let Some(facts) = response.map(|response| &response.facts) else {
-            return Finished { operation, status: None, code: None, time, first_byte: time, received, sent: 0 };
+        let refused = refusal.map(|(status, code)| (status, ErrorCode::from_name(code)));
+        let untouched = |facts: &&Facts| refused.is_none() || facts.delivery.as_ref().is_some_and(|it| it.sent() > 0);
+        let Some(facts) = response.map(|response| &response.facts).filter(untouched) else {
+            let (status, code) = refused.map_or((None, None), |(status, code)| (Some(status), code));
+            return Finished { operation, status, code, time, first_byte: time, received, sent: 0 };
         };
         let (sent, first) = match &facts.delivery {
             None => (facts.body, now),

@@ -28,6 +28,7 @@ mod metrics;
 mod options;
 mod piece;
 mod request;
+mod request_logs;
 mod room;
 mod snapshots;
 mod tally;
@@ -45,6 +46,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Request>()?;
     module.add_class::<form::Form>()?;
     module.add_class::<request::BodySink>()?;
+    module.add_class::<request_logs::RequestLogs>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;

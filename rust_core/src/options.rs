@@ -52,6 +52,7 @@ pub struct Options {
     workers: usize,
     explain_signatures: bool,
     slow_request_ms: u64,
+    metrics: bool,
 }
 
 impl Options {
@@ -85,6 +86,11 @@ impl Options {
                 max_bytes: self.events_max_bytes,
             }),
         })
+    }
+
+    /// Whether requests are counted.
+    pub fn counts(&self) -> bool {
+        self.metrics
     }
 
     /// How long a request may take before it is reported.

@@ -57,7 +57,13 @@ BODIES: dict[str, tuple[Any, Any]] = {
                     "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}]},
     ),
     "AccelerateConfiguration": ({"Status": "Suspended"}, {"Status": "Enabled"}),
-    "BucketLoggingStatus": ({},) * 2,
+    "BucketLoggingStatus": (
+        {},
+        {"LoggingEnabled": {
+            "TargetBucket": "{bucket}", "TargetPrefix": "x",
+            "TargetObjectKeyFormat": {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}},
+        }},
+    ),
     "CORSConfiguration": (
         {"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]},
         {"CORSRules": [{
@@ -102,9 +108,6 @@ REFUSED_BODIES: dict[str, Any] = {
         "ServerSideEncryptionConfiguration": {
             "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms:dsse"}}],
         },
-    },
-    "PutBucketLogging": {
-        "BucketLoggingStatus": {"LoggingEnabled": {"TargetBucket": "{bucket}", "TargetPrefix": "x"}},
     },
     "PutBucketNotificationConfiguration": {"NotificationConfiguration": {"EventBridgeConfiguration": {}}},
     "PutBucketVersioning": {"VersioningConfiguration": {"Status": "Enabled", "MFADelete": "Enabled"}},

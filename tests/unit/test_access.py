@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from pathlib import Path
@@ -92,3 +93,47 @@ def test_when_there_is_room_again_that_is_said(tmp_path: Path, caplog: pytest.Lo
     assert path.read_bytes() == b"cc\n"
     assert lines.dropped == 1
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_a_full_file_that_cannot_be_renamed_grows_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "log.1" / "occupied").mkdir(parents=True)
+    lines = Given(b"a\n", b"b\n", b"c\n")
+    written(lines, tmp_path / "log", max_size=3, files=1)
+    assert (tmp_path / "log").read_bytes() == b"a\nb\nc\n"
+    assert lines.dropped == 0
+    assert len(caplog.records) == 1
+
+
+def test_what_is_no_file_is_never_renamed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="No such device or address"):
+        AccessLog(Given(), pipe, max_size=3, files=1).start()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    written(Given(b"aa\n", b"bb\n"), pipe, max_size=3, files=1)
+    assert os.read(reader, 100) == b"aa\nbb\n"
+    os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_pipe_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    lines = Given(b"x" * 1_000_000 + b"\n")
+    written(lines, pipe, max_size=10_000_000, files=1)
+    os.close(reader)
+    assert lines.dropped == 1
+
+
+def test_a_file_that_somebody_empties_is_not_full(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = Given(b"aaaa\n")
+    log = AccessLog(lines, path, max_size=6, files=1)
+    log.start()
+    while not path.stat().st_size:
+        time.sleep(0.001)
+    os.truncate(path, 0)
+    lines._pieces.put(b"bb\n")
+    log.stop()
+    assert contents(tmp_path) == {"log": b"bb\n"}

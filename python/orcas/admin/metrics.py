@@ -6,6 +6,7 @@ machine passed their request on. The page is made in a thread, because that may 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 from collections.abc import Callable
@@ -41,6 +42,7 @@ def router(settings: Settings, page: Callable[[], Page], connections: Callable[[
     routes = APIRouter(tags=["metrics"])
     if not settings.metrics:
         return routes
+    turn = asyncio.Lock()
 
     @routes.get("/metrics", response_model=None, response_class=Response)
     async def metrics(request: Request) -> Response:
@@ -56,7 +58,9 @@ def router(settings: Settings, page: Callable[[], Page], connections: Callable[[
             "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
             "buckets_max": settings.metrics_buckets,
         }  # fmt: skip
-        text = await run_in_threadpool(page(), openmetrics, around)
+        # One at a time: a reader that gives up does not end its page.
+        async with turn:
+            text = await run_in_threadpool(page(), openmetrics, around)
         kind = OPENMETRICS if openmetrics else TEXT
         return Response(text, headers={"content-type": kind, "cache-control": "no-store"})
 
@@ -69,12 +73,24 @@ def _refusal(token: str | None, scope: Scope) -> tuple[int, str, str] | None:
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         known = len(sent) == 1 and hmac.compare_digest(sent[0], b"Bearer " + token.encode())
         return None if known else (401, "AccessDenied", "Metrics need the bearer token of the server.")
-    host = (scope.get("client") or ("",))[0]
-    passed_on = any(name in _FORWARDED for name, _ in scope["headers"])
-    if is_loopback(host) and not passed_on:
+    headers = scope["headers"]
+    passed_on = any(name in _FORWARDED for name, _ in headers)
+    # A page of another site, whose name leads here, says that name.
+    named = all(_is_local(_host(value.decode("latin-1"))) for name, value in headers if name == b"host")
+    if _is_local((scope.get("client") or ("",))[0]) and named and not passed_on:
         return None
     message = "Without ORCAS_METRICS_TOKEN, metrics are only for clients on the same machine."
     return 403, "AccessDenied", message
+
+
+def _host(header: str) -> str:
+    """The host of a Host header, without the port."""
+    return header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
+
+
+def _is_local(host: str) -> bool:
+    """As `is_loopback`, also for IPv4 addresses as a socket for both versions shows them."""
+    return is_loopback(host.removeprefix("::ffff:"))
 
 
 def wants_openmetrics(accept: str) -> bool:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from orcas.config import KIB, MIB
-from orcas.http.extensions import MORE, RESPONSE, SECURE, client_of, is_secure, split_response
-from orcas.http.refusals import COUNTS, SLOW_DOWN
+from orcas.http.extensions import MORE, REFUSED, RESPONSE, SECURE, client_of, is_secure, split_response
+from orcas.http.refusals import SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class HostedExchange:
     def shed(self) -> None:
         """End this body if it is incomplete: its memory is needed for others."""
         self._shed = True
+        self.scope[REFUSED] = SLOW_DOWN.status, SLOW_DOWN.code
         self._held = memoryview(b"")
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
@@ -163,7 +164,6 @@ class HostedExchange:
     async def _refuse(self) -> None:
         """Answer a request whose body was ended."""
         request_id = new_request_id()
-        COUNTS[SLOW_DOWN.code] += 1
         fields = {
             "method": self.scope["method"], "path": self.scope["raw_path"], "client": address(self.scope.get("client")),
             "request_id": request_id, "cause": SLOW_DOWN.message,

@@ -13,8 +13,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.config import KIB
-from orcas.http.extensions import MORE, RESPONSE, REST, client_of
-from orcas.http.refusals import FAILED, SLOW_DOWN, STOPPING
+from orcas.http.extensions import GONE, MORE, REFUSED, RESPONSE, REST, client_of
+from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
@@ -278,6 +278,7 @@ class Exchange:
         if flow.write_paused and not self.disconnected:
             await flow.drain()
         if self.disconnected:
+            self.scope[GONE] = True
             return
         if not self.response_started:
             if message["type"] == RESPONSE:
@@ -382,3 +383,11 @@ class Exchange:
         self.response_complete = True
         self.wake()
         self.connection.exchange_done(self)
+
+
+def note_refusal(refusal: Refusal, exchange: Exchange | None) -> None:
+    """Count an answer of the connection: as that of its request, if there is one."""
+    if exchange is None:
+        COUNTS[refusal.code] += 1
+    else:
+        exchange.scope[REFUSED] = refusal.status, refusal.code

@@ -25,6 +25,10 @@ REST: Final = "orcas.rest"
 MORE: Final = "orcas.more"
 # No message: nobody else sees what is sent, because the connection is encrypted or does not leave this machine.
 SECURE: Final = "orcas.secure"
+# Entries of a scope that the connection sets: the client has disconnected before the response was written; and status and
+# code, if the connection has answered in place of the application.
+GONE: Final = "orcas.gone"
+REFUSED: Final = "orcas.refused"
 # `scope["extensions"]` of a connection that has the three messages, and of one that is secure, too.
 EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MORE: {}}
 SECURE_EXTENSIONS: Final[dict[str, dict[object, object]]] = {**EXTENSIONS, SECURE: {}}

@@ -24,7 +24,7 @@ from uvicorn.server import ServerState
 
 from orcas.config import MIB, Settings
 from orcas.http import refusals
-from orcas.http.exchange import HIGH_WATER, Exchange
+from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
 from orcas.http.extensions import EXTENSIONS, SECURE_EXTENSIONS, is_secure
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.http.refusals import Refusal
@@ -459,7 +459,7 @@ class LimitedProtocol(HttpToolsProtocol):
         method = exchange.scope["method"] if exchange is not None else ""
         self.ignores_input = self.ignores_input or exchange is None
         request_id = new_request_id()
-        refusals.COUNTS[refusal.code] += 1
+        note_refusal(refusal, exchange)
         fields = {
             "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
             "client": address(self.client), "request_id": request_id, "cause": refusal.message,

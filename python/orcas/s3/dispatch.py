@@ -15,23 +15,26 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from orcas.config import MIB
+from orcas.config import KIB, MIB
 from orcas.edge import Form, Request
-from orcas.http.extensions import RESPONSE, SECURE
+from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
+from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, bounded, report, reporting
-from orcas.s3.store import ClientDisconnectedError, Store
+from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
+# Bytes of the body of a request of the server itself that are passed on at once.
+_PIECE_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas.s3")
 
@@ -42,11 +45,8 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core, body_budget: int, *, counts: bool = True, logs: bool = False) -> None:
-        """`counts`: requests are counted; `logs`: they go to the access log."""
+    def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._finish: Callable[..., Stages | None] | None = core.finish if counts or logs else None
-        self._logs = logs
         self._root = 0
         # As `Core.accept` takes it, for connections that are secure and for others.
         self._near, self._far = (True, 0), (False, 0)
@@ -73,6 +73,7 @@ class Dispatcher:
         arrival = self._near if SECURE in scope["extensions"] else self._far
         verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
         response: Response | None = None
+        sent = False
         try:
             try:
                 if isinstance(verdict, Request):
@@ -97,19 +98,49 @@ class Dispatcher:
                     # Checked here, so that requests without an error do not pay for it.
                     if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                         await _welcome(response, send)
+                        sent = True
                         return
             await send({"type": RESPONSE, "response": response})
             if response.download is not None:
-                await self._send_pieces(response.download, receive, send)
+                await self._send_pieces(response.download, scope, receive, send)
+            sent = True
+        except DamagedObjectError:
+            # If nothing was sent yet, the connection answers.
+            scope.setdefault(REFUSED, (FAILED.status, FAILED.code))
+            raise
         finally:
-            if self._finish is not None:
-                slow = (
-                    self._finish(verdict, response, scope, self._root)
-                    if self._logs
-                    else self._finish(verdict, response)
-                )
-                if slow is not None:
-                    self._report_slow(scope, slow)
+            # What a download has sent is known; another response was sent whole or not at all.
+            took = (
+                response if response is None or response.download is not None or (sent and GONE not in scope) else None
+            )
+            slow = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
+            if slow is not None:
+                self._report_slow(scope, slow)
+
+    async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
+        """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
+        verdict = self._core.accept(method, raw_path, b"", headers, self._near)
+        response: Response | None = None
+        try:
+            response = await self._upload(verdict, body)
+        finally:
+            self._core.finish(verdict, response)
+        return response
+
+    async def _upload(self, verdict: Request | Form | Response, body: bytes) -> Response:
+        if not isinstance(verdict, Request):
+            if isinstance(verdict, Form):
+                raise TypeError("the server sends no forms")
+            return verdict
+        pieces = [body[at : at + _PIECE_BYTES] for at in range(0, len(body), _PIECE_BYTES)]
+
+        async def receive() -> Message:
+            piece = pieces.pop(0) if pieces else b""
+            return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+        if verdict.streams:
+            return await self._store.store_body(verdict, receive)
+        return await self._store.run(verdict, await self._store.collect(verdict, receive))
 
     async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request if it is MinIO's ListenBucketNotification."""
@@ -122,7 +153,7 @@ class Dispatcher:
         await self.listen(scope, receive, reporting(log, scope, send), asked["bucket"])
         return True
 
-    async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
+    async def _send_pieces(self, download: Download, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
@@ -132,6 +163,8 @@ class Dispatcher:
                 left -= len(piece)
                 await self._turns.take(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+                if GONE in scope:
+                    return
                 download.sent(len(piece))
         finally:
             gone.cancel()

@@ -33,6 +33,8 @@ pub(super) struct Documents {
     lifecycles: usize,
     /// Buckets with default encryption.
     encryptions: usize,
+    /// Buckets with a logging document that is not empty.
+    logged: usize,
 }
 
 impl Documents {
@@ -54,10 +56,16 @@ impl Documents {
         self.encryptions
     }
 
+    /// Whether any bucket has a logging document.
+    pub fn logs(&self) -> bool {
+        self.logged > 0
+    }
+
     pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
         self.len += bytes.len();
         self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
         self.encryptions += usize::from(kind == DocumentKind::Encryption && !bytes.is_empty());
+        self.logged += usize::from(kind == DocumentKind::Logging && !bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
         let former = self.by_bucket.insert((bucket, kind), document);
         self.uncount(kind, former);
@@ -68,6 +76,7 @@ impl Documents {
             self.len -= former.bytes.len();
             self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
             self.encryptions -= usize::from(kind == DocumentKind::Encryption && !former.bytes.is_empty());
+            self.logged -= usize::from(kind == DocumentKind::Logging && !former.bytes.is_empty());
         }
     }
 
@@ -131,6 +140,18 @@ mod tests {
         documents.put(BucketId(3), DocumentKind::Cors, "a".into());
         documents.remove(BucketId(2));
         assert_eq!(documents.lifecycles(), 0);
+    }
+
+    #[test]
+    fn logged_buckets_are_counted() {
+        let mut documents = Documents::default();
+        let mut put = |bucket, text: &'static str| {
+            documents.put(BucketId(bucket), DocumentKind::Logging, text.into());
+            documents.logs()
+        };
+        assert_eq!((put(1, ""), put(1, "a"), put(2, "b"), put(1, "")), (false, true, true, true));
+        documents.remove(BucketId(2));
+        assert!(!documents.logs());
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Handle {
         self.shared.buckets.read().documents().get(bucket, kind).cloned()
     }
 
+    /// Whether requests to any bucket are to be logged, from memory.
+    pub fn logs_buckets(&self) -> bool {
+        self.shared.buckets.read().documents().logs()
+    }
+
     /// All buckets in byte order of their names, from memory.
     pub fn buckets(&self) -> Vec<Arc<Bucket>> {
         self.shared.buckets.read().all().cloned().collect()

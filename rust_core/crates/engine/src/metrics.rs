@@ -9,7 +9,7 @@ use orcas_metrics::{Counter, Histogram, Scale};
 pub struct EngineMetrics {
     /// Rounds of the committer that decided something, from taking intents to the last answer.
     pub rounds: Histogram,
-    /// From the first intent that arrived after a round had taken its intents to the next round.
+    /// For each round, how long the first of its intents had waited.
     pub waits: Histogram,
     pub syncs: Histogram,
     /// Of each append to the log.

@@ -73,11 +73,10 @@ impl Submitted {
 
 #[derive(Default)]
 struct Intents {
-    waiting: VecDeque<Submitted>,
+    /// With the time of the push, on the monotonic clock.
+    waiting: VecDeque<(Duration, Submitted)>,
     /// Mutations that were ever pushed, without those of maintenance.
     submitted: u64,
-    /// When the first one after the last `take` was pushed, on the monotonic clock.
-    since: Option<Duration>,
     closed: bool,
     /// The committer has nothing to do and sleeps.
     idle: bool,
@@ -92,13 +91,13 @@ pub(super) struct IntentQueue {
 impl IntentQueue {
     /// Gives it back when the queue is closed.
     pub fn push(&self, submitted: Submitted, clock: &dyn Clock) -> Option<Submitted> {
+        let now = clock.monotonic();
         let mut intents = self.intents.lock();
         if intents.closed {
             return Some(submitted);
         }
         intents.submitted += u64::from(matches!(submitted, Submitted::S3(..)));
-        intents.since.get_or_insert_with(|| clock.monotonic());
-        intents.waiting.push_back(submitted);
+        intents.waiting.push_back((now, submitted));
         let wake = intents.idle;
         drop(intents);
         if wake {
@@ -113,23 +112,23 @@ impl IntentQueue {
     }
 
     /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached. Returns
-    /// when the first one since the last call was pushed.
+    /// when the first of them was pushed.
     pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<Submitted>) -> Option<Duration> {
         let mut intents = self.intents.lock();
-        let since = intents.since.take();
+        let since = intents.waiting.front().map(|(since, _)| *since);
         let mut taken = 0;
         while out.len() < count && (out.is_empty() || taken < bytes) {
-            let Some(submitted) = intents.waiting.pop_front() else { break };
+            let Some((_, submitted)) = intents.waiting.pop_front() else { break };
             taken += submitted.body_bytes();
             out.push(submitted);
         }
         since
     }
 
-    /// Puts back, in order, what was taken last and not decided.
-    pub fn give_back(&self, rest: impl DoubleEndedIterator<Item = Submitted>) {
+    /// Puts back, in order, what was taken last and not decided, and was pushed at `since` or later.
+    pub fn give_back(&self, rest: impl DoubleEndedIterator<Item = Submitted>, since: Duration) {
         let mut intents = self.intents.lock();
-        rest.rev().for_each(|submitted| intents.waiting.push_front(submitted));
+        rest.rev().for_each(|submitted| intents.waiting.push_front((since, submitted)));
     }
 
     /// Waits until an intent is there, the queue is closed, or `at_most` has passed. True when closed and empty.
@@ -161,7 +160,7 @@ impl IntentQueue {
         let waiting = std::mem::take(&mut intents.waiting);
         drop(intents);
         self.arrived.notify_one();
-        waiting
+        waiting.into_iter().map(|(_, submitted)| submitted).collect()
     }
 }
 

@@ -17,6 +17,7 @@ pub fn kind_of(operation: Operation) -> Option<DocumentKind> {
         Operation::GetBucketLifecycleConfiguration
         | Operation::PutBucketLifecycleConfiguration
         | Operation::DeleteBucketLifecycle => DocumentKind::Lifecycle,
+        Operation::GetBucketLogging | Operation::PutBucketLogging => DocumentKind::Logging,
         Operation::GetBucketOwnershipControls
         | Operation::PutBucketOwnershipControls
         | Operation::DeleteBucketOwnershipControls => DocumentKind::OwnershipControls,

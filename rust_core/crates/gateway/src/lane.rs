@@ -3,10 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::access::parcels::Deliveries;
 use super::access::queue::LineQueue;
 use super::budget::Budget;
 use super::challenge::Challenger;
@@ -24,7 +25,7 @@ use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_engine::{Change, EventSink, Handle, Place};
+use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_record::Bucket;
 use orcas_sigv4::SigningKeys;
 
@@ -86,8 +87,12 @@ pub struct Lane {
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
+    /// Read a moment ago, for the page of metrics.
+    pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
     pub access_lines: LineQueue,
+    /// Records for the buckets that want them.
+    pub deliveries: Deliveries,
     /// Held while the settings of a bucket are read, changed and written back.
     pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
@@ -129,7 +134,9 @@ impl Lane {
             replays: Replays::new(now_ms()),
             prefixes: Arc::default(),
             metrics: RequestMetrics::default(),
+            usage: Mutex::new(None),
             access_lines: LineQueue::default(),
+            deliveries: Deliveries::default(),
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),

@@ -14,10 +14,11 @@ pub enum DocumentKind {
     Website = 8,
     Encryption = 9,
     Notification = 10,
+    Logging = 11,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -28,6 +29,7 @@ impl DocumentKind {
         Self::Website,
         Self::Encryption,
         Self::Notification,
+        Self::Logging,
     ];
 
     pub fn code(self) -> u8 {

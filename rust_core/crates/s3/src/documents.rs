@@ -4,6 +4,7 @@
 //! Every document is read to its end and written anew, so nothing of what a client sent is stored that Orcas does not
 //! know. Knows nothing of when a document has an effect.
 
+use super::bucket_logging::BucketLogging;
 use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
 use super::encryption;
@@ -36,6 +37,10 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             document("AccelerateConfiguration", |xml| xml.plain("Status", &status))
         }
         Operation::PutBucketCors => CorsConfiguration::parse(body)?.document(),
+        Operation::PutBucketLogging => match BucketLogging::parse(body)? {
+            Some(logging) => logging.document(),
+            None => return Ok(Vec::new()),
+        },
         Operation::PutBucketOwnershipControls => ownership_controls(&parsed::ownership(body)?),
         Operation::PutBucketRequestPayment => {
             let payer = parsed::payer(body)?;

@@ -25,6 +25,10 @@ macro_rules! catalogue {
         impl ErrorCode {
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$code,)+];
 
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().find(|code| code.as_str() == name).copied()
+            }
+
             /// The code as it stands in the error document.
             pub fn as_str(self) -> &'static str {
                 match self { $(ErrorCode::$code => text!($code $($text)?),)+ }
@@ -88,6 +92,7 @@ catalogue! {
     InvalidRequest 400 "Invalid Request";
     InvalidStorageClass 400 "The storage class you specified is not valid";
     InvalidTag 400 "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
+    InvalidTargetBucketForLogging 400 "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group";
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";
     InvalidURI 400 "Couldn't parse the specified URI.";
     InvalidWriteOffset 400 "The write offset value that you specified does not match the current object size.";

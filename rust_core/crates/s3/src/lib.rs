@@ -6,6 +6,7 @@
 
 pub mod annotations;
 pub mod attributes;
+pub mod bucket_logging;
 pub mod checksums;
 pub mod conditions;
 pub mod configurations;

@@ -179,7 +179,7 @@ impl Committer {
             }
             // Whether layers show anything cannot be told while records that move what is in them are not published.
             if self.round_is_full(start) || self.moved.layer {
-                self.shared.intents.give_back(rest.by_ref());
+                self.shared.intents.give_back(rest.by_ref(), waiting_since.unwrap_or(began));
             }
         }
         drop(rest);

@@ -36,7 +36,7 @@ impl AccessRecord<'_> {
         line.seconds("first_byte_sec", self.finished.first_byte);
         line.bytes("host", self.header("host"));
         line.bytes("user_agent", self.header("user-agent"));
-        line.bytes("referer", self.header("referer"));
+        line.bytes("referer", self.referer());
         line.out.push_str("}\n");
         line.out
     }
@@ -74,7 +74,9 @@ impl Line {
             match letter {
                 '"' => self.out.push_str("\\\""),
                 '\\' => self.out.push_str("\\\\"),
-                letter if letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter) => {
+                letter
+                    if letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                {
                     // None of these is beyond the basic plane. Writing to a string never fails.
                     let _ = write!(self.out, "\\u{:04x}", u32::from(letter));
                 }

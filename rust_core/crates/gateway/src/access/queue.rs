@@ -1,5 +1,6 @@
 //! Lines on their way to a file. Bounded in bytes: what finds no room is dropped and counted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -11,14 +12,14 @@ const WORTH_WRITING: usize = 64 << 10;
 
 #[derive(Default)]
 pub struct LineQueue {
+    /// Whether somebody takes lines. Changed with the lock held.
+    open: AtomicBool,
     lines: Mutex<Lines>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Lines {
-    /// Whether somebody takes them.
-    open: bool,
     waiting: Vec<u8>,
     dropped: u64,
 }
@@ -26,19 +27,26 @@ struct Lines {
 impl LineQueue {
     /// From now on lines are kept.
     pub fn open(&self) {
-        self.lines.lock().open = true;
+        let _held = self.lines.lock();
+        self.open.store(true, Ordering::Relaxed);
     }
 
     /// Frees whoever waits; what is there can still be taken, and nothing is added.
     pub fn close(&self) {
-        self.lines.lock().open = false;
+        let held = self.lines.lock();
+        self.open.store(false, Ordering::Relaxed);
+        drop(held);
         self.changed.notify_all();
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Adds one line, with its end. Never waits.
     pub fn push(&self, line: &[u8]) {
         let mut lines = self.lines.lock();
-        if !lines.open {
+        if !self.is_open() {
             return;
         }
         let before = lines.waiting.len();
@@ -67,8 +75,8 @@ impl LineQueue {
     /// Waits until there are lines, and for `gather` for more of them. Empty when closed.
     pub fn take(&self, gather: Duration) -> Vec<u8> {
         let mut lines = self.lines.lock();
-        self.changed.wait_while(&mut lines, |lines| lines.open && lines.waiting.is_empty());
-        let few = |lines: &mut Lines| lines.open && lines.waiting.len() < WORTH_WRITING;
+        self.changed.wait_while(&mut lines, |lines| self.is_open() && lines.waiting.is_empty());
+        let few = |lines: &mut Lines| self.is_open() && lines.waiting.len() < WORTH_WRITING;
         self.changed.wait_while_for(&mut lines, few, gather);
         std::mem::take(&mut lines.waiting)
     }

@@ -93,6 +93,11 @@ impl<'a> AccessRecord<'a> {
         self.head.headers.get(name)
     }
 
+    /// The page that the request came from, without its query, which may be that of a presigned URL.
+    pub fn referer(&self) -> Option<&'a [u8]> {
+        self.header("referer").map(|page| page.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default())
+    }
+
     /// The value of a header line of the response.
     pub fn answered(&self, name: &str) -> Option<&'a [u8]> {
         let lines = self.answered.split(|byte| *byte == b'\n');

@@ -32,6 +32,8 @@ families! {
          slow senders, lack of memory.";
     ACCESS_DROPPED Counter "orcas_access_log_dropped_lines" "" []
         "Lines that the access log lacks, because it was written too slowly or could not be written.";
+    BUCKET_LOGS_DROPPED Counter "orcas_bucket_log_dropped_records" "" []
+        "Records of requests that logged buckets lack, because memory was short or they could not be stored.";
     CONNECTIONS Gauge "orcas_connections" "" [] "Open connections of clients.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";
@@ -41,7 +43,7 @@ families! {
     COMMITS Histogram "orcas_commit_round_seconds" "seconds" []
         "Rounds of the committer that took intents: from taking them to the last answer.";
     COMMIT_QUEUE Histogram "orcas_commit_queue_seconds" "seconds" []
-        "For each round, the wait of the first intent that arrived after the round before had taken its own.";
+        "For each round of the committer, how long the first of the intents that it took had waited.";
     COMMIT_RECORDS Histogram "orcas_commit_batch_records" "" [] "Records that were appended to the log at once.";
     COMMIT_BYTES Histogram "orcas_commit_batch_bytes" "bytes" [] "Bytes that were appended to the log at once.";
     COMMIT_FAILURES Counter "orcas_commit_failures" "" [] "Batches that failed as a whole.";

@@ -2,12 +2,16 @@
 //! loop.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::families as of;
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
 use orcas_metrics::{Format, Page, Value};
 
+/// How old the numbers of buckets, contents and files may be.
+const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The bucket that stands for those that are not shown. No bucket can have this name.
 const OTHER_BUCKETS: &str = "_other";
 
@@ -31,14 +35,27 @@ impl Lane {
         page.family(&of::BUILD).value(&[&around.version], true);
         self.add_requests(&mut page, around);
         self.add_commits(&mut page);
-        let usage = self.engine.usage().ok();
-        add_content(&mut page, usage.as_ref());
+        let usage = self.recent_usage();
+        add_content(&mut page, usage.as_deref());
         self.add_upkeep(&mut page);
         self.add_caches(&mut page, around);
         self.add_state(&mut page);
-        add_buckets(&mut page, usage.as_ref(), around.buckets_max);
+        add_buckets(&mut page, usage.as_deref(), around.buckets_max);
         self.add_common_names(&mut page, around);
         page.finish()
+    }
+
+    /// Reading it opens every file of the store, so readers share it for a while.
+    fn recent_usage(&self) -> Option<Arc<Usage>> {
+        let mut recent = self.usage.lock();
+        if let Some((read, usage)) = &*recent
+            && read.elapsed() < USAGE_AGE_MAX
+        {
+            return Some(Arc::clone(usage));
+        }
+        let usage = Arc::new(self.engine.usage().ok()?);
+        *recent = Some((Instant::now(), Arc::clone(&usage)));
+        Some(usage)
     }
 
     fn add_requests(&self, page: &mut Page, around: &Around) {
@@ -69,6 +86,7 @@ impl Lane {
         each(page, &of::ERRORS, metrics.codes());
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
+        one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

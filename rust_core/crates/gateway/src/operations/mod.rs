@@ -146,7 +146,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
     row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
     row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
     row::<bucket_notification::PutBucketNotification>(Name::PutBucketNotificationConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
     row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),

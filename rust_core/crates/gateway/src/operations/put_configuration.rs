@@ -39,6 +39,9 @@ impl Call<PutConfiguration> {
         if self.operation() == orcas_s3::Operation::PutBucketEncryption {
             self.lane.check_can_encrypt()?;
         }
+        if self.operation() == orcas_s3::Operation::PutBucketLogging {
+            self.lane.check_log_target(bucket, body)?;
+        }
         let document = documents::stored(self.operation(), body, name_of(bucket))?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;

@@ -14,11 +14,6 @@ pub enum Grants {
     Others,
 }
 
-/// Whether the document `root` is empty.
-pub fn is_empty_document(body: &[u8], root: &str) -> Result<bool, S3Error> {
-    Ok(document(body, root)?.children.is_empty())
-}
-
 /// The status of an AbacStatus document.
 pub fn abac_status(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "AbacStatus")?, "Status")?, &["Enabled", "Disabled"])

@@ -1,0 +1,122 @@
+"""The logs of buckets (PutBucketLogging): records of requests that have waited long enough become objects.
+
+Each is stored by a request that root signs, so it is treated as any other upload: encryption, versions, locks and durability
+are those of its bucket. What cannot be stored because of the server is tried again; what the target refuses is dropped,
+counted and logged. Must not know what a record says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import quote
+
+from orcas.config import MIB
+from orcas.edge import sign
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from orcas.config import Settings
+    from orcas.edge import Response
+
+    Perform = Callable[[str, bytes, list[tuple[bytes, bytes]], bytes], Awaitable[Response]]
+
+# Seconds between two looks at what is due.
+_LOOK_SECONDS: Final = 1
+# Bytes of objects that wait for another attempt.
+_RETRIED_MAX: Final = 16 * MIB
+# The path of a bucket, wherever the server listens.
+_HOST: Final = "localhost"
+
+log = logging.getLogger("orcas.access")
+
+LogObject = tuple[str, str, str, bytes]
+
+
+class Logs(Protocol):
+    """Where records come from."""
+
+    def due_logs(self, age: float, size: int, /) -> list[LogObject]:
+        """Source, bucket, key and content of what has waited for `age` seconds or has `size` bytes."""
+
+    def drop_due_logs(self, records: int, /) -> None:
+        """Count records that are lost."""
+
+
+class Signing(Protocol):
+    """Who signs."""
+
+    @property
+    def access_key(self) -> str:
+        """The access key."""
+
+    @property
+    def secret_key(self) -> str:
+        """Its secret."""
+
+
+class LogDelivery:
+    """Stores what is due; made on the event loop that it serves."""
+
+    def __init__(self, logs: Logs, perform: Perform, settings: Settings, root: Signing) -> None:
+        self._logs = logs
+        self._perform = perform
+        self._settings = settings
+        self._root = root
+        self._waiting: deque[LogObject] = deque()
+
+    async def run(self) -> None:
+        """Store what is due, until this is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self._deliver(self._logs.due_logs(self._settings.log_delivery_sec, self._settings.log_delivery_size))
+
+    async def deliver_all(self) -> None:
+        """Store everything. What cannot be stored now is lost."""
+        await self._deliver(self._logs.due_logs(0, 0))
+        while self._waiting:
+            self._drop(self._waiting.popleft(), "the server is stopping")
+
+    async def _deliver(self, due: list[LogObject]) -> None:
+        self._waiting.extend(due)
+        for _ in range(len(self._waiting)):
+            # It stays in the queue until it is stored, also if this is cancelled.
+            each = self._waiting[0]
+            response = await self._put(each)
+            self._waiting.popleft()
+            if response.status >= 500:
+                self._waiting.append(each)
+            elif response.status >= 300:
+                self._drop(each, _code(response))
+        while sum(len(content) for *_, content in self._waiting) > _RETRIED_MAX:
+            self._drop(self._waiting.popleft(), "the store takes no writes")
+
+    def _drop(self, lost: LogObject, why: str) -> None:
+        source, target, _, content = lost
+        self._logs.drop_due_logs(content.count(b"\n"))
+        log.warning("Log records of bucket %s could not be delivered to %s: %s", source, target, why)
+
+    async def _put(self, each: LogObject) -> Response:
+        _, bucket, key, content = each
+        path = f"/{bucket}/{quote(key, safe='/~')}".encode()
+        # In a thread: it may take milliseconds, in which nobody would be served.
+        digest = await asyncio.to_thread(lambda: hashlib.md5(content, usedforsecurity=False).digest())
+        md5 = base64.b64encode(digest)
+        headers = [
+            (b"host", _HOST.encode()), (b"content-length", b"%d" % len(content)), (b"content-md5", md5),
+            (b"content-type", b"text/plain"),
+        ]  # fmt: skip
+        keys = self._root.access_key, self._root.secret_key
+        signed = sign("PUT", path, b"", headers, "UNSIGNED-PAYLOAD", keys, self._settings.region, int(time.time()))
+        headers += [(name.encode(), value.encode()) for name, value in signed]
+        return await self._perform("PUT", path, headers, content)
+
+
+def _code(response: Response) -> str:
+    return response.error.code if response.error is not None else f"status {response.status}"

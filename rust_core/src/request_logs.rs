@@ -1,0 +1,57 @@
+//! The logs of requests on their way out: lines of the access log, and objects for buckets that are logged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use orcas_gateway::Lane;
+use orcas_gateway::access::parcels::Due;
+
+#[pyclass(frozen, module = "orcas._core")]
+pub struct RequestLogs {
+    lane: Arc<Lane>,
+}
+
+impl RequestLogs {
+    pub fn new(lane: Arc<Lane>) -> Self {
+        Self { lane }
+    }
+}
+
+/// Source, bucket, key and content.
+type DueLog<'py> = (String, String, String, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl RequestLogs {
+    /// Keeps lines of the access log for `take_access_lines` from now on, or no longer.
+    fn log_access(&self, enabled: bool) {
+        if enabled { self.lane.access_lines.open() } else { self.lane.access_lines.close() }
+    }
+
+    /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
+    fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
+        let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
+        let lines = py.detach(|| self.lane.access_lines.take(gather));
+        PyBytes::new(py, &lines)
+    }
+
+    /// Records of requests to buckets that are logged, as objects: those that have waited for `age` seconds, or have
+    /// `size` bytes. Source, bucket, key and content of each.
+    fn due_logs<'py>(&self, py: Python<'py>, age: f64, size: usize) -> Vec<DueLog<'py>> {
+        let age = Duration::try_from_secs_f64(age).unwrap_or_default();
+        let due = self.lane.due_logs(Due { age, size });
+        due.into_iter().map(|log| (log.source, log.bucket, log.key, PyBytes::new(py, &log.content))).collect()
+    }
+
+    /// Counts records that could not be stored.
+    fn drop_due_logs(&self, records: u64) {
+        self.lane.deliveries.add_dropped(records);
+    }
+
+    /// Counts lines of the access log that could not be written.
+    fn drop_access_lines(&self, lines: u64) {
+        self.lane.access_lines.add_dropped(lines);
+    }
+}

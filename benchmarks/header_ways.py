@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime as dt
+import functools
 import json
 import os
 import re
@@ -144,7 +145,7 @@ class PlainDispatcher:
     """
 
     def __init__(self, dispatcher: Dispatcher, *, fields: bool) -> None:
-        self._accept = dispatcher._accept
+        self._accept = functools.partial(dispatcher._core.accept, arrival=(False, 0))
         self._store = dispatcher._store
         self._fields = fields
         self._known: dict[str, dict[bytes, Known]] = {"GET": {}, "HEAD": {}, "PUT": {}}

@@ -82,5 +82,6 @@ def _parsed(request: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     method, target, _ = first.split(b" ")
     path, _, query = target.partition(b"?")
     headers = [(name.lower(), value) for name, _, value in (line.partition(b": ") for line in lines)]
-    scope = {"type": "http", "method": method.decode(), "raw_path": path, "query_string": query, "headers": headers}
+    scope: dict[str, Any] = {"type": "http", "method": method.decode(), "raw_path": path, "query_string": query}
+    scope |= {"headers": headers, "extensions": {}}
     return scope, {"type": "http.request", "body": body, "more_body": False}

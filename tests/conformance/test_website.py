@@ -62,6 +62,7 @@ def test_pages(get: Get) -> None:
         ("/", "index.html"), ("/index.html", "index.html"), ("/docs/", "docs/index.html"), ("/plain.txt", "plain.txt"),
         ("/%64ocs/index%2Ehtml", "docs/index.html"), ("/?list-type=2", "index.html"), ("/plain.txt?acl", "plain.txt"),
         ("/plain.txt?versionId=!&response-content-type=x", "plain.txt"), ("/plain.txt?X-Amz-Signature=0", "plain.txt"),
+        ("/?events=s3%3AObjectCreated%3A%2A", "index.html"),
     ]:  # fmt: skip
         answer = get(path)
         assert (answer.status, answer.body) == (200, f"<p>{page}".encode()), path
@@ -191,6 +192,7 @@ def test_nothing_else_is_reachable(get: Get, wire: Wire, s3: Any, site: str) -> 
         assert get(path).status == 404, path
         assert wire("GET", path, headers=host).status == 404, path
     assert wire("GET", "/", "list-type=2", headers=host).body == b"<p>index.html"
+    assert wire("GET", "/", "events=s3%3AObjectCreated%3A%2A", headers=host).body == b"<p>index.html"
     assert wire("GET", "/", headers={"Host": HOST}).status == 404
     assert s3.head_object(Bucket=site, Key="plain.txt")["ContentLength"] == 12
 

@@ -148,7 +148,8 @@ class Dispatcher:
         if scope["method"] != "GET" or b"events" not in names or self.listen is None:
             return False
         asked = self._describe(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
-        if asked["key"]:
+        # A request for a page of a website is described by its bucket alone.
+        if asked["key"] or (asked["operation"] is None and asked["access_key"] is None):
             return False
         await self.listen(scope, receive, reporting(log, scope, send), asked["bucket"])
         return True

@@ -35,18 +35,6 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield target
 
 
-@pytest.fixture
-def s3(target: Target) -> Any:
-    return target.client()
-
-
-@pytest.fixture
-def bucket(s3: Any, request: pytest.FixtureRequest) -> str:
-    name = "b-" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
-    s3.create_bucket(Bucket=name)
-    return name
-
-
 def encryption_of(s3: Any, bucket: str, key: str) -> str | None:
     found: str | None = s3.head_object(Bucket=bucket, Key=key).get("ServerSideEncryption")
     return found

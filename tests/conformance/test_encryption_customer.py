@@ -61,18 +61,6 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield target
 
 
-@pytest.fixture
-def s3(target: Target) -> Any:
-    return target.client()
-
-
-@pytest.fixture
-def bucket(s3: Any, request: pytest.FixtureRequest) -> str:
-    name = "b-" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
-    s3.create_bucket(Bucket=name)
-    return name
-
-
 def shown(answer: dict[str, Any]) -> tuple[str | None, str | None]:
     return answer.get("SSECustomerAlgorithm"), answer.get("SSECustomerKeyMD5")
 

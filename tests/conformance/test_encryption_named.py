@@ -38,18 +38,6 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def s3(target: Target) -> Any:
-    return target.client()
-
-
-@pytest.fixture
-def bucket(s3: Any, request: pytest.FixtureRequest) -> str:
-    name = "b-" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
-    s3.create_bucket(Bucket=name)
-    return name
-
-
-@pytest.fixture
 def key(target: Target, bucket: str) -> str:
     return create_key(target, f"of/{bucket}")
 

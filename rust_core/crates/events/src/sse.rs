@@ -56,7 +56,7 @@ pub struct Parser {
     /// The data of the event so far, each line with a line feed.
     data: Vec<u8>,
     event: Vec<u8>,
-    id: Vec<u8>,
+    id: String,
     /// `id` as of the last end of an event: what a client sends when it connects again.
     last_id: String,
     retry_ms: Option<u64>,
@@ -74,7 +74,7 @@ impl Parser {
             line: Vec::new(),
             data: Vec::new(),
             event: Vec::new(),
-            id: Vec::new(),
+            id: String::new(),
             last_id: String::new(),
             retry_ms: None,
         }
@@ -183,7 +183,10 @@ impl Parser {
                 self.data.push(b'\n');
             }
             b"event" => value.clone_into(&mut self.event),
-            b"id" if memchr(0, value).is_none() => value.clone_into(&mut self.id),
+            b"id" if memchr(0, value).is_none() => {
+                self.id.clear();
+                self.id.push_str(&String::from_utf8_lossy(value));
+            }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 // A number beyond all bounds is one that nobody waits for.
                 self.retry_ms = Some(str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX));
@@ -194,9 +197,8 @@ impl Parser {
     }
 
     fn end_of_event(&mut self, on: &mut impl FnMut(Message<'_>)) {
-        if self.id != self.last_id.as_bytes() {
-            self.last_id.clear();
-            self.last_id.push_str(&String::from_utf8_lossy(&self.id));
+        if self.id != self.last_id {
+            self.id.clone_into(&mut self.last_id);
         }
         if let Some((_, data)) = self.data.split_last() {
             let event = if self.event.is_empty() { b"message" } else { &self.event[..] };

@@ -90,8 +90,8 @@ class MasterKeyError(StoreError):
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
 
-def read_keyring(dir: str | PathLike[str], options: KeyringOptions) -> Keyring | None:
-    """Open the keyring in `dir` for reading; None if there is none. Blocks for scrypt.
+def read_keyring(directory: str | PathLike[str], options: KeyringOptions) -> Keyring | None:
+    """Open the keyring in `directory` for reading; None if there is none. Blocks for scrypt.
 
     Raises:
         MasterKeyError: the master key is missing or wrong.

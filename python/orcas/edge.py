@@ -150,12 +150,14 @@ class _KeyringSealer:
         self._keyring = keyring
 
     def seal(self, name: str, secret: bytes) -> bytes:
+        """As of `Sealer`."""
         try:
             return self._keyring.seal_control(name, secret)
         except StoreError as error:
             raise UnavailableError(f"It cannot be sealed: {error}.") from None
 
     def open(self, name: str, sealed: bytes) -> bytes | None:
+        """As of `Sealer`."""
         return self._keyring.open_control(name, sealed)
 
 

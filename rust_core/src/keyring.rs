@@ -265,17 +265,17 @@ fn refused(error: ChangeError) -> Refused {
     (status, code, format!("{message}."))
 }
 
-/// The keyring in `dir`, for reading only; None if there is none. Blocks, for scrypt and for the disk.
+/// The keyring in `directory`, for reading only; None if there is none. Blocks, for scrypt and for the disk.
 #[pyfunction]
-pub fn read_keyring(py: Python<'_>, dir: PathBuf, options: KeyringOptions) -> PyResult<Option<PyKeyring>> {
+pub fn read_keyring(py: Python<'_>, directory: PathBuf, options: KeyringOptions) -> PyResult<Option<PyKeyring>> {
     py.detach(|| {
         let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
-        if presence(&fs, &dir) == Presence::None {
+        if presence(&fs, &directory) == Presence::None {
             return Ok(None);
         }
         // Damaged copies belong to no store, and are refused as such.
-        let store = store_of(&fs, &dir).unwrap_or(StoreId([0; 16]));
-        match options.open(&dir, store.0)? {
+        let store = store_of(&fs, &directory).unwrap_or(StoreId([0; 16]));
+        match options.open(&directory, store.0)? {
             Opened::Open(inner) => Ok(Some(PyKeyring { inner })),
             Opened::Absent | Opened::Closed(_) => Ok(None),
         }

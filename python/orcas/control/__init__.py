@@ -1,7 +1,8 @@
 """The data of the control plane: identities, access keys and the configuration documents of buckets.
 
 `prepared` takes the control lock of the data directory, and `open_control` opens `control.db`; `Control.load_snapshot`
-returns what requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or the engine.
+returns what requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or
+the engine.
 """
 
 from orcas.control.salvage import salvaged, salvaged_root

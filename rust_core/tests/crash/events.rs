@@ -13,12 +13,15 @@ use crate::steps::Phase;
 /// Bytes of the journal that are read at once.
 const PIECE: usize = 10_000;
 
+/// Longer than any life.
+const RETENTION_MS: u64 = 3_600_000;
+
 /// Turns events on for some seeds. Without syncs nothing is promised, so there they stay off.
 pub fn choose(seed: u64, options: &mut EngineOptions) {
     let mut rng = SimRng::new(seed ^ 0xe7e4);
     if seed % 5 < 2 && options.durability != Durability::UnsafeNone {
         // Some are short enough that segments end and expire meanwhile.
-        let retention_ms = [3_600_000, 8_000, 1_600][rng.below(3) as usize];
+        let retention_ms = [RETENTION_MS, 8_000, 1_600][rng.below(3) as usize];
         options.events = Some(EventOptions { retention_ms, max_bytes: 64 << 20 });
     }
 }
@@ -46,14 +49,26 @@ pub struct Followed {
     expected: Vec<Expected>,
     /// What was known when this life began.
     before: usize,
+    /// Whether events become too old meanwhile.
+    expires: bool,
     /// Chooses when the journal is written, without changing the choices of the run.
     rng: SimRng,
 }
 
 impl Followed {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, options: &EngineOptions) -> Self {
         let rng = SimRng::new(seed ^ 0xf0110);
-        Self { id: 0, known: Vec::new(), reached: 0, pending: Vec::new(), expected: Vec::new(), before: 0, rng }
+        let expires = options.events.as_ref().is_some_and(|events| events.retention_ms < RETENTION_MS);
+        Self {
+            expires,
+            id: 0,
+            known: Vec::new(),
+            reached: 0,
+            pending: Vec::new(),
+            expected: Vec::new(),
+            before: 0,
+            rng,
+        }
     }
 
     /// An operation was acknowledged, and is in the state `at`.
@@ -71,13 +86,17 @@ impl Followed {
     }
 
     /// What the journal of `handle` shows, after `place`. None is missing but those that are too old.
-    fn read(handle: &Handle, place: &str) -> Vec<Change> {
+    fn read(handle: &Handle, place: &str, expires: bool) -> Vec<Change> {
         let mut reader = handle.read_events(JournalCursor::Oldest).expect("there are events");
         let mut changes: Vec<Change> = Vec::new();
         loop {
             let read = reader.read(PIECE).unwrap_or_else(|error| panic!("{place}: the event journal: {error}"));
-            assert!(!read.lost, "{place}: events are missing behind {:?}", changes.last().map(|change| change.place));
-            if read.changes.is_empty() {
+            if read.lost {
+                // Segments were too old, and a crash took the removal of older ones back.
+                assert!(expires, "{place}: events are missing behind {:?}", changes.last().map(|change| change.place));
+                changes.clear();
+            }
+            if read.changes.is_empty() && !read.lost {
                 assert!(changes.is_sorted_by(|one, next| one.place < next.place), "{place}: places do not ascend");
                 return changes;
             }
@@ -94,7 +113,7 @@ impl Followed {
         stepper.follow_events(false).unwrap_or_else(|error| panic!("{place}: the event journal: {error}"));
         let handle = stepper.handle();
         assert_eq!(handle.journal_id(), self.id, "{place}: the event journal began anew");
-        let (end, changes) = (handle.events_now().sequence, Self::read(handle, place));
+        let (end, changes) = (handle.events_now().sequence, Self::read(handle, place, self.expires));
         self.fits(place, end, &changes);
         if end > self.reached {
             self.pending.push(Pending { place: place.to_owned(), end, changes });
@@ -119,7 +138,7 @@ impl Followed {
 
     /// What the living store shows now.
     fn learn(&mut self, handle: &Handle) {
-        let changes = Self::read(handle, "the living store");
+        let changes = Self::read(handle, "the living store", self.expires);
         let last = self.known.last().map(|change| change.place);
         let fresh = changes.into_iter().filter(|change| last.is_none_or(|last| change.place > last));
         self.known.extend(fresh);

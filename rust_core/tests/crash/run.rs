@@ -109,6 +109,7 @@ impl Run {
         }
         let recorder = Recorder::attach(&disk, Phase::Opening);
         let stepper = world.open(&disk, None).unwrap();
+        let followed = Followed::new(seed, &world.options);
         let mut run = Self {
             checker: Checker::new(world.clone(), Arc::clone(tally)),
             history: vec![State::new(Model::new(durability))],
@@ -132,7 +133,7 @@ impl Run {
             settling: None,
             solid,
             first_draw: 0,
-            followed: Followed::new(seed),
+            followed,
         };
         run.cut(0);
         run

@@ -13,6 +13,8 @@ mod expiry;
 mod faults;
 mod images;
 mod intents;
+#[path = "../flips/keys.rs"]
+mod keys;
 mod layers;
 mod long;
 mod model;

@@ -368,7 +368,7 @@ impl Committer {
         self.publish();
         self.promised = true;
         self.deadline = [self.deadline, deadline].into_iter().flatten().min();
-        if self.deadline.is_none() {
+        if self.deadline.is_none() || planted::is(Bug::EventsBeforeSync) {
             self.unsynced[self.settled..].iter().for_each(|batch| self.shared.events.push(batch));
             self.settled = self.unsynced.len();
         }

@@ -171,7 +171,7 @@ def _view(url: str, seen: dict[str, Any]) -> RenderableType:
 
     writes = "" if seen["writable"] else ", accepts no content"
     title = f"Orcas {seen['version']} at {url}: {seen['state']}{writes}   {time.strftime('%H:%M:%S')}"
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             row["operation"], _number(row["per_sec"]), _number(row["failed_per_sec"]), _time(row["p50_sec"]),
             _time(row["p99_sec"]), size(round(row["received_bytes_per_sec"])), size(round(row["sent_bytes_per_sec"])),
@@ -180,7 +180,7 @@ def _view(url: str, seen: dict[str, Any]) -> RenderableType:
     ]  # fmt: skip
     titles = ("Operation", "a second", "failed", "50 %", "99 %", "received/s", "sent/s")
     errors = ", ".join(f"{code} {_number(rate)}/s" for code, rate in sorted(seen["errors"].items()))
-    parts = [Text(title), Text(""), table(titles, rows or [("no requests", *[""] * 6)], right=1)]
+    parts: list[RenderableType] = [Text(title), Text(""), table(titles, rows or [("no requests", *[""] * 6)], right=1)]
     if errors:
         parts.append(Text(f"errors: {errors}"))
     return Group(*parts, Text(""), table(("", ""), _summary(seen)))

@@ -138,7 +138,10 @@ pub trait Request: Pending {
     fn envelope(&self) -> &Envelope;
 
     /// Who sent it.
-    fn principal(&self) -> &Principal;
+    fn principal(&self) -> &Arc<Principal>;
+
+    /// The bucket that it is about, if that exists.
+    fn bucket(&self) -> Option<&Arc<Bucket>>;
 
     fn body(&self) -> &BodyPlan;
 
@@ -164,6 +167,7 @@ pub struct Call<O> {
     pub input: O,
     name: Name,
     pub principal: Arc<Principal>,
+    bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -189,6 +193,7 @@ impl<O: Operation> Call<O> {
             input,
             name: reading.operation,
             principal: Arc::clone(&reading.principal),
+            bucket: reading.found.get().cloned(),
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
@@ -279,8 +284,12 @@ impl<O: Operation> Request for Call<O> {
         &self.envelope
     }
 
-    fn principal(&self) -> &Principal {
+    fn principal(&self) -> &Arc<Principal> {
         &self.principal
+    }
+
+    fn bucket(&self) -> Option<&Arc<Bucket>> {
+        self.bucket.as_ref()
     }
 
     fn body(&self) -> &BodyPlan {

@@ -748,6 +748,7 @@ class Options(TypedDict):
     events_retention_sec: int
     events_max_bytes: int
     events_listeners_max: int
+    meters_usage: bool
     region: str
     strict_region: bool
     presign_v2: bool
@@ -815,6 +816,57 @@ class EventsStats(TypedDict):
     log: int
     listeners: int
     failed: str | None
+
+@type_check_only
+class RequestUsage(TypedDict):
+    """The requests of one day by one access key to one bucket. Names are empty where there are none.
+
+    `day`: days since 1970, UTC. `owner`: who pays, the owner of the bucket or, without one, of the access key.
+    """
+
+    day: int
+    owner: str
+    access_key: str
+    bucket: str
+    writes: int
+    reads: int
+    free: int
+    received: int
+    sent: int
+
+@type_check_only
+class BucketUsage(TypedDict):
+    """What a bucket holds. `versions`: all of them, current ones and delete markers included."""
+
+    id: int
+    name: str
+    owner: str
+    objects: int
+    versions: int
+    logical: int
+    stored: int
+
+@type_check_only
+class StoredUsage(TypedDict):
+    """What all buckets hold. `exact`: nothing acknowledged is missing. `stored`: distinct content of the store, bytes."""
+
+    buckets: list[BucketUsage]
+    exact: bool
+    stored: int
+
+@final
+class UsageCounts:
+    """What is stored and asked for, and by whom."""
+
+    def take_requests(self) -> list[RequestUsage]:
+        """Requests that were counted since the last call."""
+
+    def stored(self, exact: bool) -> StoredUsage:
+        """What every bucket holds; `exact`: wait until everything acknowledged is counted, if it can be. Blocks.
+
+        Raises:
+            StoreError: the index cannot be read.
+        """
 
 @final
 class RequestLogs:
@@ -942,6 +994,9 @@ class Core:
 
     def request_logs(self) -> RequestLogs:
         """The logs of requests."""
+
+    def usage(self) -> UsageCounts:
+        """What is stored and asked for, and by whom."""
 
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""

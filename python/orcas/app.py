@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orcas.access import AccessLog
 from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
+from orcas.admin.metering import UsageKeeper
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
@@ -169,7 +170,10 @@ async def _assembled(
         delivery = LogDelivery(core.request_logs(), dispatcher.perform, settings, root)
         targets = read_targets(settings.event_targets_file) if delivers else {}
         deliveries = Deliveries(core, targets, settings.data)
-        tools = Tools(core, settings.move_objects_max, deliveries)
+        usage = None
+        if settings.usage_interval_sec and report is None:
+            usage = UsageKeeper(core.usage(), settings.data, settings.usage_interval_sec, settings.usage_retention_days)
+        tools = Tools(core, settings.move_objects_max, deliveries, usage)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))
@@ -177,6 +181,8 @@ async def _assembled(
         delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
+            if usage is not None:
+                usage.start()
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
         finally:
             streams.close()
@@ -186,6 +192,8 @@ async def _assembled(
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
             await delivery.deliver_all()
+            if usage is not None:
+                await usage.close()
             await tools.cancel()
             dispatcher.close()
     finally:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
+    from orcas._core import UsageCounts as UsageCounts
     from orcas.config import Settings
     from orcas.control import Sealer, Snapshot
 
@@ -227,6 +228,7 @@ def _options(settings: Settings) -> Options:
         "events_retention_sec": settings.events_retention_sec,
         "events_max_bytes": settings.events_max_bytes,
         "events_listeners_max": settings.events_listeners_max,
+        "meters_usage": settings.usage_interval_sec > 0,
         "region": settings.region,
         "strict_region": settings.strict_region,
         "presign_v2": settings.presign_v2,

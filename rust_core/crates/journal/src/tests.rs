@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use orcas_base::error::Error;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_fs::sim::{Fault, Operation, SimDisk};
 
 use super::*;
 
@@ -301,10 +302,17 @@ fn a_file_that_cannot_be_read_is_told_and_the_others_are_examined() {
     store.write(1..=3);
     store.roll();
     store.write(4..=5);
-    let path = store.segments()[0].clone();
-    std::fs::remove_file(&path).unwrap();
-    std::fs::create_dir(&path).unwrap();
-    let examined = examine(&RealFileSystem, store.dir.path());
-    assert_eq!((examined.events, examined.damaged.len()), (2, 0));
-    assert_eq!(examined.unreadable.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&path]);
+    let (disk, events) = (SimDisk::new(), std::path::Path::new("/store/events"));
+    disk.create_dir(events.parent().unwrap()).unwrap();
+    disk.create_dir(events).unwrap();
+    for path in store.segments() {
+        let file = disk.open(&events.join(path.file_name().unwrap()), orcas_fs::Open::Create).unwrap();
+        file.write_at(0, &std::fs::read(&path).unwrap()).unwrap();
+    }
+    // Behind the header of the first one.
+    disk.fail(Operation::Read, 2, Fault::Io, false);
+    let examined = examine(&disk, events.parent().unwrap());
+    assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 2, 0));
+    let [(path, _)] = &examined.unreadable[..] else { panic!("{examined:?}") };
+    assert_eq!(path.file_name(), store.segments()[0].file_name());
 }

@@ -361,7 +361,7 @@ fn below_the_reserve_the_oldest_events_give_way() {
     let bucket = steps.bucket("b");
     let key = |n: u64| format!("{n:0>1000}");
     for n in 0..200 {
-        steps.put(&bucket, &key(n), b"1");
+        steps.put(&bucket, &key(n), &noise(300, n));
         if n % 20 == 0 {
             follow(&mut steps, false).unwrap();
         }

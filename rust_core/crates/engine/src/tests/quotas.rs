@@ -60,13 +60,16 @@ fn abort(store: &Store, bucket: &Bucket, key: &str, upload: UploadId) {
     store.handle().execute(Intent::AbortUpload { bucket: bucket.id, key, upload }).unwrap();
 }
 
+/// Size and MD5 of a part.
+type OnlyPart = (u64, [u8; 16]);
+
 /// What a bucket should hold.
 #[derive(Default)]
 struct Model {
     /// Sizes of the versions of each key, `None` for a delete marker; the newest last.
     versions: BTreeMap<&'static str, Vec<Option<u64>>>,
-    /// The size and the MD5 of the only part of each open upload.
-    uploads: Vec<(UploadId, Option<(u64, [u8; 16])>)>,
+    /// The only part of each open upload.
+    uploads: Vec<(UploadId, Option<OnlyPart>)>,
     versioned: bool,
 }
 

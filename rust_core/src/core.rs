@@ -25,6 +25,7 @@ use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
@@ -219,6 +220,7 @@ impl Core {
         if self.watch.counts {
             self.lane.metrics.finish(&finished);
         }
+        verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
             access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
         }
@@ -228,6 +230,11 @@ impl Core {
     /// The logs of requests.
     fn request_logs(&self) -> RequestLogs {
         RequestLogs::new(Arc::clone(&self.lane))
+    }
+
+    /// What is stored and asked for, and by whom.
+    fn usage(&self) -> UsageCounts {
+        UsageCounts::new(Arc::clone(&self.lane))
     }
 
     /// The page of all metrics. Blocks.

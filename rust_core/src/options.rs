@@ -57,6 +57,7 @@ pub struct Options {
     metrics: bool,
     /// None: requests are not traced.
     traces_ratio: Option<f64>,
+    meters_usage: bool,
 }
 
 impl Options {
@@ -124,6 +125,7 @@ impl Options {
             workers: self.workers,
             explains: self.explain_signatures,
             event_listeners_max: self.events_listeners_max,
+            meters_usage: self.meters_usage && !salvage,
         }
     }
 }

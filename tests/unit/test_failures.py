@@ -63,6 +63,9 @@ FAILURES = [
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
+    ("usage --data {new}", 69, "no store"),
+    ("usage --csv --json --data {store}", 2, "either --csv or --json"),
+    ("usage --by colour --data {store}", 1, "by must be"),
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("events targets --data {new}", 69, "no store"),
     ("events dead hook --data {store}", 1, "no target of this name"),
@@ -116,7 +119,7 @@ INSIDE = {
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(
-        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets"), "orcas.cli.upkeep.resolve"
+        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets", "usage"), "orcas.cli.upkeep.resolve"
     ),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }

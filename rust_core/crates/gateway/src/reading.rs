@@ -1,6 +1,7 @@
 //! The head of an authenticated request, as operations parse it: bucket, key, and the headers and parameters that
 //! several of them use.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,6 +37,8 @@ pub struct Reading<'a> {
     pub how: Authentication,
     /// The connection keeps secrets: it is encrypted or does not leave the machine.
     pub secure: bool,
+    /// The bucket, once it was looked up: the request counts as one to it.
+    pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
     pub has_body: bool,
     /// For the answer.
@@ -103,6 +106,7 @@ impl Reading<'_> {
             bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
         let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
         check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner)?;
+        let _ = self.found.set(Arc::clone(&bucket));
         Ok(bucket)
     }
 

@@ -139,7 +139,10 @@ pub trait Request: Pending {
     fn envelope(&self) -> &Envelope;
 
     /// Who sent it.
-    fn principal(&self) -> &Principal;
+    fn principal(&self) -> &Arc<Principal>;
+
+    /// The bucket that it is about, if that exists.
+    fn bucket(&self) -> Option<&Arc<Bucket>>;
 
     /// What the access log says of it, if there was one when it was accepted.
     fn note(&self) -> Option<&Note>;
@@ -169,6 +172,7 @@ pub struct Call<O> {
     name: Name,
     pub principal: Arc<Principal>,
     note: Option<Box<Note>>,
+    bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -195,6 +199,7 @@ impl<O: Operation> Call<O> {
             name: reading.operation,
             principal: Arc::clone(&reading.principal),
             note: reading.note(),
+            bucket: reading.found.get().cloned(),
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
@@ -289,8 +294,12 @@ impl<O: Operation> Request for Call<O> {
         self.note.as_deref()
     }
 
-    fn principal(&self) -> &Principal {
+    fn principal(&self) -> &Arc<Principal> {
         &self.principal
+    }
+
+    fn bucket(&self) -> Option<&Arc<Bucket>> {
+        self.bucket.as_ref()
     }
 
     fn body(&self) -> &BodyPlan {

@@ -2,6 +2,7 @@
 //!
 //! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::accept::{Refused, below};
@@ -58,6 +59,7 @@ impl Lane {
                 payload: &PayloadMode::Unsigned,
                 how: Authentication::Anonymous,
                 secure: false,
+                found: OnceCell::new(),
                 has_body,
                 cors: &cors,
             })

@@ -17,7 +17,9 @@ from orcas.errors import ConfigurationError
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Tracer
 
     from orcas.edge import Stages
 
@@ -173,18 +175,7 @@ def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], boo
             flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
             caller = trace.SpanContext(ids.trace_id, int(given["parent_id"], 16), is_remote=True, trace_flags=flags)
             context = trace.set_span_in_context(trace.NonRecordingSpan(caller), context)
-        attributes = {name: value for name, value in about.items() if value is not None}
-        begun = end - int(stages["total"] * _NANOSECONDS)
-        name = str(about.get("rpc.method") or "request")
-        request = tracer.start_span(name, context, trace.SpanKind.SERVER, attributes, start_time=begun)
-        if stages["status"] is None or stages["status"] >= 500:
-            request.set_status(trace.StatusCode.ERROR)
-        inside, at = trace.set_span_in_context(request, context), begun
-        for stage in STAGES:
-            length = int(stages[stage] * _NANOSECONDS)
-            tracer.start_span(stage, inside, start_time=at).end(at + length)
-            at += length
-        request.end(end)
+        _make(tracer, context, end, stages, about)
         made, ended.spans = ended.spans, []
         return made
 
@@ -196,6 +187,24 @@ def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], boo
             return False
 
     return spans, export, exporter.shutdown, fault
+
+
+def _make(tracer: Tracer, context: Context, end: int, stages: Stages, about: dict[str, Any]) -> None:
+    """Begin and end the span of a request, and those of its stages."""
+    from opentelemetry import trace
+
+    attributes = {name: value for name, value in about.items() if value is not None}
+    begun = end - int(stages["total"] * _NANOSECONDS)
+    name = str(about.get("rpc.method") or "request")
+    request = tracer.start_span(name, context, trace.SpanKind.SERVER, attributes, start_time=begun)
+    if stages["status"] is None or stages["status"] >= 500:
+        request.set_status(trace.StatusCode.ERROR)
+    inside, at = trace.set_span_in_context(request, context), begun
+    for stage in STAGES:
+        length = int(stages[stage] * _NANOSECONDS)
+        tracer.start_span(stage, inside, start_time=at).end(at + length)
+        at += length
+    request.end(end)
 
 
 class _Fault(logging.Handler):

@@ -255,22 +255,38 @@ class FileStats(TypedDict):
     index_wal_bytes: int
 
 @type_check_only
+class TraceIds(TypedDict):
+    """The ids of a traced request in hexadecimal digits; `parent_id` is the span of its caller."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+
+@type_check_only
 class Stages(TypedDict):
-    """Seconds of a request: all of it; until its body had arrived, its response was ready, and that was sent."""
+    """Seconds of a request: all of it; until its sender was known, its body had arrived, its response was ready, and
+    that was sent. Then what became of it."""
 
     total: float
+    authenticate: float
     receive: float
     execute: float
     send: float
+    status: int | None
+    code: str | None
+    slow: bool
+    trace: TraceIds | None
 
 @type_check_only
 class Surroundings(TypedDict):
-    """What metrics show and Rust does not know: error codes of ended connections with counts, and most buckets by name."""
+    """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, and
+    spans that were sent and dropped."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
+    spans: tuple[int, int]
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -760,6 +776,7 @@ class Options(TypedDict):
     explain_signatures: bool
     slow_request_ms: int
     metrics: bool
+    traces_ratio: float | None
     workers: int
 
 @final
@@ -1296,6 +1313,10 @@ class Request:
     @property
     def request_id(self) -> str:
         """The `x-amz-request-id` of every response to it."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace in hexadecimal digits, if it is traced."""
 
     @property
     def streams(self) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orcas.values import boolean, directory, integer, setting, text
+from orcas.values import boolean, directory, integer, number, setting, text
 
 _MIB: Final = 1024 * 1024
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,256}")
 
 
@@ -48,6 +49,14 @@ class WatchSettings:
     slow_request_ms: int = setting(
         0, "time from which on a request is reported in the log, with its stages; 0 turns this off", integer,
         unit="milliseconds", low=0, high=3_600_000,
+    )  # fmt: skip
+    traces_endpoint: str | None = setting(
+        None, "URL to which spans of traced requests are sent (OTLP over HTTP); if not set, no request is traced", text,
+        pattern=_URL, requirement="an http or https URL, such as http://127.0.0.1:4318/v1/traces",
+    )  # fmt: skip
+    traces_ratio: float = setting(
+        0.01, "share of the requests without a trace context that are traced; with one, the caller has decided", number,
+        low=0, high=1,
     )  # fmt: skip
     log_delivery_sec: int = setting(
         300, "longest time until records of requests to a logged bucket are delivered", integer,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::access;
+use super::access::{self, Done};
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
@@ -223,7 +223,7 @@ impl Core {
         }
         verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
-            access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
+            access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
         }
         let slow = self.slow.is_some_and(|slow| finished.time >= slow);
         Ok(slow.then(|| verdict.stages(py, response, &finished)))

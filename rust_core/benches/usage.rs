@@ -5,6 +5,7 @@
 
 #[path = "support/lane.rs"]
 mod lane;
+#[allow(dead_code, reason = "shared by the benchmarks, each of which uses a part")]
 mod support;
 
 use std::hint::black_box;

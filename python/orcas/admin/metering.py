@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from orcas.control.usage import GROUPS, UsageStore, day_of
+from orcas.control.usage import FAILURES, GROUPS, UsageStore, day_of
 from orcas.edge import StoreError
 from orcas.errors import OrcasError
 
@@ -118,7 +117,7 @@ class UsageKeeper:
                 at_ms = self._clock()
                 await self._store.keep(self._taken, held["buckets"], at_ms, day_of(at_ms) - self._days)
                 self._taken = []
-            except (sqlite3.Error, OSError, OrcasError, StoreError) as error:
+            except (*FAILURES, OrcasError, StoreError) as error:
                 if self._failure is None:
                     log.warning("Usage cannot be kept, and is counted in memory until it can: %s", error)
                 self._failure = str(error)
@@ -142,7 +141,7 @@ class UsageKeeper:
         try:
             async with self._turn:
                 rows = await self._store.report(_day(since), _day(until), by, self._clock())
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise NotKeptError(f"Usage cannot be read: {error}.") from error
         report: dict[str, Any] = {
             "since": since.isoformat(),

@@ -37,7 +37,8 @@ def usage(
 ) -> None:
     """Show who has used what: requests, bytes in and out, and GB-months of this month or another period.
 
-    With prices in orcas.toml, it also shows what that costs. Days are those of UTC. Grouped by owner or bucket alone, the table also shows what is stored at this moment.
+    With prices in orcas.toml, it also shows what that costs. Days are those of UTC. Grouped by owner or bucket alone, the
+    table also shows what is stored at this moment.
 
     Examples:
 

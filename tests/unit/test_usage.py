@@ -164,7 +164,9 @@ def test_cost_is_by_price_for_any_group_and_by_tag(tmp_path: Path) -> None:
         assert [row["cost"] for row in await reported(keeper, "owner")] == [pytest.approx(18.2)]
         assert [row["cost"] for row in await reported(keeper, "key")] == [pytest.approx(6.2)]
         await keeper.close()
-        assert "cost" not in (await reported(source.keeper(tmp_path), "owner"))[0]
+        keeper = source.keeper(tmp_path)
+        assert "cost" not in (await reported(keeper, "owner"))[0]
+        await keeper.close()
 
     asyncio.run(run())
 

@@ -878,6 +878,20 @@ class UsageCounts:
     def take_requests(self) -> list[RequestUsage]:
         """Requests that were counted since the last call."""
 
+    @staticmethod
+    def costs(
+        prices: tuple[float, float, float, float, float], usage: list[tuple[int, int, int, int, float]]
+    ) -> list[float]:
+        """What each usage costs.
+
+        Args:
+            prices: of GB-months, of a thousand writes and reads, and of GB in and out.
+            usage: writes, reads, bytes in and out, and GB-months of each.
+        """
+
+    def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The tags of every bucket that has some."""
+
     def set_bucket_quota(self, bucket: str, size: int | None, objects: int | None) -> tuple[int, str, str] | None:
         """Give a bucket a quota; None sets no limit. Blocks.
 

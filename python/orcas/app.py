@@ -178,9 +178,8 @@ async def _assembled(
         if report is None:
             core.usage().set_owner_quotas([(owner, *quota) for owner, quota in read_quotas(settings.data).items()])
             if settings.usage_interval_sec:
-                usage = UsageKeeper(
-                    core.usage(), settings.data, settings.usage_interval_sec, settings.usage_retention_days
-                )
+                interval, days = settings.usage_interval_sec, settings.usage_retention_days
+                usage = UsageKeeper(core.usage(), settings.data, interval, days, settings.prices())
         directory = settings.data if report is None else None
         tools = Tools(core, settings.move_objects_max, deliveries, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)

@@ -46,6 +46,24 @@ class WatchSettings:
         unit="seconds", low=0, high=86_400,
     )  # fmt: skip
     usage_retention_days: int = setting(400, "time for which usage is kept", integer, unit="days", low=1, high=36_500)
+    price_gb_month: float = setting(
+        0.0, "price of a GB-month of stored bytes, in any currency", number, unit="per GB-month", low=0, high=1_000_000
+    )
+    price_writes: float = setting(
+        0.0,
+        "price of a thousand PUT, COPY, POST and LIST requests",
+        number,
+        unit="per 1000 requests",
+        low=0,
+        high=1_000_000,
+    )
+    price_reads: float = setting(
+        0.0, "price of a thousand GET and HEAD requests", number, unit="per 1000 requests", low=0, high=1_000_000
+    )
+    price_gb_in: float = setting(0.0, "price of a GB that clients send", number, unit="per GB", low=0, high=1_000_000)
+    price_gb_out: float = setting(
+        0.0, "price of a GB that is sent to clients", number, unit="per GB", low=0, high=1_000_000
+    )
     slow_request_ms: int = setting(
         0, "time from which on a request is reported in the log, with its stages; 0 turns this off", integer,
         unit="milliseconds", low=0, high=3_600_000,
@@ -66,3 +84,7 @@ class WatchSettings:
         _MIB, "size at which records of a bucket are delivered at once", integer,
         unit="bytes", low=4096, high=8 * _MIB,
     )  # fmt: skip
+
+    def prices(self) -> tuple[float, float, float, float, float]:
+        """Of GB-months, of a thousand writes and reads, and of GB in and out."""
+        return self.price_gb_month, self.price_writes, self.price_reads, self.price_gb_in, self.price_gb_out

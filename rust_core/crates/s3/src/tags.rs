@@ -105,7 +105,11 @@ fn without_duplicates(tags: Vec<(String, String)>, reserved: &'static str) -> Re
 
 fn in_document(body: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
     let root = document(body, "Tagging")?;
-    let [set] = root.children.as_slice() else { return Err(malformed()) };
+    let set = match root.children.as_slice() {
+        [] => return Ok(Vec::new()),
+        [set] => set,
+        _ => return Err(malformed()),
+    };
     if set.name != "TagSet" {
         return Err(malformed());
     }

@@ -1,7 +1,7 @@
 use super::{STORE, context, counting, data_key, domain, fresh};
 use crate::{
-    Algorithm, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring, SSE_S3_KEY, StoreId, VERSIONS_MAX,
-    WAIT_DAYS_DEFAULT, WrappedKey,
+    Algorithm, DATA_KEYS_MAX, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring, SSE_S3_KEY, StoreId,
+    VERSIONS_MAX, WAIT_DAYS_DEFAULT, WrappedKey,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -197,6 +197,11 @@ fn kept_data_keys_outlive_rotations_and_end_with_their_key() {
     moved.owner = b"b".to_vec();
     assert_eq!(keyring.open_data_key(&moved).unwrap_err(), Error::NotAuthentic);
     assert!(matches!(keyring.add_data_key(id, &[0; 256], &mut random), Err(Error::Invalid { .. })));
+    while keyring.data_keys().len() < DATA_KEYS_MAX {
+        keyring.add_data_key(id, b"c", &mut random).unwrap();
+    }
+    assert_eq!(keyring.add_data_key(id, b"d", &mut random).unwrap_err(), Error::TooManyDataKeys);
+    assert!(keyring.open_data_key(&keyring.data_keys()[DATA_KEYS_MAX - 1]).is_ok());
 
     keyring.destroy(id).unwrap();
     assert_eq!(keyring.destroy(id), Err(Error::KeyDestroyed { id }));

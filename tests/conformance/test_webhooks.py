@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-
 from pathlib import Path
 from typing import Any
 

@@ -354,15 +354,15 @@ impl BucketList {
         Self { xml, show_region: paged || !prefix.is_empty(), prefix }
     }
 
-    /// One bucket; region and ARN are shown to callers that use the parameters that came with them.
+    /// One bucket; its region is shown to callers that use the parameters that came with regions.
     pub fn entry(&mut self, name: &str, created_ms: i64, region: &str) {
         self.xml.open("Bucket");
         self.xml.text("Name", name.as_bytes());
         self.xml.time("CreationDate", created_ms);
         if self.show_region {
             self.xml.text("BucketRegion", region.as_bytes());
-            self.xml.text("BucketArn", bucket_arn(name).as_bytes());
         }
+        self.xml.text("BucketArn", bucket_arn(name).as_bytes());
         self.xml.close("Bucket");
     }
 

@@ -39,6 +39,7 @@ __all__ = [
     "md5",
     "names_bucket",
     "parse_event_records",
+    "read_keyring",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -88,6 +89,14 @@ class MasterKeyError(StoreError):
 
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
+
+def read_keyring(directory: str | PathLike[str], options: KeyringOptions) -> Keyring | None:
+    """Open the keyring in `directory` for reading; None if there is none. Blocks for scrypt.
+
+    Raises:
+        MasterKeyError: the master key is missing or wrong.
+        StoreError: no copy can be read.
+    """
 
 @type_check_only
 class EventRecord(TypedDict):
@@ -739,6 +748,7 @@ class Options(TypedDict):
     events_retention_sec: int
     events_max_bytes: int
     events_listeners_max: int
+    meters_usage: bool
     region: str
     strict_region: bool
     presign_v2: bool
@@ -807,6 +817,57 @@ class EventsStats(TypedDict):
     log: int
     listeners: int
     failed: str | None
+
+@type_check_only
+class RequestUsage(TypedDict):
+    """The requests of one day by one access key to one bucket. Names are empty where there are none.
+
+    `day`: days since 1970, UTC. `owner`: who pays, the owner of the bucket or, without one, of the access key.
+    """
+
+    day: int
+    owner: str
+    access_key: str
+    bucket: str
+    writes: int
+    reads: int
+    free: int
+    received: int
+    sent: int
+
+@type_check_only
+class BucketUsage(TypedDict):
+    """What a bucket holds. `versions`: all of them, current ones and delete markers included."""
+
+    id: int
+    name: str
+    owner: str
+    objects: int
+    versions: int
+    logical: int
+    stored: int
+
+@type_check_only
+class StoredUsage(TypedDict):
+    """What all buckets hold. `exact`: nothing acknowledged is missing. `stored`: distinct content of the store, bytes."""
+
+    buckets: list[BucketUsage]
+    exact: bool
+    stored: int
+
+@final
+class UsageCounts:
+    """What is stored and asked for, and by whom."""
+
+    def take_requests(self) -> list[RequestUsage]:
+        """Requests that were counted since the last call."""
+
+    def stored(self, exact: bool) -> StoredUsage:
+        """What every bucket holds; `exact`: wait until everything acknowledged is counted, if it can be. Blocks.
+
+        Raises:
+            StoreError: the index cannot be read.
+        """
 
 @final
 class RequestLogs:
@@ -934,6 +995,9 @@ class Core:
 
     def request_logs(self) -> RequestLogs:
         """The logs of requests."""
+
+    def usage(self) -> UsageCounts:
+        """What is stored and asked for, and by whom."""
 
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
@@ -1130,6 +1194,16 @@ class Keyring:
 
     def change_master(self, key: str | None, passphrase: str | None) -> tuple[int, str, str] | None:
         """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt."""
+
+    def seal_control(self, name: str, secret: bytes) -> bytes:
+        """Seal a secret of the control plane under its name. Blocks for the disk the first time.
+
+        Raises:
+            StoreError: the key for it cannot be stored, or the keyring is an older one.
+        """
+
+    def open_control(self, name: str, sealed: bytes) -> bytes | None:
+        """Return the secret that was sealed under this name; None if it does not open."""
 
     def upkeep(self) -> list[str]:
         """Destroy the keys that are due, repeat an unfinished write, and trim the cache. To be called every minute.

@@ -28,6 +28,7 @@ from orcas._core import (
     check_store,
     inspect_keyring,
     names_bucket,
+    read_keyring,
     repair_store,
     sign,
 )
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
+    from orcas._core import UsageCounts as UsageCounts
     from orcas.config import Settings
-    from orcas.control import Snapshot
+    from orcas.control import Sealer, Snapshot
 
 __all__ = [
     "METRICS",
@@ -65,12 +67,14 @@ __all__ = [
     "StoreError",
     "check_closed",
     "close_core",
+    "closed_sealer",
     "inspect_keyring",
     "names_bucket",
     "open_core",
     "repair_closed",
     "replace_identities",
     "salvage_core",
+    "sealer_of",
     "sign",
 ]
 
@@ -140,6 +144,48 @@ def replace_identities(core: Core, snapshot: Snapshot) -> None:
     core.replace_identities(*_identities(snapshot))
 
 
+class _KeyringSealer:
+    """Seals secrets of the control plane with a keyring."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def seal(self, name: str, secret: bytes) -> bytes:
+        """As of `Sealer`."""
+        try:
+            return self._keyring.seal_control(name, secret)
+        except StoreError as error:
+            raise UnavailableError(f"It cannot be sealed: {error}.") from None
+
+    def open(self, name: str, sealed: bytes) -> bytes | None:
+        """As of `Sealer`."""
+        return self._keyring.open_control(name, sealed)
+
+
+def sealer_of(core: Core) -> Sealer | None:
+    """What seals the secrets of the control plane; None if the store has no keyring, or it is not open."""
+    keyring = core.keyring()
+    return _KeyringSealer(keyring) if isinstance(keyring, Keyring) else None
+
+
+def closed_sealer(settings: Settings) -> Sealer | None:
+    """The same for a store that this process does not have open, for reading. None without a keyring or a master key.
+
+    Raises:
+        ConfigurationError: the master key is not that of the keyring.
+        UnavailableError: the keyring cannot be read.
+    """
+    if settings.master_key is None and settings.master_passphrase is None:
+        return None
+    try:
+        keyring = read_keyring(settings.data, _keyring(settings, required=True, read_only=True))
+    except MasterKeyError as error:
+        raise ConfigurationError(f"The keyring of {settings.data} cannot be opened: {error}.") from None
+    except StoreError as error:
+        raise UnavailableError(f"The keyring of {settings.data} cannot be opened: {error}.") from None
+    return None if keyring is None else _KeyringSealer(keyring)
+
+
 def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:
     return [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials], snapshot.root_owner
 
@@ -182,6 +228,7 @@ def _options(settings: Settings) -> Options:
         "events_retention_sec": settings.events_retention_sec,
         "events_max_bytes": settings.events_max_bytes,
         "events_listeners_max": settings.events_listeners_max,
+        "meters_usage": settings.usage_interval_sec > 0,
         "region": settings.region,
         "strict_region": settings.strict_region,
         "presign_v2": settings.presign_v2,

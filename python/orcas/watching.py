@@ -40,6 +40,11 @@ class WatchSettings:
     access_log_files: int = setting(
         8, "number of renamed files of the access log that are kept", integer, unit="files", low=0, high=1000
     )
+    usage_interval_sec: int = setting(
+        60, "time between two times at which usage is written down; 0 means that no usage is kept", integer,
+        unit="seconds", low=0, high=86_400,
+    )  # fmt: skip
+    usage_retention_days: int = setting(400, "time for which usage is kept", integer, unit="days", low=1, high=36_500)
     slow_request_ms: int = setting(
         0, "time from which on a request is reported in the log, with its stages; 0 turns this off", integer,
         unit="milliseconds", low=0, high=3_600_000,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::access;
+use super::access::{self, Done};
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
@@ -25,6 +25,7 @@ use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Tally;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
@@ -220,8 +221,9 @@ impl Core {
         if self.counts {
             self.lane.metrics.finish(&finished);
         }
+        verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
-            access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
+            access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
         }
         let slow = self.slow.is_some_and(|slow| finished.time >= slow);
         Ok(slow.then(|| verdict.stages(py, response, &finished)))
@@ -230,6 +232,11 @@ impl Core {
     /// The logs of requests.
     fn request_logs(&self) -> RequestLogs {
         RequestLogs::new(Arc::clone(&self.lane))
+    }
+
+    /// What is stored and asked for, and by whom.
+    fn usage(&self) -> UsageCounts {
+        UsageCounts::new(Arc::clone(&self.lane))
     }
 
     /// The page of all metrics. Blocks.

@@ -8,6 +8,7 @@ use super::answer::{Facts, Response};
 use super::form::Form;
 use super::request::Request;
 use orcas_gateway::metrics::requests::Finished;
+use orcas_gateway::metrics::usage::{Billed, UsageMeter};
 use orcas_s3::{ErrorCode, Operation};
 
 /// What `Core.accept` returned for a request.
@@ -66,6 +67,25 @@ impl Verdict<'_> {
             received,
             sent,
         }
+    }
+
+    /// Counts a request that is done for whoever pays for it. One that was refused by its head is nobody's, and for one
+    /// that the server failed nobody pays.
+    pub fn count_usage(&self, py: Python<'_>, finished: &Finished, meter: &UsageMeter) {
+        if finished.status.is_some_and(|status| status >= 500) {
+            return;
+        }
+        self.request(py, |request| {
+            let inner = &request.inner;
+            meter.count(&Billed {
+                principal: inner.principal(),
+                bucket: inner.bucket(),
+                class: inner.operation().class(),
+                received: finished.received,
+                sent: finished.sent,
+                ended: request.tally.began + finished.time,
+            });
+        });
     }
 
     /// How long each stage of a request took that is done.

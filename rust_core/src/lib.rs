@@ -33,6 +33,7 @@ mod room;
 mod snapshots;
 mod tally;
 mod tools;
+mod usage;
 
 use pyo3::prelude::*;
 
@@ -47,6 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<form::Form>()?;
     module.add_class::<request::BodySink>()?;
     module.add_class::<request_logs::RequestLogs>()?;
+    module.add_class::<usage::UsageCounts>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
@@ -59,6 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
+    module.add_function(wrap_pyfunction!(keyring::read_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;

@@ -53,6 +53,7 @@ pub struct Options {
     explain_signatures: bool,
     slow_request_ms: u64,
     metrics: bool,
+    meters_usage: bool,
 }
 
 impl Options {
@@ -122,6 +123,7 @@ impl Options {
             workers: self.workers,
             explains: self.explain_signatures,
             event_listeners_max: self.events_listeners_max,
+            meters_usage: self.meters_usage && !salvage,
         }
     }
 }

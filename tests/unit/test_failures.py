@@ -53,12 +53,19 @@ FAILURES = [
     ("stats --endpoint http://127.0.0.1:1", 78, "set AWS_ACCESS_KEY_ID"),
     ("stats --data {store} --endpoint http://127.0.0.1:1", 69, "cannot be reached"),
     ("stats --data {store} --endpoint {url}", 1, "refused the key of the store in"),
+    ("top", 69, "No server has the store"),
+    ("top --interval 0", 2, "--interval"),
+    ("top --endpoint ftp://nowhere", 2, "--endpoint must be"),
+    ("top --endpoint http://127.0.0.1:1", 69, "cannot be reached"),
     ("gc --data {new}", 69, "no store"),
     ("gc --data {store} --endpoint {url}", 1, "refused the key"),
     ("compact --data {new}", 69, "no store"),
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
+    ("usage --data {new}", 69, "no store"),
+    ("usage --csv --json --data {store}", 2, "either --csv or --json"),
+    ("usage --by colour --data {store}", 1, "by must be"),
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("events targets --data {new}", 69, "no store"),
     ("events dead hook --data {store}", 1, "no target of this name"),
@@ -110,9 +117,9 @@ INSIDE = {
     "bench": "orcas.bench.workload.built_in",
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
-    **dict.fromkeys(("stats", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(
-        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets"), "orcas.cli.upkeep.resolve"
+        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets", "usage"), "orcas.cli.upkeep.resolve"
     ),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }

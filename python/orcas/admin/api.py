@@ -24,6 +24,7 @@ from orcas.admin.pins import TooManyPinsError
 from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.targets import add_targets
 from orcas.admin.tools import Refusal, Tools
+from orcas.admin.usage import add_usage
 from orcas.edge import StoreError
 from orcas.reports import note_cause
 
@@ -76,6 +77,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     add_snapshots(app, tools)
     add_targets(app, tools)
     add_keys(app, tools)
+    add_usage(app, tools)
     return app
 
 

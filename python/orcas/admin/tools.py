@@ -10,6 +10,7 @@ import base64
 from typing import Any, Final
 
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
+from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.edge import CheckProgress, Core
 from orcas.webhooks.delivery import Deliveries
@@ -29,8 +30,12 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
 class Tools:
     """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
 
-    def __init__(self, core: Core, move_objects_max: int, deliveries: Deliveries) -> None:
+    def __init__(
+        self, core: Core, move_objects_max: int, deliveries: Deliveries, usage: UsageKeeper | None = None
+    ) -> None:
         self.core = core
+        # None if usage is not kept.
+        self.usage = usage
         self.deliveries = deliveries
         self._move_objects_max = move_objects_max
         self.jobs = Jobs()

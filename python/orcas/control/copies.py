@@ -1,4 +1,4 @@
-"""Copies of `control.db` while it is in use, by SQLite's backup: a copy is one consistent state in one file."""
+"""Copies of databases while they are in use, by SQLite's backup: a copy is one consistent state in one file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from orcas.control.files import DATABASE_NAME
 from orcas.errors import UnavailableError
 
 
-def copy_database(directory: Path, to: Path) -> None:
-    """Write the present state of `directory`'s control store to `to`, which must not exist.
+def copy_database(path: Path, to: Path) -> None:
+    """Write the present state of the database at `path` to `to`, which must not exist.
 
     Raises:
         UnavailableError: it cannot be read or written.
     """
-    path = directory / DATABASE_NAME
     try:
         with (
             contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True)) as source,

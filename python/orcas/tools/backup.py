@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.copies import copy_database
-from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME
+from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME, USAGE_NAME
 from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
 from orcas.tools.keyring import keyring_copy
@@ -178,12 +178,15 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         if before is not None and before.store != pinned.store:
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
-        copy_database(directory, database)
+        copy_database(directory / DATABASE_NAME, database)
+        usage = [Path(scratch) / USAGE_NAME] if (directory / USAGE_NAME).exists() else []
+        for copy in usage:
+            copy_database(directory / USAGE_NAME, copy)
         known = {} if before is None else {entry.name: entry for entry in before.files}
         # Before the keyring, which must not be older than the note of it.
         root = _copied(directory / ROOT_NAME, Path(scratch))
         keyring = keyring_copy(directory, Path(scratch), known, target)
-        sources = _sources(directory, [database, root, *keyring.files], pinned)
+        sources = _sources(directory, [database, *usage, root, *keyring.files], pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.

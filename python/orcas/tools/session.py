@@ -216,7 +216,7 @@ class Session:
             yield answer
 
     def admin(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A request to the admin API; `path` without its prefix.
+        """A request to the admin API; `path` without its prefix, with its query.
 
         Raises:
             RefusedError: the answer is an error.
@@ -225,7 +225,8 @@ class Session:
         body = b"" if order is None else json.dumps(order).encode()
         # The server takes what changes something once; the nonce tells orders of one second apart.
         extra = None if method == "GET" else [(b"x-amz-orcas-nonce", secrets.token_hex(16).encode())]
-        with self.request(method, f"/_orcas/admin/{path}", body=body, extra=extra) as answer:
+        path, _, query = path.partition("?")
+        with self.request(method, f"/_orcas/admin/{path}", query, body, extra) as answer:
             content = answer.read()
         try:
             document = json.loads(content)

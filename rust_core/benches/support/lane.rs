@@ -65,6 +65,7 @@ impl Server {
             instant_upload: true,
             explains: false,
             event_listeners_max: 16,
+            meters_usage: true,
             salvage: false,
         };
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");

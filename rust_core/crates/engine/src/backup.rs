@@ -49,8 +49,21 @@ impl Handle {
         let shared = &self.shared;
         let pause = shared.reclaim_pause.begin();
         let pin = shared.epochs.pin();
-        let last = self.barrier()?;
         // The index holds durable batches only, so the position it has applied is a durable one.
+        self.wait_until_applied()?;
+        let end = shared.durable_position()?;
+        let files = shared.files_up_to(&end)?;
+        Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
+    }
+
+    /// Waits until everything acknowledged is durable and in the index. Blocking.
+    ///
+    /// # Errors
+    /// As of [`Handle::pin_for_backup`].
+    pub fn wait_until_applied(&self) -> Result<()> {
+        let shared = &self.shared;
+        let last = self.barrier()?;
+        shared.applies.hurry();
         while !shared.applies.has(last) {
             shared.faults.check_writable()?;
             if let Some(stall) = shared.applies.stalled() {
@@ -58,9 +71,7 @@ impl Handle {
             }
             std::thread::sleep(PATIENCE);
         }
-        let end = shared.durable_position()?;
-        let files = shared.files_up_to(&end)?;
-        Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
+        Ok(())
     }
 }
 

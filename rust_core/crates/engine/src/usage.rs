@@ -14,7 +14,9 @@ use orcas_index::{Counts, Totals};
 /// was replaced. Bytes, where the name says nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUsage {
+    pub id: u64,
     pub name: String,
+    pub owner: String,
     /// Current versions that are no delete markers.
     pub objects: u64,
     /// The sum of their sizes.
@@ -66,8 +68,17 @@ impl Handle {
     /// # Errors
     /// When the index or a directory cannot be read.
     pub fn usage(&self) -> Result<Usage> {
-        let shared = &self.shared;
-        let reader = shared.index.read()?;
+        let (buckets, totals) = self.bucket_usage()?;
+        let (store_id, pools) = (self.shared.keys.store_id, self.pools());
+        Ok(Usage { store_id, buckets, totals, files: self.files_usage()?, pools })
+    }
+
+    /// The part of it that the index knows. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn bucket_usage(&self) -> Result<(Vec<BucketUsage>, Totals)> {
+        let reader = self.shared.index.read()?;
         let counted = reader.all_counts()?;
         let mut buckets = Vec::new();
         for bucket in self.buckets() {
@@ -83,7 +94,9 @@ impl Handle {
                 counts.objects = counts.objects.saturating_sub(std::mem::take(&mut counts.history));
             }
             buckets.push(BucketUsage {
+                id: bucket.id.0,
                 name: String::from_utf8_lossy(&bucket.name).into_owned(),
+                owner: String::from_utf8_lossy(&bucket.owner).into_owned(),
                 objects: counts.objects,
                 bytes: counts.bytes,
                 history: counts.history,
@@ -91,10 +104,7 @@ impl Handle {
                 stored: counts.stored,
             });
         }
-        let totals = reader.totals()?;
-        drop(reader);
-        let (store_id, pools) = (shared.keys.store_id, self.pools());
-        Ok(Usage { store_id, buckets, totals, files: self.files_usage()?, pools })
+        Ok((buckets, reader.totals()?))
     }
 
     fn files_usage(&self) -> Result<FilesUsage> {

@@ -3,6 +3,7 @@
 //! The signature is verified and the request authorized before anything in the store is looked at.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::authorize::{Asked, authorize};
@@ -130,6 +131,7 @@ impl Lane {
             payload,
             how,
             secure,
+            found: OnceCell::new(),
             has_body,
             cors,
         };

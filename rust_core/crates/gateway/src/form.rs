@@ -4,6 +4,7 @@
 //! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
 //! store looked at.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::accept::{Arrival, Refused, below};
@@ -146,6 +147,7 @@ impl Address {
             payload: &PayloadMode::Unsigned,
             how,
             secure: self.secure,
+            found: OnceCell::new(),
             has_body: true,
             cors: &self.envelope.cors,
         };

@@ -16,6 +16,7 @@ use super::download::Downloads;
 use super::events::Hub;
 use super::identities::Identities;
 use super::metrics::requests::RequestMetrics;
+use super::metrics::usage::UsageMeter;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
@@ -57,6 +58,8 @@ pub struct LaneOptions {
     pub explains: bool,
     /// Streams of events at a time.
     pub event_listeners_max: usize,
+    /// Requests are counted for whoever pays for them.
+    pub meters_usage: bool,
     /// The store is open for salvage: whatever would change something is refused.
     pub salvage: bool,
 }
@@ -87,6 +90,8 @@ pub struct Lane {
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
+    /// What requests cost whom.
+    pub meter: UsageMeter,
     /// Read a moment ago, for the page of metrics.
     pub usage: Mutex<Option<(Instant, Arc<Usage>)>>,
     /// Lines of the access log.
@@ -126,6 +131,7 @@ impl Lane {
             completions: Completions::new().map_err(failed)?,
             events: Hub::default(),
             engine,
+            meter: UsageMeter::new(options.meters_usage, now_ms),
             options,
             identities: RwLock::new(Arc::new(identities)),
             signing_keys: SigningKeys::new(),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::access::note::Note;
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
 use super::form_file::FileFrame;
@@ -138,7 +139,13 @@ pub trait Request: Pending {
     fn envelope(&self) -> &Envelope;
 
     /// Who sent it.
-    fn principal(&self) -> &Principal;
+    fn principal(&self) -> &Arc<Principal>;
+
+    /// The bucket that it is about, if that exists.
+    fn bucket(&self) -> Option<&Arc<Bucket>>;
+
+    /// What the access log says of it, if there was one when it was accepted.
+    fn note(&self) -> Option<&Note>;
 
     fn body(&self) -> &BodyPlan;
 
@@ -164,6 +171,8 @@ pub struct Call<O> {
     pub input: O,
     name: Name,
     pub principal: Arc<Principal>,
+    note: Option<Box<Note>>,
+    bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -189,6 +198,8 @@ impl<O: Operation> Call<O> {
             input,
             name: reading.operation,
             principal: Arc::clone(&reading.principal),
+            note: reading.note(),
+            bucket: reading.found.get().cloned(),
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
@@ -279,8 +290,16 @@ impl<O: Operation> Request for Call<O> {
         &self.envelope
     }
 
-    fn principal(&self) -> &Principal {
+    fn note(&self) -> Option<&Note> {
+        self.note.as_deref()
+    }
+
+    fn principal(&self) -> &Arc<Principal> {
         &self.principal
+    }
+
+    fn bucket(&self) -> Option<&Arc<Bucket>> {
+        self.bucket.as_ref()
     }
 
     fn body(&self) -> &BodyPlan {

@@ -96,6 +96,7 @@ impl Fixture {
             instant_upload: true,
             explains: false,
             event_listeners_max: 16,
+            meters_usage: true,
             salvage: false,
         };
         let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::accept::{Refused, below};
@@ -58,6 +59,7 @@ impl Lane {
                 payload: &PayloadMode::Unsigned,
                 how: Authentication::Anonymous,
                 secure: false,
+                found: OnceCell::new(),
                 has_body,
                 cors: &cors,
             })
@@ -92,7 +94,7 @@ impl Lane {
 }
 
 /// What a path names on the host of a website. `path` is raw and undecoded.
-fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
+pub(super) fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
     let key = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
     if key.is_empty() {
         return Ok(Target::Bucket(bucket));

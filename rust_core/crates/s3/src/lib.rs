@@ -42,5 +42,5 @@ pub mod website;
 pub mod xml;
 
 pub use errors::{ErrorCode, Named, S3Error};
-pub use operations::Operation;
+pub use operations::{Operation, RequestClass};
 pub use target::Target;

@@ -75,7 +75,28 @@ operations! {
     UpdateObjectEncryption, UploadPart, UploadPartCopy, WriteGetObjectResponse,
 }
 
+/// How AWS bills requests: see the prices of Amazon S3, "Requests & data retrievals".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestClass {
+    /// PUT, COPY, POST and LIST.
+    Write,
+    /// GET, HEAD, SELECT and all others.
+    Read,
+    /// DELETE and what aborts an upload.
+    Free,
+}
+
 impl Operation {
+    pub fn class(self) -> RequestClass {
+        let name = self.name();
+        let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+        match () {
+            () if begins(&["Get", "Head", "Select"]) => RequestClass::Read,
+            () if begins(&["Delete", "Abort"]) => RequestClass::Free,
+            () => RequestClass::Write,
+        }
+    }
+
     /// The error for an operation that is not implemented.
     pub fn not_implemented(self) -> S3Error {
         S3Error::with(ErrorCode::NotImplemented, format!("The operation {} is not implemented", self.name()))
@@ -88,6 +109,20 @@ mod tests {
     use super::*;
 
     const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
+
+    #[test]
+    fn requests_are_billed_as_aws_bills_them() {
+        let of = |class| Operation::ALL.iter().filter(move |it| it.class() == class).map(|it| it.name());
+        let is = |name: &str, words: &[&str]| words.iter().any(|word| name.starts_with(word));
+        assert!(of(RequestClass::Free).all(|name| is(name, &["Delete", "Abort"])));
+        assert!(of(RequestClass::Read).all(|name| is(name, &["Get", "Head", "Select"])));
+        let writes: Vec<_> = of(RequestClass::Write).collect();
+        for name in ["PutObject", "CopyObject", "PostObject", "ListObjectsV2", "ListBuckets", "UploadPart"] {
+            assert!(writes.contains(&name), "{name}");
+        }
+        let all = [RequestClass::Free, RequestClass::Read, RequestClass::Write].map(|class| of(class).count());
+        assert_eq!(all.iter().sum::<usize>(), Operation::ALL.len());
+    }
 
     #[test]
     fn the_document_lists_the_codes() {

@@ -16,8 +16,8 @@ macro_rules! families {
 families! {
     BUILD Info "orcas_build" "" ["version"] "The version that runs.";
     REQUESTS Counter "orcas_requests" "" ["operation", "result"]
-        "S3 requests that are done, by operation (none: refused before it was known) and result: 2xx to 5xx, \
-         or incomplete if the client left or the response could not be finished.";
+        "S3 requests that are done, by operation (none: a preflight, or refused before it was known) and result: \
+         2xx to 5xx, or incomplete if the client left or the response could not be finished.";
     REQUEST_TIME Histogram "orcas_request_duration_seconds" "seconds" ["operation"]
         "From the head of a request to the last byte of its response that was handed to the socket.";
     FIRST_BYTE_TIME Histogram "orcas_request_first_byte_seconds" "seconds" ["operation"]

@@ -4,3 +4,4 @@
 pub mod families;
 pub mod page;
 pub mod requests;
+pub mod usage;

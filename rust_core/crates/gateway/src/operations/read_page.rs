@@ -33,6 +33,7 @@ impl Operation for ReadPage {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, site) = reading.lane.website(reading.target.bucket().unwrap_or_default())?;
+        let _ = reading.found.set(Arc::clone(&bucket));
         Ok(Self {
             bucket,
             site,

@@ -1,0 +1,40 @@
+"""Reports of usage over the admin API, under `/_orcas/admin/usage`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+
+from orcas.admin.metering import NotKeptError
+from orcas.admin.tools import Refusal, Tools
+from orcas.control.usage import GROUPS
+
+
+def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add this path to the application. A coroutine, because the file of usage belongs to the event loop."""
+
+    @app.get("/usage")
+    async def usage(
+        since: Annotated[dt.date | None, Query()] = None,
+        until: Annotated[dt.date | None, Query()] = None,
+        by: Annotated[str, Query(max_length=64)] = "bucket",
+    ) -> dict[str, Any]:
+        """Requests, bytes and GB-months of a period, of this month if none is given, and what is stored now."""
+        keeper = tools().usage
+        if keeper is None:
+            raise Refusal(409, "UsageNotKept", "Usage is not kept: ORCAS_USAGE_INTERVAL_SEC is 0.")
+        groups = tuple(by.split(","))
+        if len(set(groups)) != len(groups) or not set(groups) <= set(GROUPS):
+            raise Refusal(400, "InvalidRequest", f"by must be one or more of {', '.join(GROUPS)}, not {by!r}.")
+        today = dt.datetime.now(dt.UTC).date()
+        until = until or today
+        since = since or min(until, today).replace(day=1)
+        if since > until:
+            raise Refusal(400, "InvalidRequest", "since must not be later than until.")
+        try:
+            return await keeper.report(since, until, groups)
+        except NotKeptError as error:
+            raise Refusal(503, "UsageNotKept", str(error)) from None

@@ -1,0 +1,87 @@
+"""`orcas usage`: requests, bytes and GB-months of a period."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table, size
+from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UsageError
+
+# Names of columns in tables; whatever else a row has is only in JSON and CSV.
+_TITLES: Final = {
+    "owner": "Owner", "key": "Access key", "bucket": "Bucket", "day": "Day", "writes": "PUT, LIST", "reads": "GET",
+    "free": "DELETE", "received": "In", "sent": "Out", "gb_months": "GB-months", "objects": "Objects",
+    "versions": "Versions", "logical": "Logical", "stored": "Stored",
+}  # fmt: skip
+_SIZES: Final = frozenset({"received", "sent", "logical", "stored"})
+
+
+def usage(
+    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="First day, as YYYY-MM-DD.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day.")] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="NAMES", help="One or more of owner, key, bucket, day, with commas.")
+    ] = "bucket",
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values and nothing else.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show who has used what: requests, bytes in and out, and GB-months of this month or another period.
+
+    Days are those of UTC. Grouped by owner or bucket alone, the table also shows what is stored at this moment.
+
+    Examples:
+
+        orcas usage
+
+        orcas usage --by owner,day --since 2026-01-01 --csv
+    """
+    from orcas.tools.reach import reached
+
+    if as_csv and as_json:
+        raise UsageError("Use either --csv or --json.")
+    asked = {name: value for name, value in (("since", since), ("until", until), ("by", by)) if value is not None}
+    with reached(settings_of(data), endpoint) as session:
+        report = session.admin("GET", f"usage?{urlencode(asked)}")
+    if as_json:
+        print_json(report)
+    elif as_csv:
+        _print_csv(report)
+    else:
+        _print_table(report)
+
+
+def _print_csv(report: dict[str, Any]) -> None:
+    rows = report["rows"]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    names = list(rows[0]) if rows else report["by"]
+    writer.writerow(names)
+    writer.writerows(["" if row[name] is None else row[name] for name in names] for row in rows)
+
+
+def _print_table(report: dict[str, Any]) -> None:
+    rows = report["rows"]
+    shown = [name for name in _TITLES if not rows or name in rows[0]]
+    cells = [[_cell(name, row[name]) for name in shown] for row in rows] if rows else []
+    print_table([_TITLES[name] for name in shown], cells, right=len(report["by"]))
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "?"
+    if name in _SIZES:
+        return size(value)
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to `orcas`."""
+    app.command()(usage)

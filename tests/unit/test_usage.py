@@ -1,0 +1,213 @@
+"""Usage by day: sums over time, what survives, and what happens when the file cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orcas.admin.metering import NotKeptError, UsageKeeper
+from orcas.control.usage import DAY_MS, UsageStore, days_between, gb_months
+from orcas.edge import StoreError
+
+GIB = 1 << 30
+HOUR_MS = 3_600_000
+# 2026-11-01, a month of 30 days.
+FIRST = (dt.date(2026, 11, 1) - dt.date(1970, 1, 1)).days
+START = FIRST * DAY_MS
+
+
+def asked(day: int = FIRST, bucket: str = "b", **counts: int) -> dict[str, Any]:
+    zeros = dict.fromkeys(("writes", "reads", "free", "received", "sent"), 0)
+    return {"day": day, "owner": "o", "access_key": "k", "bucket": bucket, **zeros, **counts}
+
+
+def held(logical: int, stored: int | None = None, bucket: int = 1) -> dict[str, Any]:
+    return {
+        "id": bucket, "name": f"b{bucket}", "owner": "o", "objects": 1, "versions": 2, "logical": logical,
+        "stored": logical if stored is None else stored,
+    }  # fmt: skip
+
+
+class Source:
+    """What a store would report."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.buckets: list[dict[str, Any]] = []
+        self.now_ms = START
+        self.fails = False
+
+    def take_requests(self) -> list[dict[str, Any]]:
+        taken, self.requests = self.requests, []
+        return taken
+
+    def stored(self, exact: bool) -> dict[str, Any]:
+        if self.fails:
+            raise StoreError("the index is damaged")
+        return {"buckets": self.buckets, "exact": exact, "stored": 77}
+
+    def keeper(self, directory: Path, days: int = 400) -> UsageKeeper:
+        return UsageKeeper(self, directory, 3600.0, days, lambda: self.now_ms)
+
+
+async def reported(keeper: UsageKeeper, *by: str, days: int = 60) -> list[dict[str, Any]]:
+    first = dt.date(1970, 1, 1) + dt.timedelta(days=FIRST)
+    rows: list[dict[str, Any]] = (await keeper.report(first, first + dt.timedelta(days=days), by))["rows"]
+    return rows
+
+
+def test_time_is_split_at_midnight_and_never_runs_backwards() -> None:
+    parts = list(days_between(START + 23 * HOUR_MS, START + DAY_MS + 2 * HOUR_MS))
+    assert parts == [(FIRST, HOUR_MS), (FIRST + 1, 2 * HOUR_MS)]
+    assert list(days_between(START, START - 1)) == []
+
+
+@pytest.mark.parametrize(("date", "days"), [("2026-11-07", 30), ("2026-02-10", 28), ("2028-02-29", 29)])
+def test_a_gigabyte_all_month_long_is_one_gb_month(date: str, days: int) -> None:
+    day = (dt.date.fromisoformat(date) - dt.date(1970, 1, 1)).days
+    assert gb_months(day, GIB * DAY_MS) * days == pytest.approx(1.0)
+
+
+def test_stored_bytes_are_integrated_over_changes_restarts_and_deletions(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(30 * GIB, 15 * GIB)]
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        # Twelve hours of 30 GB, then twelve of 60, all in one day; nothing is written while nothing changes.
+        source.now_ms += 6 * HOUR_MS
+        assert await keeper.keep()
+        source.now_ms += 6 * HOUR_MS
+        source.buckets = [held(60 * GIB, 15 * GIB)]
+        assert await keeper.keep()
+        source.now_ms += 12 * HOUR_MS
+        (row,) = await reported(keeper, "bucket")
+        assert row["gb_months"] == pytest.approx(1.5)
+        assert row["unique_gb_months"] == pytest.approx(0.5)
+        await keeper.close()
+        # A day without a server counts like any other.
+        source.now_ms += DAY_MS
+        keeper = source.keeper(tmp_path)
+        days = await reported(keeper, "day")
+        assert [(day["day"], round(day["gb_months"], 6)) for day in days] == [("2026-11-01", 1.5), ("2026-11-02", 2.0)]
+        source.buckets = []
+        assert await keeper.keep()
+        source.now_ms += DAY_MS
+        assert [row["gb_months"] for row in await reported(keeper, "owner")] == [pytest.approx(3.5)]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_requests_add_up_by_any_grouping_and_old_days_go(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path, days=30)
+        source.requests = [asked(writes=1, received=10), asked(bucket="c", reads=2, sent=5), asked(FIRST + 1, free=1)]
+        assert await keeper.keep()
+        source.requests = [asked(writes=2, received=1)]
+        await keeper.close()
+        keeper = source.keeper(tmp_path, days=30)
+        by_bucket = await reported(keeper, "bucket", "key")
+        shown = [(row["key"], row["bucket"], row["writes"], row["reads"], row["free"]) for row in by_bucket]
+        assert shown == [("k", "b", 3, 0, 1), ("k", "c", 0, 2, 0)]
+        assert "gb_months" not in by_bucket[0]
+        assert [row["day"] for row in await reported(keeper, "day")] == ["2026-11-01", "2026-11-02"]
+        source.now_ms += 31 * DAY_MS
+        assert [row["day"] for row in await reported(keeper, "day")] == ["2026-11-02"]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_the_present_is_shown_for_owners_and_buckets(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(10, 8, 1), held(5, 5, 2)]
+        keeper = source.keeper(tmp_path)
+        rows = await reported(keeper, "bucket")
+        assert [(row["bucket"], row["versions"], row["stored"]) for row in rows] == [("b1", 2, 8), ("b2", 2, 5)]
+        (owner,) = await reported(keeper, "owner")
+        # What the store has, which is less than the sum: the buckets of an owner share content.
+        assert (owner["objects"], owner["logical"], owner["stored"]) == (2, 15, 77)
+        source.buckets[1]["owner"] = "p"
+        assert [row["stored"] for row in await reported(keeper, "owner")] == [None, None]
+        assert all("objects" not in row for row in await reported(keeper, "bucket", "day"))
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_kept_is_kept_later_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        kept = UsageStore.keep
+
+        async def full(*_: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        source.requests = [asked(writes=1)]
+        monkeypatch.setattr(UsageStore, "keep", full)
+        assert not await keeper.keep()
+        source.requests.append(asked(writes=1))
+        with pytest.raises(NotKeptError, match="disk is full"):
+            await reported(keeper, "bucket")
+        monkeypatch.setattr(UsageStore, "keep", kept)
+        source.fails = True
+        assert not await keeper.keep()
+        source.fails = False
+        assert await keeper.keep()
+        assert [row["writes"] for row in await reported(keeper, "key")] == [2]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_a_failed_transaction_adds_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = await UsageStore.open(tmp_path)
+        with pytest.raises(sqlite3.IntegrityError):
+            await store.keep([asked(writes=1), asked() | {"owner": None}], [held(5)], START, 0)
+        await store.keep([asked(reads=1)], [held(7)], START, 0)
+        (row,) = await store.report(FIRST, FIRST, ("bucket",), START)
+        assert (row["writes"], row["reads"]) == (0, 1)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "usage.db").write_bytes(b"not a database at all, but text" * 100)
+
+    async def run() -> None:
+        source = Source()
+        source.requests = [asked(writes=1)]
+        keeper = source.keeper(tmp_path)
+        assert [row["writes"] for row in await reported(keeper, "key")] == [1]
+        await keeper.close()
+
+    asyncio.run(run())
+    assert (tmp_path / "usage.db.damaged").read_bytes().startswith(b"not a database")
+    assert (tmp_path / "usage.db").stat().st_mode & 0o777 == 0o600
+    assert "usage is counted anew" in caplog.text
+
+
+def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "usage.db") as connection:
+        connection.execute("PRAGMA user_version = 2")
+
+    async def run() -> None:
+        keeper = Source().keeper(tmp_path)
+        with pytest.raises(NotKeptError, match="later version"):
+            await reported(keeper, "key")
+        await keeper.close()
+
+    asyncio.run(run())
+    assert not (tmp_path / "usage.db.damaged").exists()

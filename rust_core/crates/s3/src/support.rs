@@ -265,7 +265,7 @@ mod tests {
         for name in OF_AN_OBJECT {
             assert_eq!(check(stores, "", name, "x"), Ok(()), "{name}");
             // S3 has an error of its own for this one.
-            let refused = if name == ENCRYPTION { ErrorCode::InvalidArgument } else { ErrorCode::NotImplemented };
+            let refused = if *name == ENCRYPTION { ErrorCode::InvalidArgument } else { ErrorCode::NotImplemented };
             assert_eq!(check(Understood::NOTHING, "", name, "x"), Err(refused), "{name}");
         }
         assert_eq!(check(stores, "", OF_A_LOCK[0], "true"), Err(ErrorCode::NotImplemented));

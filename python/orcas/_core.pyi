@@ -800,12 +800,13 @@ class EventListener:
 
 @type_check_only
 class EventDelivery(TypedDict):
-    """An event that a notification sends to a target. `message`: in S3's structure."""
+    """An event that a notification sends to a target. `message`: in S3's structure. `is_test`: it is no event."""
 
     id: str
     bucket: str
     key: str
     message: str
+    is_test: bool
 
 @final
 class EventDeliveries:

@@ -167,8 +167,13 @@ fn requests(data: &Path) {
         let finished = finished();
         count("access-line-of-get", REQUESTS, |_| {
             let note = black_box(&noted).note().expect("the log is open");
-            let ended =
-                Ended { remote: "127.0.0.1", request_id: "5CB0AE5CAB5F9586", finished: &finished, began_ms: now_ms() };
+            let ended = Ended {
+                remote: "127.0.0.1",
+                request_id: "5CB0AE5CAB5F9586",
+                trace_id: None,
+                finished: &finished,
+                began_ms: now_ms(),
+            };
             server.lane.access_lines.push(note.line(black_box(&ended)).as_bytes());
         });
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));

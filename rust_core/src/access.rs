@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use super::answer::Response;
 use super::finished::Verdict;
 use super::head::{byte_pairs, header_objects};
+use super::request::Request as PyRequest;
 use orcas_gateway::access::note::{Ended, Note};
 use orcas_gateway::access::record::{AccessRecord, Seen, began_ms};
 use orcas_gateway::metrics::requests::Finished;
@@ -33,7 +34,8 @@ pub struct Done<'a, 'py> {
 
 /// Adds the line of a request, and its record if its bucket is logged.
 pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()> {
-    let request = done.verdict.request(py, |request| Arc::clone(&request.inner));
+    let of_request = |request: &PyRequest| (Arc::clone(&request.inner), request.trace_id());
+    let (request, trace_id) = done.verdict.request(py, of_request).unzip();
     // A host and a port, or None.
     let client = done.field(intern!(py, "client"))?.get_item(0).ok();
     let host = client.as_ref().and_then(|host| host.cast::<PyString>().ok());
@@ -43,8 +45,9 @@ pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()
     let note = request.and_then(|request| request.note());
     let (lines, logs) = (lane.access_lines.is_open(), lane.engine.logs_buckets());
     if let Some(note) = note.filter(|_| lines) {
-        let ended =
-            Ended { remote: &remote, request_id: &id, finished: done.finished, began_ms: began_ms(done.finished) };
+        let (trace_id, finished) = (trace_id.flatten(), done.finished);
+        let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
+        let ended = Ended { remote: &remote, request_id: &id, trace_id, finished, began_ms };
         lane.access_lines.push(note.line(&ended).as_bytes());
     }
     let bucket = note.and_then(|note: &Note| note.bucket.as_deref());

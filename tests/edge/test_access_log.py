@@ -85,7 +85,9 @@ def test_pages_of_websites_have_their_keys(tmp_path: Path) -> None:
         s3.put_bucket_website(Bucket="site", WebsiteConfiguration={"IndexDocument": {"Suffix": "index.html"}})
         s3.put_object(Bucket="site", Key="a b.html", Body=b"page")
         for method, name, status in (("GET", "a%20b.html", 200), ("GET", "missing", 404), ("PUT", "x", 405)):
-            with contextlib.closing(http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)) as sender:
+            with contextlib.closing(
+                http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+            ) as sender:
                 sender.request(method, f"/{name}", headers={"Host": "site.pages.test"})
                 assert sender.getresponse().status == status
         lines = wait_for(path, lambda lines: len(lines) >= 7)[4:]

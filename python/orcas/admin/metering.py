@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from orcas.control.usage import GROUPS, UsageStore, day_of
+from orcas.control.usage import FAILURES, GROUPS, UsageStore, day_of
 from orcas.edge import StoreError
 from orcas.errors import OrcasError
 
@@ -25,6 +24,10 @@ PRESENT: Final = ("objects", "versions", "logical", "stored")
 log = logging.getLogger("orcas")
 
 Row = Mapping[str, Any]
+# Of GB-months, of a thousand writes and reads, and of GB in and out.
+Prices = tuple[float, float, float, float, float]
+# What reports are grouped by to know the cost for each value of a tag.
+TAG: Final = "tag:"
 
 
 class Counts(Protocol):
@@ -35,6 +38,12 @@ class Counts(Protocol):
 
     def stored(self, exact: bool, /) -> Any:
         """What the buckets hold. Blocks."""
+
+    def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The tags of buckets."""
+
+    def costs(self, prices: Prices, usage: list[tuple[int, int, int, int, float]], /) -> list[float]:
+        """What each usage costs."""
 
 
 class NotKeptError(OrcasError):
@@ -50,12 +59,19 @@ class UsageKeeper:
     """Keeps the usage of one store. Used from one event loop."""
 
     def __init__(
-        self, counts: Counts, directory: Path, interval: float, days: int, clock: Callable[[], int] = now_ms
+        self,
+        counts: Counts,
+        directory: Path,
+        interval: float,
+        days: int,
+        prices: Prices = (0.0, 0.0, 0.0, 0.0, 0.0),
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self._counts = counts
         self._directory = directory
         self._interval = interval
         self._days = days
+        self._prices = prices
         self._clock = clock
         self._store: UsageStore | None = None
         # Taken, and not kept yet.
@@ -101,7 +117,7 @@ class UsageKeeper:
                 at_ms = self._clock()
                 await self._store.keep(self._taken, held["buckets"], at_ms, day_of(at_ms) - self._days)
                 self._taken = []
-            except (sqlite3.Error, OSError, OrcasError, StoreError) as error:
+            except (*FAILURES, OrcasError, StoreError) as error:
                 if self._failure is None:
                     log.warning("Usage cannot be kept, and is counted in memory until it can: %s", error)
                 self._failure = str(error)
@@ -119,22 +135,49 @@ class UsageKeeper:
         """
         if not await self.keep() or self._store is None:
             raise NotKeptError(f"Usage cannot be kept: {self._failure}.")
-        by = tuple(group for group in GROUPS if group in by)
+        tag = next((group.removeprefix(TAG) for group in by if group.startswith(TAG)), None)
+        asked = by
+        by = ("bucket",) if tag is not None else tuple(group for group in GROUPS if group in by)
         try:
             async with self._turn:
                 rows = await self._store.report(_day(since), _day(until), by, self._clock())
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise NotKeptError(f"Usage cannot be read: {error}.") from error
-        report: dict[str, Any] = {"since": since.isoformat(), "until": until.isoformat(), "by": list(by)}
+        report: dict[str, Any] = {
+            "since": since.isoformat(),
+            "until": until.isoformat(),
+            "by": list(by if tag is None else asked),
+        }
         if not {"key", "day"} & set(by):
             held = await asyncio.to_thread(self._counts.stored, True)
             rows = _with_present(rows, held, by)
             report["exact"] = held["exact"]
+        if tag is not None:
+            rows = _by_tag(rows, tag, dict(self._counts.bucket_tags()))
+        if any(self._prices):
+            used = [
+                (row["writes"], row["reads"], row["received"], row["sent"], row.get("gb_months", 0.0)) for row in rows
+            ]
+            costs = self._counts.costs(self._prices, used)
+            rows = [{**row, "cost": round(cost, 9)} for row, cost in zip(rows, costs, strict=True)]
         return {**report, "rows": rows}
 
 
 def _day(date: dt.date) -> int:
     return (date - dt.date(1970, 1, 1)).days
+
+
+def _by_tag(rows: list[dict[str, Any]], tag: str, tags: Mapping[str, list[tuple[str, str]]]) -> list[dict[str, Any]]:
+    """Sums of rows of buckets by the values that their tag has now; empty without it."""
+    name = f"{TAG}{tag}"
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        value = dict(tags.get(row["bucket"], [])).get(tag, "")
+        numbers = {column: number for column, number in row.items() if column != "bucket"}
+        known = sums.setdefault(value, {name: value, **dict.fromkeys(numbers, 0)})
+        for column, number in numbers.items():
+            known[column] += number
+    return [sums[value] for value in sorted(sums)]
 
 
 def _with_present(rows: list[dict[str, Any]], held: Any, by: tuple[str, ...]) -> list[dict[str, Any]]:

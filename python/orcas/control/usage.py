@@ -25,6 +25,8 @@ DAY_MS: Final = 86_400_000
 # What a report can be grouped by, and the columns of what it sums.
 GROUPS: Final = ("owner", "key", "bucket", "day")
 COUNTS: Final = ("writes", "reads", "free", "received", "sent")
+# What keeps the file from being read or written.
+FAILURES: Final = (sqlite3.Error, OSError)
 _COLUMNS: Final = {"owner": "owner", "key": "access_key", "bucket": "bucket", "day": "day"}
 _GIB: Final = 1 << 30
 _UNUSABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

@@ -55,6 +55,8 @@ pub struct Ended<'a> {
     /// Address of the client, empty if it is unknown.
     pub remote: &'a str,
     pub request_id: &'a str,
+    /// The id of its trace, if it is traced.
+    pub trace_id: Option<&'a str>,
     pub finished: &'a Finished,
     /// Milliseconds since 1970 at which the head had arrived.
     pub began_ms: i64,
@@ -86,6 +88,7 @@ impl Note {
         line.text("time", std::str::from_utf8(&iso_time(ended.began_ms)).unwrap_or_default());
         line.text("remote", ended.remote);
         line.text("request_id", ended.request_id);
+        line.some("trace_id", ended.trace_id);
         line.out.push_str(asked);
         let finished = ended.finished;
         match finished.status {
@@ -242,9 +245,10 @@ mod tests {
             received: 0,
             sent: 18_446_744_073_709_551_615,
         };
-        let ended = Ended { remote: "1.2.3.4", request_id: "R", finished: &finished, began_ms: 0 };
+        let ended =
+            Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), finished: &finished, began_ms: 0 };
         let line = Note::new(&asked).line(&ended);
-        let head = r#"{"time":"1970-01-01T00:00:00.000Z","remote":"1.2.3.4","request_id":"R","access_key":"AK","auth":"query","#;
+        let head = r#"{"time":"1970-01-01T00:00:00.000Z","remote":"1.2.3.4","request_id":"R","trace_id":"4b","access_key":"AK","auth":"query","#;
         let asked = r#""operation":"GetObject","method":"GET","bucket":"b","key":"k\u000a€","#;
         let ended = r#""status":null,"bytes_in":0,"bytes_out":18446744073709551615,"total_sec":12.000345,"first_byte_sec":0.000000,"#;
         assert_eq!(line, format!("{head}{asked}{ended}\"host\":\"h\"}}\n"));

@@ -97,7 +97,7 @@ impl<'a> AccessRecord<'a> {
             referer: self.referer(),
         };
         let Self { remote, request_id, finished, began_ms, .. } = *self;
-        Note::new(&asked).line(&Ended { remote, request_id, finished, began_ms })
+        Note::new(&asked).line(&Ended { remote, request_id, trace_id: None, finished, began_ms })
     }
 
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {

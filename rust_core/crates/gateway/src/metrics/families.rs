@@ -34,6 +34,8 @@ families! {
         "Lines that the access log lacks, because it was written too slowly or could not be written.";
     BUCKET_LOGS_DROPPED Counter "orcas_bucket_log_dropped_records" "" []
         "Records of requests that logged buckets lack, because memory was short or they could not be stored.";
+    TRACE_SPANS Counter "orcas_trace_spans" "" ["result"]
+        "Spans of traced requests that were sent to the receiver of traces, or dropped because it did not take them.";
     CONNECTIONS Gauge "orcas_connections" "" [] "Open connections of clients.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";

@@ -861,6 +861,22 @@ class UsageCounts:
     def take_requests(self) -> list[RequestUsage]:
         """Requests that were counted since the last call."""
 
+    def set_bucket_quota(self, bucket: str, size: int | None, objects: int | None) -> tuple[int, str, str] | None:
+        """Give a bucket a quota; None sets no limit. Blocks.
+
+        Returns:
+            None, or status, code and message of the refusal.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+
+    def bucket_quotas(self) -> list[tuple[str, int | None, int | None]]:
+        """Bucket, bytes and objects of each quota of a bucket, in order of the names."""
+
+    def set_owner_quotas(self, quotas: list[tuple[str, int | None, int | None]]) -> None:
+        """Owner, bytes and objects of each quota of an owner, in place of those before."""
+
     def stored(self, exact: bool) -> StoredUsage:
         """What every bucket holds; `exact`: wait until everything acknowledged is counted, if it can be. Blocks.
 

@@ -33,6 +33,7 @@ from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
+from orcas.control.quotas import read_quotas
 from orcas.control.root import Root, ephemeral_root, noted_keyring
 from orcas.edge import (
     Core,
@@ -171,9 +172,14 @@ async def _assembled(
         targets = read_targets(settings.event_targets_file) if delivers else {}
         deliveries = Deliveries(core, targets, settings.data)
         usage = None
-        if settings.usage_interval_sec and report is None:
-            usage = UsageKeeper(core.usage(), settings.data, settings.usage_interval_sec, settings.usage_retention_days)
-        tools = Tools(core, settings.move_objects_max, deliveries, usage)
+        if report is None:
+            core.usage().set_owner_quotas([(owner, *quota) for owner, quota in read_quotas(settings.data).items()])
+            if settings.usage_interval_sec:
+                usage = UsageKeeper(
+                    core.usage(), settings.data, settings.usage_interval_sec, settings.usage_retention_days
+                )
+        directory = settings.data if report is None else None
+        tools = Tools(core, settings.move_objects_max, deliveries, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         watch = asyncio.create_task(health.watch(core.health))

@@ -63,6 +63,11 @@ FAILURES = [
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
+    ("quota list --data {new}", 69, "no store"),
+    ("quota set photos --data {store}", 2, "Give --bytes, --objects or both"),
+    ("quota set photos --bytes much --data {store}", 2, "must be a number of bytes"),
+    ("quota set nowhere --objects 1 --data {store}", 1, "does not exist"),
+    ("quota set me --owner --objects 1 --data {store}", 1, "owner"),
     ("usage --data {new}", 69, "no store"),
     ("usage --csv --json --data {store}", 2, "either --csv or --json"),
     ("usage --by colour --data {store}", 1, "by must be"),
@@ -119,7 +124,8 @@ INSIDE = {
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(
-        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets", "usage"), "orcas.cli.upkeep.resolve"
+        ("snapshot list x", "fork x y", "move x/ y/", "key list", "events targets", "usage", "quota list"),
+        "orcas.cli.upkeep.resolve",
     ),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.copies import copy_database
-from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
 from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
 from orcas.tools.keyring import keyring_copy
@@ -179,6 +179,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory / DATABASE_NAME, database)
+        quotas = [_copied(directory / QUOTAS_NAME, Path(scratch))] if (directory / QUOTAS_NAME).exists() else []
         usage = [Path(scratch) / USAGE_NAME] if (directory / USAGE_NAME).exists() else []
         for copy in usage:
             copy_database(directory / USAGE_NAME, copy)
@@ -186,7 +187,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         # Before the keyring, which must not be older than the note of it.
         root = _copied(directory / ROOT_NAME, Path(scratch))
         keyring = keyring_copy(directory, Path(scratch), known, target)
-        sources = _sources(directory, [database, *usage, root, *keyring.files], pinned)
+        sources = _sources(directory, [database, *usage, *quotas, root, *keyring.files], pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.

@@ -132,6 +132,7 @@ catalogue! {
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.";
     OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found";
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold";
+    QuotaExceeded 403 "The quota would be exceeded.";
     ReplicationConfigurationNotFoundError 404 "The replication configuration was not found";
     RequestHeaderSectionTooLarge 400 "Your request header section exceeds the maximum allowed request header section size";
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.";

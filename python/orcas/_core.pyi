@@ -39,6 +39,7 @@ __all__ = [
     "md5",
     "names_bucket",
     "parse_event_records",
+    "read_keyring",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -88,6 +89,14 @@ class MasterKeyError(StoreError):
 
 def inspect_keyring(content: bytes) -> tuple[str, int] | None:
     """The store id and the generation of the bytes of a keyring; None if they are damaged."""
+
+def read_keyring(directory: str | PathLike[str], options: KeyringOptions) -> Keyring | None:
+    """Open the keyring in `directory` for reading; None if there is none. Blocks for scrypt.
+
+    Raises:
+        MasterKeyError: the master key is missing or wrong.
+        StoreError: no copy can be read.
+    """
 
 @type_check_only
 class EventRecord(TypedDict):
@@ -1184,6 +1193,16 @@ class Keyring:
 
     def change_master(self, key: str | None, passphrase: str | None) -> tuple[int, str, str] | None:
         """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt."""
+
+    def seal_control(self, name: str, secret: bytes) -> bytes:
+        """Seal a secret of the control plane under its name. Blocks for the disk the first time.
+
+        Raises:
+            StoreError: the key for it cannot be stored, or the keyring is an older one.
+        """
+
+    def open_control(self, name: str, sealed: bytes) -> bytes | None:
+        """Return the secret that was sealed under this name; None if it does not open."""
 
     def upkeep(self) -> list[str]:
         """Destroy the keys that are due, repeat an unfinished write, and trim the cache. To be called every minute.

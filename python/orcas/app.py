@@ -32,9 +32,18 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
-from orcas.control import Credential, Snapshot, open_control, salvaged_root
-from orcas.control.root import Root, noted_keyring
-from orcas.edge import Core, Keyring, close_core, names_bucket, open_core, salvage_core
+from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
+from orcas.control.root import Root, ephemeral_root, noted_keyring
+from orcas.edge import (
+    Core,
+    Keyring,
+    close_core,
+    names_bucket,
+    open_core,
+    replace_identities,
+    salvage_core,
+    sealer_of,
+)
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
@@ -77,8 +86,13 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, keyring_required: bool = True) -> AsyncIterator[OpenStore]:
-    """Open the control store and the engine, and create the dispatcher. On exit, flush the engine, then release the lock.
+async def open_store(
+    settings: Settings, *, keyring_required: bool = True, serves: bool = True
+) -> AsyncIterator[OpenStore]:
+    """Open the engine, then the control store, and create the dispatcher. On exit, flush the engine, release the lock.
+
+    The engine comes first, because the keyring needs its id, and seals what the control store keeps. `serves`: others have
+    keys. Otherwise the root has a pair of this process only, and the control store is not opened.
 
     `keyring_required`: as of `orcas.edge.open_core`.
 
@@ -88,14 +102,14 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
     """
     keys = settings.root_access_key, settings.root_secret_key
     if settings.salvage:
-        with salvaged_root(settings.data, *keys) as root:
-            only = Snapshot((Credential(root.access_key, root.secret_key, root.owner),), root.owner)
-            core, report = await asyncio.to_thread(salvage_core, settings, only)
+        with salvaged(settings.data) as owner:
+            core, report = await asyncio.to_thread(salvage_core, settings, Snapshot((), owner))
+            root = salvaged_root(settings.data, owner, *keys, sealer_of(core))
+            replace_identities(core, Snapshot.of_root(root.access_key, root.secret_key, owner))
             async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
                 yield store
         return
-    async with open_control(settings.data, *keys) as control:
-        snapshot = await control.load_snapshot()
+    with prepared(settings.data) as owner:
         if keyring_required:
             check_default(settings)
             check_targets(settings)
@@ -104,10 +118,13 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
         began = time.monotonic()
         noted = noted_keyring(settings.data)
         core = await asyncio.to_thread(
-            open_core, settings, snapshot, keyring_required=keyring_required, keyring_noted=noted
+            open_core, settings, Snapshot((), owner), keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _assembled(core, settings, control.root, opening, delivers=keyring_required) as store:
+        async with (
+            _root(core, settings, owner, serves=serves) as root,
+            _assembled(core, settings, root, opening, delivers=keyring_required) as store,
+        ):
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
                 looked_after = keyring_upkeep if keyring_required else keyring_noted
@@ -115,6 +132,26 @@ async def open_store(settings: Settings, *, keyring_required: bool = True) -> As
                     yield store
             else:
                 yield store
+
+
+@asynccontextmanager
+async def _root(core: Core, settings: Settings, owner: str, *, serves: bool) -> AsyncIterator[Root]:
+    """Let the identities of the store sign requests, and keep the control store open. If that fails, close the engine."""
+    keys = settings.root_access_key, settings.root_secret_key
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            if serves:
+                opened = open_control(settings.data, *keys, sealer_of(core))
+                control = await stack.enter_async_context(opened)
+                root, snapshot = control.root, await control.load_snapshot()
+            else:
+                root = ephemeral_root(owner)
+                snapshot = Snapshot.of_root(root.access_key, root.secret_key, owner)
+        except BaseException:
+            await asyncio.to_thread(close_core, core)
+            raise
+        replace_identities(core, snapshot)
+        yield root
 
 
 @asynccontextmanager

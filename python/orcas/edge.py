@@ -28,6 +28,7 @@ from orcas._core import (
     check_store,
     inspect_keyring,
     names_bucket,
+    read_keyring,
     repair_store,
     sign,
 )
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from orcas._core import Surroundings as Surroundings
     from orcas._core import UsageCounts as UsageCounts
     from orcas.config import Settings
-    from orcas.control import Snapshot
+    from orcas.control import Sealer, Snapshot
 
 __all__ = [
     "METRICS",
@@ -66,12 +67,14 @@ __all__ = [
     "StoreError",
     "check_closed",
     "close_core",
+    "closed_sealer",
     "inspect_keyring",
     "names_bucket",
     "open_core",
     "repair_closed",
     "replace_identities",
     "salvage_core",
+    "sealer_of",
     "sign",
 ]
 
@@ -139,6 +142,48 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
 def replace_identities(core: Core, snapshot: Snapshot) -> None:
     """Verify requests that arrive from now on with `snapshot`, and with nothing of an earlier one."""
     core.replace_identities(*_identities(snapshot))
+
+
+class _KeyringSealer:
+    """Seals secrets of the control plane with a keyring."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def seal(self, name: str, secret: bytes) -> bytes:
+        """As of `Sealer`."""
+        try:
+            return self._keyring.seal_control(name, secret)
+        except StoreError as error:
+            raise UnavailableError(f"It cannot be sealed: {error}.") from None
+
+    def open(self, name: str, sealed: bytes) -> bytes | None:
+        """As of `Sealer`."""
+        return self._keyring.open_control(name, sealed)
+
+
+def sealer_of(core: Core) -> Sealer | None:
+    """What seals the secrets of the control plane; None if the store has no keyring, or it is not open."""
+    keyring = core.keyring()
+    return _KeyringSealer(keyring) if isinstance(keyring, Keyring) else None
+
+
+def closed_sealer(settings: Settings) -> Sealer | None:
+    """The same for a store that this process does not have open, for reading. None without a keyring or a master key.
+
+    Raises:
+        ConfigurationError: the master key is not that of the keyring.
+        UnavailableError: the keyring cannot be read.
+    """
+    if settings.master_key is None and settings.master_passphrase is None:
+        return None
+    try:
+        keyring = read_keyring(settings.data, _keyring(settings, required=True, read_only=True))
+    except MasterKeyError as error:
+        raise ConfigurationError(f"The keyring of {settings.data} cannot be opened: {error}.") from None
+    except StoreError as error:
+        raise UnavailableError(f"The keyring of {settings.data} cannot be opened: {error}.") from None
+    return None if keyring is None else _KeyringSealer(keyring)
 
 
 def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:

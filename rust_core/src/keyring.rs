@@ -2,19 +2,20 @@
 //!
 //! The text of a master key comes in once; what is kept of it overwrites itself. No message has any of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use zeroize::Zeroizing;
 
 use super::errors::{MasterKeyError, StoreError};
 use orcas_engine::{Clock, SystemClock};
-use orcas_fs::FileSystem;
 use orcas_fs::read_only::ReadOnlyFileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_keyring::{ChangeError, Environment, KeyInfo, Keyring, OpenError, Presence, inspect, presence};
-use orcas_seal::{Error as SealError, KeyId, KeyState, MasterSecret, StoreId};
+use orcas_fs::{FileSystem, Random};
+use orcas_keyring::{ChangeError, Environment, KeyInfo, Keyring, OpenError, Presence, inspect, presence, store_of};
+use orcas_seal::{Error as SealError, FreshId, KeyId, KeyState, MasterSecret, StoreId};
 
 use super::snapshots::Refused;
 
@@ -204,6 +205,24 @@ impl PyKeyring {
         .map(refused)
     }
 
+    /// Seals a secret of the control plane under its name. Blocks for the disk the first time.
+    fn seal_control<'py>(&self, py: Python<'py>, name: &str, secret: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let sealed = py.detach(|| {
+            let key = self.inner.control_key().map_err(|error| StoreError::new_err(error.to_string()))?;
+            let fresh = FreshId::draw(&mut |bytes| {
+                SystemRandom.fill(bytes).map_err(|_| SealError::Invalid { reason: "the system gives no random bytes" })
+            });
+            fresh.map(|fresh| key.seal(name, secret, fresh)).map_err(|error| StoreError::new_err(error.to_string()))
+        })?;
+        Ok(PyBytes::new(py, &sealed))
+    }
+
+    /// The secret that was sealed under this name; None if it does not open.
+    fn open_control<'py>(&self, py: Python<'py>, name: &str, sealed: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        let opened = self.inner.known_control_key()?.open(name, sealed).ok()?;
+        Some(PyBytes::new(py, &opened))
+    }
+
     /// Does what is due. Returns the ids of keys that were destroyed.
     fn upkeep(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let destroyed = py.detach(|| self.inner.upkeep());
@@ -244,6 +263,23 @@ fn refused(error: ChangeError) -> Refused {
     let mut message = error.to_string();
     message[..1].make_ascii_uppercase();
     (status, code, format!("{message}."))
+}
+
+/// The keyring in `directory`, for reading only; None if there is none. Blocks, for scrypt and for the disk.
+#[pyfunction]
+pub fn read_keyring(py: Python<'_>, directory: PathBuf, options: KeyringOptions) -> PyResult<Option<PyKeyring>> {
+    py.detach(|| {
+        let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
+        if presence(&fs, &directory) == Presence::None {
+            return Ok(None);
+        }
+        // Damaged copies belong to no store, and are refused as such.
+        let store = store_of(&fs, &directory).unwrap_or(StoreId([0; 16]));
+        match options.open(&directory, store.0)? {
+            Opened::Open(inner) => Ok(Some(PyKeyring { inner })),
+            Opened::Absent | Opened::Closed(_) => Ok(None),
+        }
+    })
 }
 
 /// The store id and the generation of the bytes of a keyring; None if they are damaged.

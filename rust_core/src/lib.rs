@@ -61,6 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
+    module.add_function(wrap_pyfunction!(keyring::read_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;

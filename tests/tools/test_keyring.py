@@ -123,18 +123,21 @@ def test_a_damaged_copy_is_replaced_at_the_next_start(serve: Serve, store: Path,
 
 
 def test_keys_of_a_running_server_change(serve: Serve, data: Path) -> None:
+    key = {"ORCAS_MASTER_KEY": KEY}
     with serve(master_key=KEY):
-        assert command("key", "create", "reports", "--data", data) == "key reports created\n"
-        assert command("key", "rotate", "reports", "--data", data) == "key reports rotated\n"
-        assert command("key", "disable", "reports", "--data", data) == "key reports disabled\n"
-        keys = listed(data)
+        # The root key, with which commands sign, is sealed.
+        assert "is sealed: set ORCAS_MASTER_KEY" in command("key", "create", "reports", "--data", data, code=78)
+        assert command("key", "create", "reports", "--data", data, **key) == "key reports created\n"
+        assert command("key", "rotate", "reports", "--data", data, **key) == "key reports rotated\n"
+        assert command("key", "disable", "reports", "--data", data, **key) == "key reports disabled\n"
+        keys = listed(data, **key)
         assert {name: (key["state"], key["versions"]) for name, key in keys.items()} == {
             "orcas/s3": ("enabled", 1),
             "reports": ("disabled", 2),
         }
-        assert "not in a state" in command("key", "disable", "reports", "--data", data, code=1)
-        assert "There is no key" in command("key", "rotate", "nobody", "--data", data, code=1)
-        assert "letters, digits" in command("key", "create", "no spaces", "--data", data, code=1)
+        assert "not in a state" in command("key", "disable", "reports", "--data", data, code=1, **key)
+        assert "There is no key" in command("key", "rotate", "nobody", "--data", data, code=1, **key)
+        assert "letters, digits" in command("key", "create", "no spaces", "--data", data, code=1, **key)
     # The same keys without the server, and by id.
     command("key", "enable", keys["reports"]["id"], "--data", data, ORCAS_MASTER_KEY=KEY)
     assert listed(data, ORCAS_MASTER_KEY=KEY)["reports"]["state"] == "enabled"
@@ -172,7 +175,7 @@ def test_another_master_key_takes_over(serve: Serve, store: Path, tmp_path: Path
     told = "master key changed: the next start needs the new one\n"
     if running:
         with serve(master_key=KEY):
-            assert command(*words) == told
+            assert command(*words, ORCAS_MASTER_KEY=KEY) == told
     else:
         assert command(*words, ORCAS_MASTER_KEY=KEY) == told
     assert "was sealed with a passphrase" in command(
@@ -206,8 +209,8 @@ def test_an_older_keyring_does_not_replace_that_of_a_backup(store: Path, tmp_pat
     for name, content in zip(FILES, old, strict=True):
         (store / name).write_bytes(content)
     sentence = command("backup", tmp_path / "backup", "--data", store, code=69)
-    assert "of generation 1, older than" in sentence
-    assert "of generation 2" in sentence
+    assert "of generation 2, older than" in sentence
+    assert "of generation 3" in sentence
     command("restore", tmp_path / "backup", "--data", tmp_path / "restored")
     assert keyring(tmp_path / "restored") == new
 
@@ -220,7 +223,7 @@ def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
         target.client().create_bucket(Bucket=BUCKET)
         target.client().put_object(Key="old", Body=b"old", **sealed)
         old = keyring(data)
-        command("key", "create", "reports", "--data", data)
+        command("key", "create", "reports", "--data", data, **key)
     newer = keyring(data)
     command("backup", tmp_path / "backup", "--data", data)
     for name, content in zip(FILES, old, strict=True):
@@ -274,7 +277,7 @@ def test_a_change_without_a_server_makes_the_former_keyring_an_older_one(store: 
     for name, content in zip(FILES, old, strict=True):
         (store / name).write_bytes(content)
     sentence = command("key", "create", "reports", "--data", store, code=1, **key)
-    assert "of generation 1, and the store has had generation 2" in sentence
+    assert "of generation 2, and the store has had generation 3" in sentence
 
 
 def test_a_process_with_a_master_key_writes_no_core_dump(tmp_path: Path) -> None:
@@ -343,7 +346,7 @@ async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.Lo
             assert app.store.tools is not None
             opened = app.store.tools.core.keyring()
             assert isinstance(opened, Keyring)
-            assert ("the store has had generation 2" in caplog.text) is warned
+            assert ("the store has had generation 3" in caplog.text) is warned
             if not warned:
                 old = keyring(data)
                 assert opened.rotate("orcas/s3") is None

@@ -2,39 +2,88 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import sqlite3
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from orcas.control import Control, Snapshot, open_control
-from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked
+from orcas.control import Control, Sealer, Snapshot, open_control, prepared
+from orcas.control.cipher import Cipher, read_cipher
+from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked, write_secret_file
 from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError
 
 
-async def snapshot_of(directory: Path, access_key: str | None = None, secret_key: str | None = None) -> Snapshot:
-    async with open_control(directory, access_key, secret_key) as control:
+class OneKey:
+    """Seals with a key of its own."""
+
+    def __init__(self) -> None:
+        self._cipher = AESGCM(AESGCM.generate_key(256))
+
+    def seal(self, name: str, secret: bytes) -> bytes:
+        nonce = os.urandom(12)
+        return nonce + self._cipher.encrypt(nonce, secret, name.encode())
+
+    def open(self, name: str, sealed: bytes) -> bytes | None:
+        try:
+            return self._cipher.decrypt(sealed[:12], sealed[12:], name.encode())
+        except InvalidTag:
+            return None
+
+
+@asynccontextmanager
+async def control_of(
+    directory: Path, access_key: str | None = None, secret_key: str | None = None, sealer: Sealer | None = None
+) -> AsyncIterator[Control]:
+    with prepared(directory):
+        async with open_control(directory, access_key, secret_key, sealer) as control:
+            yield control
+
+
+async def snapshot_of(
+    directory: Path, access_key: str | None = None, secret_key: str | None = None, sealer: Sealer | None = None
+) -> Snapshot:
+    async with control_of(directory, access_key, secret_key, sealer) as control:
         return await control.load_snapshot()
+
+
+def pair_of(directory: Path, access_key: str | None, secret_key: str | None) -> tuple[str, str]:
+    """Of a store without a keyring."""
+    return root_pair(directory, access_key, secret_key, lambda: None)
+
+
+def add_identity(directory: Path, cipher: Cipher, access_key: str, secret: str) -> None:
+    identity = "e" * 64
+    with sqlite3.connect(directory / "control.db") as connection:
+        connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (identity,))
+        encrypted = cipher.encrypt(access_key, identity, secret)
+        connection.execute("INSERT INTO access_keys VALUES (?, ?, ?, ?, 0)", (access_key, identity, *encrypted))
+    connection.close()
 
 
 async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     data = tmp_path / "new" / "store"
-    async with open_control(data, None, None) as control:
+    async with control_of(data) as control:
         assert control.root.fresh
         assert control.root.path == data / "root.json"
         first = await control.load_snapshot()
-    async with open_control(data, None, None) as control:
+    async with control_of(data) as control:
         assert not control.root.fresh
         assert await control.load_snapshot() == first
     (credential,) = first.credentials
     assert credential.owner == first.root_owner
     assert len(first.root_owner) == 64
-    assert root_pair(data, None, None) == (credential.access_key, credential.secret_key)
+    assert pair_of(data, None, None) == (credential.access_key, credential.secret_key)
     assert credential.secret_key not in repr(first)
 
 
@@ -53,7 +102,7 @@ async def test_the_operators_key_stands_in_for_the_generated_one(tmp_path: Path)
     assert [(c.access_key, c.secret_key) for c in operators.credentials] == [("operator", "operators-secret")]
     assert operators.root_owner == generated.root_owner
     assert await snapshot_of(tmp_path) == generated
-    assert root_pair(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
+    assert pair_of(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
 
 
 async def test_secrets_are_not_in_the_database_in_clear(tmp_path: Path) -> None:
@@ -65,7 +114,7 @@ async def test_secrets_are_not_in_the_database_in_clear(tmp_path: Path) -> None:
 
 
 async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
-    async with open_control(tmp_path, None, None):
+    async with control_of(tmp_path):
         with pytest.raises(UnavailableError, match="in use by another process"):
             await snapshot_of(tmp_path)
     await snapshot_of(tmp_path)
@@ -101,7 +150,7 @@ async def test_lost_and_damaged_parts_are_refused(tmp_path: Path, name: str, con
 async def test_a_damaged_database_can_be_done_without(tmp_path: Path) -> None:
     """The message says how. Damage while the store is open is not noticed, because nothing is read again."""
     path = tmp_path / "control.db"
-    async with open_control(tmp_path, None, None) as control:
+    async with control_of(tmp_path) as control:
         before = await control.load_snapshot()
         path.write_bytes(path.read_bytes()[:100] + b"garbled" * 5000)
         assert control.root.access_key == before.credentials[0].access_key
@@ -133,7 +182,7 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orcas serve"):
-        root_pair(tmp_path, None, None)
+        pair_of(tmp_path, None, None)
 
 
 def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
@@ -144,7 +193,7 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
 async def test_a_start_that_changes_nothing_writes_nothing(tmp_path: Path, keys: tuple[str | None, str | None]) -> None:
     first = await snapshot_of(tmp_path, *keys)
     before = contents(tmp_path)
-    async with open_control(tmp_path, *keys) as control:
+    async with control_of(tmp_path, *keys) as control:
         assert await control.load_snapshot() == first
         assert contents(tmp_path) == before
     assert contents(tmp_path) == before
@@ -165,7 +214,7 @@ async def test_a_root_key_that_cannot_be_written_counts_all_the_same(
         changed = await snapshot_of(tmp_path, "another", "another-secret")
     assert [(c.access_key, c.secret_key) for c in changed.credentials] == [("another", "another-secret")]
     assert "disk is full" in caplog.text
-    async with open_control(tmp_path, "another", "another-secret") as control:
+    async with control_of(tmp_path, "another", "another-secret") as control:
         assert await control.load_snapshot() == changed
     with sqlite3.connect(tmp_path / "control.db") as connection:
         assert connection.execute("SELECT access_key FROM access_keys").fetchall() == [("another",)]
@@ -201,11 +250,121 @@ def test_a_glance_at_the_lock_keeps_nobody_out(tmp_path: Path) -> None:
 
 
 async def test_the_tools_know_the_pair_of_the_server(tmp_path: Path) -> None:
-    async with open_control(tmp_path, None, None) as control:
+    async with control_of(tmp_path) as control:
         generated = control.root.access_key, control.root.secret_key
-        assert root_pair(tmp_path, "mine", "my-own-secret") == generated
-    assert root_pair(tmp_path, "mine", "my-own-secret") == ("mine", "my-own-secret")
-    async with open_control(tmp_path, "operator", "operators-secret"):
-        assert root_pair(tmp_path, None, None) == ("operator", "operators-secret")
+        assert pair_of(tmp_path, "mine", "my-own-secret") == generated
+    assert pair_of(tmp_path, "mine", "my-own-secret") == ("mine", "my-own-secret")
+    async with control_of(tmp_path, "operator", "operators-secret"):
+        assert pair_of(tmp_path, None, None) == ("operator", "operators-secret")
     # The next server would use this one.
-    assert root_pair(tmp_path, None, None) == generated
+    assert pair_of(tmp_path, None, None) == generated
+
+
+async def test_secrets_are_sealed_as_soon_as_there_is_a_keyring(tmp_path: Path) -> None:
+    plain = await snapshot_of(tmp_path)
+    cipher = read_cipher(tmp_path, None)
+    assert cipher is not None
+    add_identity(tmp_path, cipher, "other", "secret-of-the-other")
+    before = await snapshot_of(tmp_path)
+    old_key = (tmp_path / "control.key").read_bytes()
+    sealer = OneKey()
+    assert await snapshot_of(tmp_path, sealer=sealer) == before
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for credential in before.credentials:
+        assert credential.secret_key.encode() not in stored
+    assert old_key not in stored
+    # A copy of the old key opens nothing that is there now.
+    with sqlite3.connect(tmp_path / "control.db") as connection:
+        for row in connection.execute("SELECT access_key, identity, nonce, secret FROM access_keys"):
+            with pytest.raises(UnavailableError, match="cannot be decrypted"):
+                cipher.decrypt(*row)
+    connection.close()
+    sealed = contents(tmp_path)
+    assert await snapshot_of(tmp_path, sealer=sealer) == before
+    assert contents(tmp_path) == sealed
+    assert root_pair(tmp_path, None, None, lambda: sealer) == (
+        plain.credentials[0].access_key, plain.credentials[0].secret_key,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("writes", range(1, 6))
+async def test_a_crash_while_secrets_are_sealed_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The start is cut off before its Nth write of a file or a row; the next one goes on."""
+    await snapshot_of(tmp_path)
+    cipher = read_cipher(tmp_path, None)
+    assert cipher is not None
+    add_identity(tmp_path, cipher, "other", "secret-of-the-other")
+    before, sealer, left = await snapshot_of(tmp_path), OneKey(), writes
+
+    class Crash(BaseException):
+        pass
+
+    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*arguments: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Crash
+            return write(*arguments)
+
+        return counting
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orcas.control.cipher.write_secret_file", counted(write_secret_file))
+        patched.setattr("orcas.control.root.write_secret_file", counted(write_secret_file))
+        patched.setattr(Cipher, "encrypt", counted(Cipher.encrypt))
+        with contextlib.suppress(Crash):
+            await snapshot_of(tmp_path, sealer=sealer)
+    assert (left > 0) == (writes > 5)
+    assert await snapshot_of(tmp_path, sealer=sealer) == before
+    found = read_cipher(tmp_path, sealer)
+    assert found is not None
+    assert not found.has_old
+    assert "access_key" not in (tmp_path / "root.json").read_text()
+
+
+async def test_sealed_secrets_need_the_keyring_that_sealed_them(tmp_path: Path) -> None:
+    another = OneKey()
+    first = await snapshot_of(tmp_path, sealer=OneKey())
+    for other in (None, another):
+        with pytest.raises(
+            UnavailableError, match=r"control\.key is damaged, or sealed under a key that the keyring lacks"
+        ):
+            await snapshot_of(tmp_path, sealer=other)
+    for name in ("control.db", "control.key"):
+        (tmp_path / name).rename(tmp_path / f"{name}.aside")
+    with pytest.raises(UnavailableError, match="ORCAS_ROOT_ACCESS_KEY"):
+        await snapshot_of(tmp_path, sealer=another)
+    operators = await snapshot_of(tmp_path, "operator", "operators-secret", another)
+    assert operators.root_owner == first.root_owner
+
+
+async def test_a_sealed_pair_is_given_only_to_those_who_have_the_master_key(tmp_path: Path) -> None:
+    sealer = OneKey()
+    async with control_of(tmp_path, sealer=sealer) as control:
+        pair = control.root.access_key, control.root.secret_key
+        assert root_pair(tmp_path, "mine", "my-own-secret", lambda: sealer) == pair
+    assert root_pair(tmp_path, None, None, lambda: sealer) == pair
+    assert pair_of(tmp_path, "mine", "my-own-secret") == ("mine", "my-own-secret")
+    with pytest.raises(ConfigurationError, match="is sealed: set ORCAS_MASTER_KEY"):
+        pair_of(tmp_path, None, None)
+
+
+async def test_a_full_disk_puts_sealing_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, sealer = await snapshot_of(tmp_path), OneKey()
+
+    def full(path: Path, _: bytes) -> None:
+        raise UnavailableError(f"{path} cannot be written: No space left on device.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orcas.control.cipher.write_secret_file", full)
+        patched.setattr("orcas.control.root.write_secret_file", full)
+        assert await snapshot_of(tmp_path, sealer=sealer) == before
+    assert "control.key is not sealed yet" in caplog.text
+    assert "root.json is not sealed yet" in caplog.text
+    assert await snapshot_of(tmp_path, sealer=sealer) == before
+    assert "access_key" not in (tmp_path / "root.json").read_text()

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 from orcas.bench.processes import listeners, name_of, resolve_address
 from orcas.clients import client_variables
 from orcas.config import resolve
-from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError, UsageError
 from orcas.server import Server
+from orcas.tools.reach import stored_pair
 
 # The word that stands for a server that the benchmark starts.
 OWN: Final = "own"
@@ -152,7 +152,7 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
     if variables.access_key is not None and variables.secret_key is not None:
         return variables.access_key, variables.secret_key, variables.session_token, region
     try:
-        access_key, secret_key = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
+        access_key, secret_key = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
     except ConfigurationError:
         raise ConfigurationError(
             "There is no key: give --access-key and --secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."

@@ -133,13 +133,13 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
 
 
 def _keys(settings: Settings, running: Address | None, dev: bool) -> tuple[str, str]:
-    from orcas.control.keys import root_pair
+    from orcas.tools.reach import stored_pair
 
     if dev:
         return DEV_ACCESS_KEY, DEV_SECRET_KEY
     if running is None:
-        return root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
-    return root_pair(settings.data, None, None)
+        return stored_pair(settings, settings.root_access_key, settings.root_secret_key)
+    return stored_pair(settings)
 
 
 def _expected(settings: Settings, *, sure: bool) -> str:

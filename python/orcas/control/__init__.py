@@ -1,11 +1,13 @@
 """The data of the control plane: identities, access keys and the configuration documents of buckets.
 
-`open_control` takes the control lock of the data directory, then opens `control.db`; `Control.load_snapshot` returns what
-requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or the engine.
+`prepared` takes the control lock of the data directory, and `open_control` opens `control.db`; `Control.load_snapshot`
+returns what requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or
+the engine.
 """
 
-from orcas.control.salvage import salvaged_root
+from orcas.control.salvage import salvaged, salvaged_root
+from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot
-from orcas.control.store import Control, open_control
+from orcas.control.store import Control, open_control, prepared
 
-__all__ = ["Control", "Credential", "Snapshot", "open_control", "salvaged_root"]
+__all__ = ["Control", "Credential", "Sealer", "Snapshot", "open_control", "prepared", "salvaged", "salvaged_root"]

@@ -1,13 +1,15 @@
 """The root identity: its id, and its key pair.
 
-`root.json` in the data directory keeps the id for ever and, if the operator sets no pair, the generated key pair. A pair
-that the operator sets is never written there; see `control.keys`. Its note of the keyring tells a store that has lost its
-keyring from one that never had any.
+`root.json` in the data directory keeps the id for ever and, if the operator sets no pair, the generated key pair, sealed
+if the store has a keyring. A pair that the operator sets is never written there; see `control.keys`. Its note of the
+keyring tells a store that has lost its keyring from one that never had any.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import logging
 import re
 import secrets
 import string
@@ -16,10 +18,15 @@ from pathlib import Path
 from typing import Final
 
 from orcas.control.files import ROOT_NAME, read_secret_file, write_secret_file
+from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
 
 FILE_NAME: Final = ROOT_NAME
+# What the sealed pair is bound to.
+_NAME: Final = ROOT_NAME
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
+
+log = logging.getLogger("orcas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +40,30 @@ class Root:
     fresh: bool
 
 
-def generated_pair(directory: Path) -> tuple[str, str] | None:
+def generated_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | None:
     """The pair that was generated for the store of `directory`, if one was.
+
+    Raises:
+        UnavailableError: the file is damaged, or `sealer` does not open the pair.
+    """
+    path = directory / FILE_NAME
+    content = read_secret_file(path)
+    return None if content is None else _pair(path, _parse(path, content), sealer)
+
+
+def has_sealed_pair(directory: Path) -> bool:
+    """Whether the pair that was generated for the store of `directory` is sealed.
 
     Raises:
         UnavailableError: the file is damaged.
     """
     path = directory / FILE_NAME
     content = read_secret_file(path)
-    document = _parse(path, content) if content is not None else {}
-    return (document["access_key"], document["secret_key"]) if "access_key" in document else None
+    return content is not None and "sealed" in _parse(path, content)
 
 
-def ensure_root(directory: Path, access_key: str | None, secret_key: str | None, *, established: bool) -> Root:
-    """Read the root identity of `directory`, and generate what is missing. The caller holds the control lock.
+def ensure_owner(directory: Path, *, established: bool) -> str:
+    """The id of the root identity of `directory`, made if it is missing. The caller holds the control lock.
 
     `established`: the store was used before, so a missing identity is an error.
 
@@ -55,18 +72,38 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
     """
     path = directory / FILE_NAME
     content = read_secret_file(path)
-    if content is None and established:
+    if content is not None:
+        return _parse(path, content)["owner"]
+    if established:
         raise UnavailableError(f"{path} is missing: restore it, because it has the identity that owns the buckets.")
-    document = _parse(path, content) if content is not None else {"owner": secrets.token_hex(32)}
-    operators = access_key is not None and secret_key is not None
-    fresh = not operators and "access_key" not in document
-    if fresh:
-        document["access_key"], document["secret_key"] = fresh_pair()
-    if fresh or content is None:
-        write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
+    owner = secrets.token_hex(32)
+    _write(path, {"owner": owner})
+    return owner
+
+
+def ensure_root(directory: Path, access_key: str | None, secret_key: str | None, sealer: Sealer | None) -> Root:
+    """The root identity of `directory`, which has an id. Generates the pair if there is none, and seals it with `sealer`.
+
+    Raises:
+        UnavailableError: the file is damaged or cannot be written, or `sealer` does not open the pair, which is needed.
+    """
+    path = directory / FILE_NAME
+    document = _parse(path, read_secret_file(path) or b"")
     if access_key is not None and secret_key is not None:
-        return Root(document["owner"], access_key, secret_key, None, fresh=False)
-    return Root(document["owner"], document["access_key"], document["secret_key"], path, fresh)
+        root = Root(document["owner"], access_key, secret_key, None, fresh=False)
+    else:
+        pair = _pair(path, document, sealer)
+        root = Root(document["owner"], *(pair or fresh_pair()), path, fresh=pair is None)
+        if root.fresh:
+            _write(path, _with_pair(document, root.access_key, root.secret_key, sealer))
+            return root
+    if sealer is not None and "access_key" in document:
+        try:
+            _write(path, _with_pair(document, document["access_key"], document["secret_key"], sealer))
+        except UnavailableError as error:
+            # The disk may be full. A start must succeed all the same.
+            log.warning("%s is not sealed yet: %s", FILE_NAME, error)
+    return root
 
 
 def noted_keyring(directory: Path) -> int:
@@ -88,8 +125,7 @@ def note_keyring(directory: Path, generation: int) -> None:
     path = directory / FILE_NAME
     content = read_secret_file(path)
     if content is not None and noted_keyring(directory) < generation:
-        document = _parse(path, content) | {"keyring": str(generation)}
-        write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
+        _write(path, _parse(path, content) | {"keyring": str(generation)})
 
 
 def fresh_pair() -> tuple[str, str]:
@@ -98,14 +134,19 @@ def fresh_pair() -> tuple[str, str]:
     return "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15)), secrets.token_urlsafe(30)
 
 
-def known_root(directory: Path) -> dict[str, str]:
-    """The content of `root.json`, empty if it is missing or damaged; for salvage."""
+def ephemeral_root(owner: str) -> Root:
+    """The root identity with a pair that nobody else knows, for a process that has the store to itself."""
+    return Root(owner, *fresh_pair(), None, fresh=True)
+
+
+def known_owner(directory: Path) -> str | None:
+    """The id of the root identity, None if `root.json` is missing or damaged; for salvage."""
     path = directory / FILE_NAME
     try:
         content = read_secret_file(path)
-        return {} if content is None else _parse(path, content)
+        return None if content is None else _parse(path, content)["owner"]
     except UnavailableError:
-        return {}
+        return None
 
 
 def _parse(path: Path, content: bytes) -> dict[str, str]:
@@ -118,7 +159,34 @@ def _parse(path: Path, content: bytes) -> dict[str, str]:
         or not all(isinstance(value, str) and value for value in document.values())
         or not _OWNER.fullmatch(document.get("owner", ""))
         or ("access_key" in document) != ("secret_key" in document)
+        or ("access_key" in document and "sealed" in document)
         or not re.fullmatch(r"[0-9]{1,20}", document.get("keyring", "0"), re.ASCII)
     ):
         raise UnavailableError(f"{path} is damaged: restore it, because it has the identity that owns the buckets.")
     return document
+
+
+def _pair(path: Path, document: dict[str, str], sealer: Sealer | None) -> tuple[str, str] | None:
+    if "sealed" not in document:
+        return (document["access_key"], document["secret_key"]) if "access_key" in document else None
+    try:
+        opened = sealer and sealer.open(_NAME, base64.b64decode(document["sealed"], validate=True))
+        access_key, secret_key = json.loads(opened or b"")
+    except ValueError:
+        raise UnavailableError(
+            f"The root key in {path} is sealed under a key that the keyring lacks: restore a newer keyring, or set "
+            "ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY."
+        ) from None
+    return access_key, secret_key
+
+
+def _with_pair(document: dict[str, str], access_key: str, secret_key: str, sealer: Sealer | None) -> dict[str, str]:
+    kept = {name: value for name, value in document.items() if name not in {"access_key", "secret_key"}}
+    if sealer is None:
+        return kept | {"access_key": access_key, "secret_key": secret_key}
+    sealed = sealer.seal(_NAME, json.dumps([access_key, secret_key]).encode())
+    return kept | {"sealed": base64.b64encode(sealed).decode()}
+
+
+def _write(path: Path, document: dict[str, str]) -> None:
+    write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")

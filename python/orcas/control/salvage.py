@@ -1,7 +1,7 @@
 """The credentials of a store that is open for salvage: only the root identity.
 
-Reads `root.json` and writes nothing. If the file is missing or damaged, a key pair is generated for as long as the process
-runs. `control.db` is not opened.
+Reads `root.json` and writes nothing. If the file is missing, damaged or sealed under a key that is not there, a key pair is
+generated for as long as the process runs. `control.db` is not opened.
 """
 
 from __future__ import annotations
@@ -15,26 +15,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orcas.control.files import LOCK_NAME, InUseError
-from orcas.control.root import Root, fresh_pair, known_root
+from orcas.control.root import Root, ephemeral_root, generated_pair, known_owner
+from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
 
 
 @contextlib.contextmanager
-def salvaged_root(directory: Path, access_key: str | None, secret_key: str | None) -> Iterator[Root]:
-    """The root identity of the store in `directory`, with the operator's pair, else the stored one, else a new one.
+def salvaged(directory: Path) -> Iterator[str]:
+    """Keep other processes out of the store in `directory`. The id of its root identity, else a new one.
 
     Raises:
         InUseError: another process has the store open.
     """
     with _locked_if_present(directory):
-        known = known_root(directory)
-        owner = known.get("owner") or secrets.token_hex(32)
-        if access_key is not None and secret_key is not None:
-            yield Root(owner, access_key, secret_key, None, fresh=False)
-        elif "access_key" in known:
-            yield Root(owner, known["access_key"], known["secret_key"], None, fresh=False)
-        else:
-            yield Root(owner, *fresh_pair(), None, fresh=True)
+        yield known_owner(directory) or secrets.token_hex(32)
+
+
+def salvaged_root(
+    directory: Path, owner: str, access_key: str | None, secret_key: str | None, sealer: Sealer | None
+) -> Root:
+    """The root identity with the operator's pair, else the stored one, else a new one."""
+    if access_key is not None and secret_key is not None:
+        return Root(owner, access_key, secret_key, None, fresh=False)
+    with contextlib.suppress(UnavailableError):
+        pair = generated_pair(directory, sealer)
+        if pair is not None:
+            return Root(owner, *pair, None, fresh=False)
+    return ephemeral_root(owner)
 
 
 @contextlib.contextmanager

@@ -20,3 +20,8 @@ class Snapshot:
 
     credentials: tuple[Credential, ...]
     root_owner: str
+
+    @classmethod
+    def of_root(cls, access_key: str, secret_key: str, owner: str) -> Snapshot:
+        """The root identity alone."""
+        return cls((Credential(access_key, secret_key, owner),), owner)

@@ -1,8 +1,8 @@
 """`control.db`: the tables, and the only code that reads and writes them.
 
-Secrets are encrypted with AES-256-GCM under the key in `control.key` (mode 0600, a file of its own, so that a copy of the
-database alone reveals nothing) and bound to their access key and identity. Every write is synced. The root pair comes from
-the settings or `root.json`; the tables only follow it. A start without changes writes nothing, because the disk may be full.
+Secrets are encrypted under the key in `control.key`, so that a copy of the database alone reveals nothing, and bound to
+their access key and identity (`cipher.py`). Every write is synced. The root pair comes from the settings or `root.json`;
+the tables only follow it. A start without changes writes nothing, because the disk may be full.
 For the same reason there is a rollback journal and no WAL, which needs space even to be read.
 """
 
@@ -11,35 +11,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import aiosqlite
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from orcas.control.files import (
-    DATABASE_NAME,
-    KEY_NAME,
-    locked,
-    make_directory,
-    read_secret_file,
-    write_secret_file,
-)
-from orcas.control.root import Root, ensure_root
+from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
+from orcas.control.files import DATABASE_NAME, KEY_NAME, locked, make_directory
+from orcas.control.root import Root, ensure_owner, ensure_root
+from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot
 from orcas.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 1
-_KEY_BYTES: Final = 32
-_NONCE_BYTES: Final = 12
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
@@ -63,7 +52,7 @@ WHERE identity = (SELECT id FROM identities WHERE name = 'root')
 class Control:
     """The open control store of one data directory. Created by `open_control`; used from one event loop."""
 
-    def __init__(self, connection: aiosqlite.Connection, cipher: AESGCM, root: Root) -> None:
+    def __init__(self, connection: aiosqlite.Connection, cipher: Cipher, root: Root) -> None:
         self._connection = connection
         self._cipher = cipher
         self.root = root
@@ -78,8 +67,8 @@ class Control:
         credentials = [Credential(root.access_key, root.secret_key, root.owner)]
         others = "SELECT access_key, identity, nonce, secret FROM access_keys WHERE identity <> ? AND access_key <> ?"
         async with self._connection.execute(others, (root.owner, root.access_key)) as rows:
-            async for access_key, identity, nonce, sealed in rows:
-                secret = _open_secret(self._cipher, access_key, identity, nonce, sealed)
+            async for access_key, identity, nonce, encrypted in rows:
+                secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
                 credentials.append(Credential(access_key, secret, identity))
         return Snapshot(tuple(credentials), root.owner)
 
@@ -104,19 +93,17 @@ class Control:
             found = [row async for row in rows]
         if [row[0] for row in found] != [root.access_key]:
             return False
-        (access_key, nonce, sealed), *_ = found
+        (access_key, nonce, encrypted), *_ = found
         try:
-            return _open_secret(self._cipher, access_key, root.owner, nonce, sealed) == root.secret_key
+            return self._cipher.decrypt(access_key, root.owner, nonce, encrypted) == root.secret_key
         except UnavailableError:
             return False
 
     async def _write_root(self) -> None:
         now_ms = time.time_ns() // 1_000_000
         root = self.root
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, root.secret_key.encode(), _binding(root.access_key, root.owner))
-        await self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        nonce, encrypted = self._cipher.encrypt(root.access_key, root.owner, root.secret_key)
+        async with self._transaction():
             await self._connection.execute(
                 "INSERT INTO identities (id, name, created_ms) VALUES (?, 'root', ?) ON CONFLICT DO NOTHING",
                 (root.owner, now_ms),
@@ -124,70 +111,116 @@ class Control:
             await self._connection.execute("DELETE FROM access_keys WHERE identity = ?", (root.owner,))
             await self._connection.execute(
                 "INSERT INTO access_keys (access_key, identity, nonce, secret, created_ms) VALUES (?, ?, ?, ?, ?)",
-                (root.access_key, root.owner, nonce, sealed, now_ms),
+                (root.access_key, root.owner, nonce, encrypted, now_ms),
             )
+
+    async def renew_secrets(self, directory: Path, sealer: Sealer | None) -> None:
+        """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten."""
+        if not self._cipher.has_old:
+            return
+        try:
+            async with self._transaction():
+                query = "SELECT access_key, identity, nonce, secret FROM access_keys"
+                async with self._connection.execute(query) as rows:
+                    found = [row async for row in rows]
+                for access_key, identity, nonce, encrypted in found:
+                    secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
+                    await self._connection.execute(
+                        "UPDATE access_keys SET nonce = ?, secret = ? WHERE access_key = ?",
+                        (*self._cipher.encrypt(access_key, identity, secret), access_key),
+                    )
+            await asyncio.to_thread(self._cipher.without_old().write, directory, sealer)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise
+            log.warning("The disk is full: secrets get their new key at a start with more room")
+        except UnavailableError as error:
+            log.warning("%s still has the old key of secrets: %s", KEY_NAME, error)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[None]:
+        await self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
         except BaseException:
             await self._connection.rollback()
             raise
         await self._connection.commit()
 
 
-def stored_root_pair(directory: Path) -> tuple[str, str] | None:
+def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | None:
     """The pair that the last server of `directory` had for its root, or has now; None where that is not known.
 
     Raises:
         UnavailableError: it cannot be read.
     """
-    path, key = directory / DATABASE_NAME, read_secret_file(directory / KEY_NAME)
-    if key is None or len(key) != _KEY_BYTES or not path.is_file():
-        return None
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            row = connection.execute(_ROOT_KEY).fetchone()
-    except sqlite3.Error as error:
-        raise UnavailableError(f"{path} cannot be read: {error}.") from error
-    # A row that is damaged is written again by the next start.
+    path = directory / DATABASE_NAME
+    # A key or row that is damaged is for the next start to judge.
     with contextlib.suppress(UnavailableError):
-        return None if row is None else (row[0], _open_secret(AESGCM(key), *row))
+        cipher = read_cipher(directory, sealer)
+        if cipher is None or not path.is_file():
+            return None
+        row = _root_row(path)
+        return None if row is None else (row[0], cipher.decrypt(*row))
     return None
 
 
-def _open_secret(cipher: AESGCM, access_key: str, identity: str, nonce: bytes, sealed: bytes) -> str:
+def _root_row(path: Path) -> tuple[str, str, bytes, bytes] | None:
     try:
-        return cipher.decrypt(nonce, sealed, _binding(access_key, identity)).decode()
-    except (InvalidTag, ValueError):
-        raise UnavailableError(
-            f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, "
-            "or belongs to another store."
-        ) from None
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            row: tuple[str, str, bytes, bytes] | None = connection.execute(_ROOT_KEY).fetchone()
+    except sqlite3.Error as error:
+        raise UnavailableError(f"{path} cannot be read: {error}.") from error
+    return row
 
 
-@asynccontextmanager
-async def open_control(directory: Path, access_key: str | None, secret_key: str | None) -> AsyncIterator[Control]:
-    """Lock `directory`, open its control store, and set its root identity to the operator's pair or the generated one.
+@contextlib.contextmanager
+def prepared(directory: Path) -> Iterator[str]:
+    """Create `directory` if necessary, and lock it. The id of its root identity, made for a new store.
 
     Raises:
-        UnavailableError: the directory is in use, unreadable, damaged, or written by a later version.
+        UnavailableError: the directory is in use or unreadable, or the identity is lost or damaged.
     """
     make_directory(directory)
     with locked(directory):
-        cipher = AESGCM(_load_key(directory))
-        path = directory / DATABASE_NAME
-        root = ensure_root(directory, access_key, secret_key, established=path.exists())
-        try:
-            # Autocommit: every transaction here is begun and ended by name.
-            async with aiosqlite.connect(path, isolation_level=None) as connection:
-                await _prepare(connection, path)
-                control = Control(connection, cipher, root)
-                await control.set_root()
-                yield control
-        except sqlite3.Error as error:
-            raise UnavailableError(_unusable(path, error)) from error
+        yield ensure_owner(directory, established=(directory / DATABASE_NAME).exists())
+
+
+@asynccontextmanager
+async def open_control(
+    directory: Path, access_key: str | None, secret_key: str | None, sealer: Sealer | None
+) -> AsyncIterator[Control]:
+    """Open the control store of a directory that is `prepared`. Its root gets the operator's pair or the generated one.
+
+    `sealer`: seals the files with secrets, and opens them.
+
+    Raises:
+        UnavailableError: it is unreadable or damaged, was written by a later version, or is sealed under another key.
+    """
+    cipher = ensure_cipher(directory, sealer)
+    path = directory / DATABASE_NAME
+    root = ensure_root(directory, access_key, secret_key, sealer)
+    try:
+        # Autocommit: every transaction here is begun and ended by name.
+        async with aiosqlite.connect(path, isolation_level=None) as connection:
+            await _prepare(connection, path)
+            control = Control(connection, cipher, root)
+            await control.set_root()
+            await control.renew_secrets(directory, sealer)
+            yield control
+    except sqlite3.Error as error:
+        raise UnavailableError(_unusable(path, error)) from error
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
     await asyncio.to_thread(path.chmod, 0o600)
-    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON", "trusted_schema = OFF"):
+    for pragma in (
+        "journal_mode = DELETE",
+        "synchronous = EXTRA",
+        "foreign_keys = ON",
+        "trusted_schema = OFF",
+        "secure_delete = ON",
+    ):
         await connection.execute(f"PRAGMA {pragma}")
     async with connection.execute("PRAGMA user_version") as rows:
         row = await rows.fetchone()
@@ -202,20 +235,3 @@ def _unusable(path: Path, error: sqlite3.Error) -> str:
     damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
     advice = "; restore it from a backup, or move it away: without it, only the root key is known" if damaged else ""
     return f"{path} cannot be used: {error}{advice}."
-
-
-def _load_key(directory: Path) -> bytes:
-    path = directory / KEY_NAME
-    key = read_secret_file(path)
-    if key is None:
-        if (directory / DATABASE_NAME).exists():
-            raise UnavailableError(f"{path} is missing, and {DATABASE_NAME} cannot be read without it: restore it.")
-        key = os.urandom(_KEY_BYTES)
-        write_secret_file(path, key)
-    if len(key) != _KEY_BYTES:
-        raise UnavailableError(f"{path} is damaged: it must hold {_KEY_BYTES} bytes.")
-    return key
-
-
-def _binding(access_key: str, identity: str) -> bytes:
-    return f"{identity}:{access_key}".encode()

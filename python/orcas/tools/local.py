@@ -20,7 +20,6 @@ import uvloop
 from orcas.app import Orcas, open_store
 from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
-from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, SECURE, split_response
 from orcas.tools.session import Answer, Headers, Session
@@ -127,12 +126,8 @@ def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Se
         raise UnavailableError(f"There is no store in {settings.data}.")
     # SQLite creates the index with the permissions that the umask allows: only for the owner.
     os.umask(0o077)
-    # The pair that its server stored: a tool without the operator's keys must neither generate nor store others.
-    stored = stored_root_pair(settings.data)
-    if stored is not None:
-        settings = replace(settings, root_access_key=stored[0], root_secret_key=stored[1])
     # A command that only looks must not remove what has expired. It serves no requests to be logged.
-    opener = functools.partial(open_store, keyring_required=keyring_required)
+    opener = functools.partial(open_store, keyring_required=keyring_required, serves=False)
     app = Orcas(replace(settings, lifecycle_interval_sec=0, access_log=None), opener)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()

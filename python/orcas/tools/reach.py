@@ -13,6 +13,7 @@ from orcas.config import Settings
 from orcas.control.address import read_address
 from orcas.control.files import InUseError, is_locked
 from orcas.control.keys import root_pair
+from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError
 from orcas.tools.session import HttpTransport, Session
 
@@ -33,7 +34,9 @@ def remote(settings: Settings, url: str) -> Session:
         keys = settings.root_access_key, settings.root_secret_key
         return Session(transport, keys, region, "of ORCAS_ROOT_ACCESS_KEY")
     try:
-        keys = root_pair(settings.data, None, None)
+        keys = stored_pair(settings)
+    except SealedError:
+        raise
     except ConfigurationError:
         raise ConfigurationError(
             f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the root key of that server."
@@ -73,5 +76,16 @@ def through_server(settings: Settings) -> Session:
     address = read_address(settings.data)
     if address is None:
         raise InUseError(settings.data, "It does not accept requests yet.")
-    keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
+    keys = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
     return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")
+
+
+def stored_pair(settings: Settings, access_key: str | None = None, secret_key: str | None = None) -> tuple[str, str]:
+    """The key pair of the store in `settings.data`, as of `root_pair`; a sealed one is opened with the master key."""
+
+    def keyring() -> Sealer | None:
+        from orcas.edge import closed_sealer
+
+        return closed_sealer(settings)
+
+    return root_pair(settings.data, access_key, secret_key, keyring)

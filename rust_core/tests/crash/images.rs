@@ -10,6 +10,7 @@ use orcas_engine::{ReclaimLimits, Stepper};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
+use crate::events::Followed;
 use crate::observe::observe;
 use crate::steps::{Phase, Recorder, Step};
 use crate::world::World;
@@ -110,7 +111,7 @@ impl Checker {
         policy: CrashPolicy,
         snapshots: &[Snapshot],
         (must, legal): (usize, &Legal),
-        rng: &mut SimRng,
+        (followed, rng): (&mut Followed, &mut SimRng),
     ) {
         let image = disk.crash(rng, policy);
         let print = image.fingerprint();
@@ -118,7 +119,7 @@ impl Checker {
             return;
         }
         self.tally.count(step, print);
-        self.check(step, policy, image, snapshots, legal, rng);
+        self.check(step, policy, image, snapshots, legal, (followed, rng));
     }
 
     fn index(&self, snapshots: &[Snapshot], rng: &mut SimRng) -> Snapshot {
@@ -137,13 +138,14 @@ impl Checker {
         image: SimDisk,
         snapshots: &[Snapshot],
         legal: &Legal,
-        rng: &mut SimRng,
+        (followed, rng): (&mut Followed, &mut SimRng),
     ) {
         let place = format!("{step}, {policy:?}");
         let recorder = (rng.below(RECOVERY_CUT) == 0).then(|| Recorder::attach(&image, Phase::Opening));
         let index = self.index(snapshots, rng);
         let (mut stepper, state) = self.open(&place, &image, index, rng);
         legal.check(&place, "an illegal state", &state);
+        followed.check_image(&place, &mut stepper);
         // Recovery made durable what it found: from here on there is one legal state.
         let only = Legal { states: vec![state.into()] };
         let reclaimed = rng.below(RECLAIMED) == 0;

@@ -9,13 +9,14 @@ use orcas_decide::{
     CopyAttributes, CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart,
     RequestToken, SourceConditions, UpdateVersion,
 };
-use orcas_record::{Bucket, BucketId, DefaultRetention, ObjectLock, Period};
+use orcas_engine::Sealing;
+use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectLock, Period};
 
 use crate::model::{Expiring, Named, Op, Payload, is_locked};
 use crate::run::Run;
 
 /// What a client says of a body. The rest is up to the caller.
-fn put_of(body: &Payload, stored: Body) -> PutObject {
+fn put_of(body: &Payload, stored: Body, encryption: Option<Encryption>) -> PutObject {
     PutObject {
         bucket: BucketId(0),
         key: Bytes::new(),
@@ -25,9 +26,13 @@ fn put_of(body: &Payload, stored: Body) -> PutObject {
         sha256: None,
         checksum: None,
         headers: Default::default(),
-        attributes: Default::default(),
+        attributes: of(encryption),
         body: stored,
     }
+}
+
+fn of(encryption: Option<Encryption>) -> Attributes {
+    Attributes { encryption, ..Attributes::default() }
 }
 
 /// For a request that is refused because there is no bucket.
@@ -83,8 +88,8 @@ impl Run {
             Op::Annotate { bucket, key, version, name, text, bypass } => {
                 let change = match text {
                     Some(text) => {
-                        let body = self.body(bucket, &text, false)?;
-                        AnnotationChange::Put { md5: text.md5, checksum: None, encryption: None, body: Box::new(body) }
+                        let (body, encryption) = self.body(bucket, &text, false)?;
+                        AnnotationChange::Put { md5: text.md5, checksum: None, encryption, body: Box::new(body) }
                     }
                     None => AnnotationChange::Delete { bypass },
                 };
@@ -100,13 +105,13 @@ impl Run {
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => {
-                let stored = self.body(bucket, &body, chunked)?;
-                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored) };
+                let (stored, encryption) = self.body(bucket, &body, chunked)?;
+                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored, encryption) };
                 Intent::PutObject(Box::new(put))
             }
             Op::Append { bucket, key, offset, body, chunked, headers, precondition } => {
-                let stored = self.appended_body(bucket, &body, chunked)?;
-                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored) };
+                let (stored, encryption) = self.appended_body(bucket, &body, chunked)?;
+                let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored, encryption) };
                 Intent::AppendObject(Box::new(Append { put, offset, declared: None }))
             }
             Op::Delete { bucket, key, precondition } => {
@@ -156,7 +161,7 @@ impl Run {
                 bucket,
                 key,
                 headers: Box::new(headers),
-                attributes: Default::default(),
+                attributes: of(self.sealing()?.encryption),
                 checksum: None,
             },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
@@ -168,7 +173,7 @@ impl Run {
                 md5: body.md5,
                 checksum: None,
                 computed: None,
-                body: self.body(bucket, &body, chunked)?,
+                body: self.body(bucket, &body, chunked)?.0,
             })),
             Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {
                 Intent::CopyPart(Box::new(CopyPart {
@@ -199,20 +204,29 @@ impl Run {
         })
     }
 
-    /// Stores a body as a client's upload would; for a bucket that is gone, as if it had gone meanwhile.
-    fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
-        let Some(bucket) = self.bucket_or_another(bucket) else { return Ok(start_of(body)) };
-        match chunked {
-            true => self.chunked_body(&bucket, body),
-            false => Ok(self.handle().small_body(&bucket, body.bytes.clone())),
-        }
+    fn sealing(&self) -> Result<Sealing> {
+        self.world.mode.sealing(self.handle())
     }
 
-    fn appended_body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
-        let Some(bucket) = self.bucket_or_another(bucket) else { return Ok(start_of(body)) };
-        match chunked {
-            true => self.chunked_body(&bucket, body),
-            false => Ok(self.handle().appended_body(&bucket, body.bytes.clone())),
+    /// Stores a body as a client's upload would, and says how it is encrypted; for a bucket that is gone, as if it had
+    /// gone meanwhile.
+    fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<(Body, Option<Encryption>)> {
+        let Some(bucket) = self.bucket_or_another(bucket) else { return Ok((start_of(body), None)) };
+        let sealing = self.sealing()?;
+        let stored = match (chunked, &sealing.encryption) {
+            (true, _) => self.chunked_body(&bucket, &sealing, body)?,
+            (false, Some(_)) => self.handle().sealed_body(&bucket, &sealing, &body.bytes)?,
+            (false, None) => self.handle().small_body(&bucket, body.bytes.clone()),
+        };
+        Ok((stored, sealing.encryption))
+    }
+
+    fn appended_body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<(Body, Option<Encryption>)> {
+        match self.bucket_or_another(bucket) {
+            Some(bucket) if !chunked && self.sealing()?.encryption.is_none() => {
+                Ok((self.handle().appended_body(&bucket, body.bytes.clone()), None))
+            }
+            _ => self.body(bucket, body, chunked),
         }
     }
 
@@ -220,8 +234,8 @@ impl Run {
         self.bucket(bucket).or_else(|| self.handle().buckets().first().cloned())
     }
 
-    fn chunked_body(&mut self, bucket: &Bucket, body: &Payload) -> Result<Body> {
-        let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
+    fn chunked_body(&mut self, bucket: &Bucket, sealing: &Sealing, body: &Payload) -> Result<Body> {
+        let mut writer = self.handle().writer_of(bucket, sealing, body.bytes.len() as u64)?;
         for piece in body.bytes.chunks(40_000) {
             writer.write(piece, &mut ())?;
         }

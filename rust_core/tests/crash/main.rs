@@ -8,6 +8,7 @@
 
 mod appends;
 mod documents;
+mod events;
 mod expiry;
 mod faults;
 mod images;
@@ -22,6 +23,7 @@ mod ops;
 mod planted;
 mod reclaim;
 mod run;
+mod sealed;
 mod steps;
 mod text;
 mod versions;
@@ -75,7 +77,8 @@ pub fn durability(seed: u64) -> Durability {
 /// One store through its lives.
 fn live(seed: u64, tally: &Arc<Tally>) {
     let _named = Seed(seed);
-    let mut run = Run::new(seed, durability(seed), tally, 1);
+    let mut run = Run::with(seed, durability(seed), tally, 1, |options| events::choose(seed, options));
+    run.begin_following();
     let mut workload = Workload::new(true);
     let large = seed % 6 == 5;
     for life in 0..LIVES {
@@ -85,6 +88,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                 _ => workload.ops(&mut run),
             };
             run.round(ops);
+            run.maybe_follow();
             if run.rng.below(4) == 0 {
                 run.open_reader();
             }
@@ -106,6 +110,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                 _ => {}
             }
         }
+        run.follow_to_the_end();
         if life + 1 < LIVES {
             match run.rng.below(5) {
                 0 => run.kill(),
@@ -115,6 +120,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                     run.crash(policy);
                 }
             }
+            run.begin_following();
         }
     }
     run.finish_readers();

@@ -10,8 +10,11 @@ use orcas_engine::{
     Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject,
     VersionSink,
 };
-use orcas_record::{Annotation, Attributes, Bucket, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
+use orcas_record::{
+    Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, Object, Part, Sequence, Version, VersionId,
+};
 
+use crate::sealed::key_for;
 use crate::text::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
 use crate::workload::KEYS;
 
@@ -162,13 +165,14 @@ fn objects(handle: &Handle, bucket: &Bucket, contents: &mut Contents) -> Result<
             let found = handle.object_in(bucket, &entry.key)?.expect("a listed key is found");
             let Version { size, etag, modified_ms, .. } = &found.object.version;
             let listed = entry.listed;
+            current.push((entry.key.clone(), found.object.sequence, found.object.version.attributes.clone()));
             assert_eq!((listed.size, listed.etag, listed.modified_ms), (*size, *etag, *modified_ms));
             let hash = contents.hash(handle, &found.object)?;
             let mut again = vec![0; *size as usize];
-            if handle.try_read(&found, 0, &mut again)? {
+            let key = key_for(handle, found.object.version.attributes.encryption.as_ref())?;
+            if handle.try_read(&found.with_key(key), 0, &mut again)? {
                 assert!(blake3::hash(&again) == hash, "two ways to read {:?} differ", entry.key);
             }
-            current.push((entry.key, found.object.sequence, found.object.version.attributes.clone()));
         }
         if list.after.is_none() {
             break;
@@ -199,7 +203,8 @@ fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
             loop {
                 let page = handle.list_parts(parts)?;
                 for part in &page.entries {
-                    let hash = blake3::hash(&read(handle, &as_object(bucket, part))?);
+                    let object = as_object(bucket, part, upload.attributes.encryption.clone());
+                    let hash = blake3::hash(&read(handle, &object)?);
                     part_line(out, part.number, part.size, &part.md5, part.modified_ms, &hash);
                 }
                 let Some(last) = page.entries.last().filter(|_| page.truncated) else { break };
@@ -212,7 +217,7 @@ fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
 }
 
 /// A part as if it were an object, so that its bytes can be read.
-fn as_object(bucket: &Bucket, part: &Part) -> Object {
+fn as_object(bucket: &Bucket, part: &Part, encryption: Option<Encryption>) -> Object {
     let version = Version {
         bucket: bucket.id,
         key: Default::default(),
@@ -224,7 +229,7 @@ fn as_object(bucket: &Bucket, part: &Part) -> Object {
         sha256: None,
         checksum: None,
         headers: Default::default(),
-        attributes: Default::default(),
+        attributes: Attributes { encryption, ..Default::default() },
         parts: Vec::new(),
         manifest: part.manifest.clone(),
     };
@@ -235,7 +240,8 @@ fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
     let size = object.version.size;
     assert_eq!(object.version.manifest.iter().map(Extent::length).sum::<u64>(), size);
     let mut bytes = vec![0; size as usize];
-    let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch());
+    let key = key_for(handle, object.version.attributes.encryption.as_ref())?;
+    let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
     let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
     let mut filled = 0;
     loop {

@@ -8,6 +8,7 @@ use orcas_fs::sim::SimRng;
 
 use crate::model::Payload;
 use crate::run::{Run, is_fault};
+use crate::sealed::key_for;
 use crate::steps::Phase;
 
 /// Readers that are open at a time.
@@ -111,6 +112,8 @@ impl Run {
         let (bucket, key, body) = objects[self.rng.below(objects.len() as u64) as usize].clone();
         let bucket = self.bucket(bucket).expect("the model has it");
         let found = self.handle().object_in(&bucket, &key).unwrap().expect("the model has it");
+        let key = key_for(self.handle(), found.object.version.attributes.encryption.as_ref()).unwrap();
+        let found = found.with_key(key);
         let whole = self.handle().reader(&found, 0, (body.bytes.len() as u64).saturating_sub(1));
         let reader = (self.rng.below(2) == 0).then_some(whole);
         if self.readers.len() == READERS_MAX {

@@ -11,6 +11,7 @@ use orcas_engine::{Clock, Condition, EngineOptions, Handle, ReclaimLimits, Stepp
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketId, Cause, Durability};
 
+use crate::events::Followed;
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
 use crate::model::{Model, Moment, Op, Verdict};
 use crate::observe::observe;
@@ -82,6 +83,7 @@ pub struct Run {
     solid: bool,
     /// Upload ids that had been drawn when this life began.
     first_draw: u64,
+    pub followed: Followed,
 }
 
 impl Run {
@@ -107,6 +109,7 @@ impl Run {
         }
         let recorder = Recorder::attach(&disk, Phase::Opening);
         let stepper = world.open(&disk, None).unwrap();
+        let followed = Followed::new(seed, &world.options);
         let mut run = Self {
             checker: Checker::new(world.clone(), Arc::clone(tally)),
             history: vec![State::new(Model::new(durability))],
@@ -130,6 +133,7 @@ impl Run {
             settling: None,
             solid,
             first_draw: 0,
+            followed,
         };
         run.cut(0);
         run
@@ -176,7 +180,15 @@ impl Run {
             for policy in POLICIES.into_iter().chain([CrashPolicy::Scatter; SCATTERED]).take(POLICIES.len() + scattered)
             {
                 let demand = (must, &legal);
-                self.checker.cut(capture.step, &capture.disk, policy, &self.snapshots, demand, &mut self.rng);
+                let followed = &mut self.followed;
+                self.checker.cut(
+                    capture.step,
+                    &capture.disk,
+                    policy,
+                    &self.snapshots,
+                    demand,
+                    (followed, &mut self.rng),
+                );
             }
         }
     }
@@ -188,7 +200,8 @@ impl Run {
         for policy in [CrashPolicy::Drop, CrashPolicy::Scatter] {
             let demand = (self.must, &legal);
             let step = Step { reclaiming, what: "after the answers" };
-            self.checker.cut(step, &now, policy, &self.snapshots, demand, &mut self.rng);
+            let followed = &mut self.followed;
+            self.checker.cut(step, &now, policy, &self.snapshots, demand, (followed, &mut self.rng));
         }
     }
 
@@ -196,7 +209,7 @@ impl Run {
     pub fn round(&mut self, ops: Vec<Op>) {
         self.recorder.enter(Phase::Body);
         let mut ready = if self.rng.below(2) == 0 { std::mem::take(&mut self.held) } else { Vec::new() };
-        for op in ops {
+        for op in ops.into_iter().filter(|op| self.world.mode.allows(op)).collect::<Vec<_>>() {
             match self.intent(&op) {
                 Ok(intent) if self.holds && has_body(&op) && self.rng.below(HELD) == 0 => self.held.push((op, intent)),
                 Ok(intent) => ready.push((op, intent)),
@@ -304,6 +317,7 @@ impl Run {
         if !expected.is_ok_and(|verdict| verdict.effective) {
             return;
         }
+        self.followed.expect(self.history.len(), &model, op);
         self.history.push(State::new(model));
         let options = &self.world.options;
         let wait = match promised {
@@ -364,7 +378,7 @@ impl Run {
             CrashPolicy::Keep,
             snapshots,
             demand,
-            &mut self.rng,
+            (&mut self.followed, &mut self.rng),
         );
     }
 

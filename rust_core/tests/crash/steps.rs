@@ -15,6 +15,8 @@ pub enum Phase {
     Body,
     Commit,
     Spare,
+    /// The thread of events.
+    Events,
     /// A clean end.
     Close,
     /// A piece of reclamation.
@@ -106,6 +108,7 @@ impl State {
             return if opening { "recovery: directory sync" } else { "directory sync" };
         }
         match info.path.extension().and_then(|extension| extension.to_str()) {
+            Some("events") => "event journal",
             Some("log") => self.log_step(info, disk, opening),
             Some("pack") => match info.operation {
                 Operation::Create => "pack creation",

@@ -13,6 +13,8 @@ use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
+use crate::sealed::{Mode, OneKey};
+
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Bytes.
 pub const CHUNK_SIZE: u32 = 12 << 10;
@@ -103,6 +105,8 @@ pub struct World {
     pub options: EngineOptions,
     pub clock: Arc<TestClock>,
     pub random: Arc<TestRandom>,
+    pub mode: Mode,
+    keys: Arc<OneKey>,
 }
 
 impl World {
@@ -129,7 +133,7 @@ impl World {
             pooling_enabled: true,
             events: None,
         };
-        Self { options, clock: Arc::default(), random: Self::random(seed) }
+        Self { options, clock: Arc::default(), random: Self::random(seed), mode: Mode::of(seed), keys: OneKey::new() }
     }
 
     fn random(seed: u64) -> Arc<TestRandom> {
@@ -148,6 +152,8 @@ impl World {
             random: Arc::clone(&self.random) as Arc<dyn Random>,
             index: IndexPlace::Memory(index),
         };
-        Stepper::open(self.options.clone(), environment)
+        let stepper = Stepper::open(self.options.clone(), environment)?;
+        stepper.handle().use_keys(Arc::clone(&self.keys) as _);
+        Ok(stepper)
     }
 }

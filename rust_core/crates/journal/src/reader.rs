@@ -65,14 +65,12 @@ impl JournalReader {
         let Some(mut segment) = self.segment() else { return Ok(read) };
         let mut taken = 0;
         loop {
-            let after = self.enter(&segment, &mut read);
-            if read.lost && !read.events.is_empty() {
+            if self.is_behind(&segment) && !read.events.is_empty() {
                 // What is gone is between them and what follows.
-                read.lost = false;
-                self.cursor = JournalCursor::After(after);
                 self.at = None;
                 return Ok(read);
             }
+            self.enter(&segment, &mut read);
             let intact = match self.scan(&segment, bytes, &mut taken, &mut read) {
                 // It was removed just now.
                 Err(Error::Missing { .. }) => return self.again(read, bytes),
@@ -113,22 +111,18 @@ impl JournalReader {
         }
     }
 
-    /// Notes whether something is missing before a segment. Returns the place so far.
-    fn enter(&mut self, segment: &Segment, read: &mut ReadEvents) -> Place {
-        match self.cursor {
-            JournalCursor::After(place) if place < segment.after => {
-                read.lost = true;
-                if read.events.is_empty() {
-                    self.cursor = JournalCursor::After(segment.after);
-                }
-                place
-            }
-            JournalCursor::After(place) => place,
-            JournalCursor::Oldest => {
-                self.cursor = JournalCursor::After(segment.after);
-                segment.after
-            }
-            JournalCursor::Since(_) => segment.after,
+    /// Whether something is missing before a segment.
+    fn is_behind(&self, segment: &Segment) -> bool {
+        matches!(self.cursor, JournalCursor::After(place) if place < segment.after)
+    }
+
+    /// Goes to the beginning of a segment, and notes whether something is missing before it.
+    fn enter(&mut self, segment: &Segment, read: &mut ReadEvents) {
+        if self.is_behind(segment) {
+            read.lost = true;
+            self.cursor = JournalCursor::After(segment.after);
+        } else if self.cursor == JournalCursor::Oldest {
+            self.cursor = JournalCursor::After(segment.after);
         }
     }
 

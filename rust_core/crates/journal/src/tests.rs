@@ -262,3 +262,21 @@ fn another_store_and_a_new_beginning_have_another_id() {
     ));
     assert!(store.files.is_absent().unwrap());
 }
+
+#[test]
+fn a_gap_is_told_also_when_more_segments_follow() {
+    let mut store = Store::new(64 << 20);
+    for round in 0..4 {
+        store.write(round * 10 + 1..=round * 10 + 3);
+        store.roll();
+    }
+    // As after a crash that took back some of the removals of what was too old.
+    std::fs::remove_file(&store.segments()[1]).unwrap();
+    let store = store.reopen();
+    let mut reader = JournalReader::new(store.files.clone(), JournalCursor::Oldest);
+    let sequences = |read: &ReadEvents| read.events.iter().map(|event| event.place.sequence).collect::<Vec<_>>();
+    let before = reader.read(usize::MAX).unwrap();
+    assert_eq!((sequences(&before), before.lost), (vec![1, 2, 3], false));
+    let behind = reader.read(usize::MAX).unwrap();
+    assert_eq!((sequences(&behind), behind.lost), (vec![21, 22, 23, 31, 32, 33], true));
+}

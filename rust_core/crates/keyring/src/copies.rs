@@ -37,6 +37,14 @@ pub fn presence(fs: &Arc<dyn FileSystem>, dir: &Path) -> Presence {
     }
 }
 
+/// The store that the keyring belongs to; `None` if no copy can be read.
+pub fn store_of(fs: &Arc<dyn FileSystem>, dir: &Path) -> Option<StoreId> {
+    NAMES.iter().find_map(|name| match read(fs, &dir.join(name)) {
+        State::Whole(bytes) => inspect(&bytes).map(|(store, _)| store),
+        State::Missing | State::Damaged(_) | State::Later(_) => None,
+    })
+}
+
 /// The store and the generation of a copy, or `None` if it is damaged or of a later version. Needs no master key.
 pub fn inspect(bytes: &[u8]) -> Option<(StoreId, u64)> {
     SealedKeyring::parse(bytes).ok().map(|parsed| (parsed.store(), parsed.generation()))

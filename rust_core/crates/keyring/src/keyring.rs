@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use orcas_fs::{FileSystem, Random};
 use orcas_seal::{
-    CacheCounts, CheckKey, DataKey, DataKeyId, Error as SealError, FreshId, KMS_DEFAULT_KEY, Kdf, Key, KeyCache, KeyId,
-    KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealedKeyring,
+    CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DataKey, DataKeyId, Error as SealError, FreshId, KMS_DEFAULT_KEY,
+    Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY,
     StoreId,
 };
 use parking_lot::{Mutex, RwLock};
@@ -19,6 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::copies::{self, Copies, NAMES, Presence};
 use crate::error::{ChangeError, KeyError, Older, OpenError};
 use crate::state::{State, sse_s3_key};
+use crate::unsealing::{kdf_for, unseal};
 
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -64,7 +65,7 @@ struct Writer {
 }
 
 impl Keyring {
-    /// Creates the keyring of a store that has none, with the key `orcas/s3`. Takes as long as scrypt.
+    /// Creates the keyring of a store that has none, with the key `orcas/s3` and the store's own. Takes as long as scrypt.
     ///
     /// # Errors
     /// [`OpenError::Exists`] when there is any copy, even a damaged one.
@@ -80,8 +81,9 @@ impl Keyring {
         let mut random = |bytes: &mut [u8]| fill(&environment, bytes);
         let master = secret.derive(kdf_for(secret, &mut random)?)?;
         let mut keys = Keys::new(store);
-        let name = KeyName::new(SSE_S3_KEY)?;
-        keys.create(name, (environment.now_ms)(), &mut random)?;
+        for name in [SSE_S3_KEY, CONTROL_KEY] {
+            keys.create(KeyName::new(name)?, (environment.now_ms)(), &mut random)?;
+        }
         let keyring = Self::with(environment, dir, 0, keys, Writer { master, settled: false });
         let stored = keyring.settle(&mut keyring.writer.lock());
         match stored {
@@ -155,16 +157,16 @@ impl Keyring {
         self.cache.counts()
     }
 
-    /// The key with this name or id. A destroyed key is found by its id only.
+    /// The key with this name or id, but not the store's own. A destroyed key is found by its id only.
     pub fn find(&self, text: &str) -> Option<KeyId> {
         let reference = match KeyId::parse(text) {
             Some(id) => KeyReference::Id(id),
             None => KeyReference::Name(KeyName::new(text).ok()?),
         };
-        self.state().keys.find(&reference).map(|key| key.id)
+        self.state().keys.find(&reference).filter(|key| is_for_use(key)).map(|key| key.id)
     }
 
-    /// The keys, destroyed ones included, in the order of their creation.
+    /// The keys, destroyed ones included, in the order of their creation. The store's own is not one of them.
     pub fn list(&self) -> Vec<KeyInfo> {
         let state = self.state();
         let mut wraps: HashMap<KeyId, usize> = HashMap::new();
@@ -179,7 +181,7 @@ impl Keyring {
             versions: key.versions.len(),
             data_keys: wraps.get(&key.id).copied().unwrap_or_default(),
         };
-        state.keys.keys().iter().map(info).collect()
+        state.keys.keys().iter().filter(|key| is_for_use(key)).map(info).collect()
     }
 
     /// The key for content of SSE-S3.
@@ -197,6 +199,7 @@ impl Keyring {
     pub fn named_key(&self, text: &str) -> Result<KeyId, KeyError> {
         let state = self.state();
         let key = KeyReference::parse(text).and_then(|reference| state.keys.find(&reference));
+        let key = key.filter(|key| is_for_use(key));
         let key = key.ok_or_else(|| KeyError::NoSuchKey { text: text.to_owned() })?;
         key.check_usable()?;
         Ok(key.id)
@@ -209,6 +212,31 @@ impl Keyring {
     pub fn check_key(&self) -> Result<CheckKey, KeyError> {
         let id = self.default_key()?;
         Ok(self.state().keys.check_key(id)?)
+    }
+
+    /// The key of the control plane's secrets, which is in both files. If the keyring has none yet, it is made and stored
+    /// first. Blocks for the disk.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn control_key(&self) -> Result<ControlKey, ChangeError> {
+        let mut writer = self.writer.lock();
+        if let Some(found) = self.known_control_key().filter(|_| writer.settled) {
+            return Ok(found);
+        }
+        self.check_newest()?;
+        let mut next = self.state().keys.clone();
+        if next.control_key().is_none() {
+            let now_ms = (self.environment.now_ms)();
+            next.create(KeyName::new(CONTROL_KEY)?, now_ms, &mut |bytes| fill(&self.environment, bytes))?;
+        }
+        let made = next.control_key().expect("it was just made, if it was not there");
+        self.store_and_publish(&mut writer, next).map(|()| made)
+    }
+
+    /// The same key, for what is sealed under it already. Never waits.
+    pub fn known_control_key(&self) -> Option<ControlKey> {
+        self.state().keys.control_key()
     }
 
     /// The data key with which new content of `owner` is sealed with SSE-S3. If there is none yet, it is made and stored
@@ -287,6 +315,9 @@ impl Keyring {
     pub fn create_key(&self, name: &str) -> Result<KeyId, ChangeError> {
         if name == KMS_DEFAULT_KEY {
             return Err(SealError::Invalid { reason: "aws/s3 is what clients of KMS call the key orcas/s3" }.into());
+        }
+        if name == CONTROL_KEY {
+            return Err(SealError::Invalid { reason: "orcas/control is the store's own key" }.into());
         }
         let name = KeyName::new(name)?;
         let now_ms = (self.environment.now_ms)();
@@ -447,30 +478,11 @@ impl fmt::Debug for Keyring {
     }
 }
 
+/// Whether operators and clients can name the key.
+fn is_for_use(key: &Key) -> bool {
+    key.name.as_str() != CONTROL_KEY
+}
+
 fn fill(environment: &Environment, bytes: &mut [u8]) -> Result<(), SealError> {
     environment.random.fill(bytes).map_err(|_| SealError::Invalid { reason: "the system gives no random bytes" })
-}
-
-/// How a new keyring derives its key from this secret.
-fn kdf_for(secret: &MasterSecret, random: orcas_seal::Random<'_>) -> Result<Kdf, SealError> {
-    match secret {
-        MasterSecret::Key(_) => Ok(Kdf::Key),
-        MasterSecret::Passphrase(_) => Kdf::scrypt(ScryptParams::DEFAULT, random),
-    }
-}
-
-fn unseal(path: &Path, bytes: &[u8], store: StoreId, secret: &MasterSecret) -> Result<(Keys, MasterKey), OpenError> {
-    let parsed = SealedKeyring::parse(bytes)?;
-    let path = path.to_owned();
-    match (secret, parsed.kdf()) {
-        (MasterSecret::Key(_), Kdf::Scrypt { .. }) => return Err(OpenError::WantsPassphrase { path }),
-        (MasterSecret::Passphrase(_), Kdf::Key) => return Err(OpenError::WantsKey { path }),
-        _ => {}
-    }
-    let master = secret.derive(parsed.kdf())?;
-    match Keys::open(&parsed, store, Some(&master)) {
-        Ok(keys) => Ok((keys, master)),
-        Err(SealError::MasterKey) => Err(OpenError::MasterKey { path }),
-        Err(error) => Err(error.into()),
-    }
 }

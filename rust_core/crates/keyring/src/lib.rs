@@ -4,13 +4,16 @@
 //! state, so they never wait for a disk. Must not know requests, records or the engine.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod control_tests;
 mod copies;
 mod error;
 mod keyring;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unsealing;
 
-pub use copies::{NAMES, Presence, inspect, presence};
+pub use copies::{NAMES, Presence, inspect, presence, store_of};
 pub use error::{ChangeError, KeyError, Older, OpenError};
 pub use keyring::{Environment, KeyInfo, Keyring, Now};

@@ -10,6 +10,7 @@ pub use format::{KEYRING_LENGTH_MAX, SealedKeyring};
 pub use key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
 
 use crate::cipher::Algorithm;
+use crate::control::ControlKey;
 use crate::customer::CheckKey;
 use crate::data_key::DataKey;
 use crate::derive::Expander;
@@ -23,6 +24,8 @@ use crate::wrapped::{Domain, WrappedKey};
 
 /// The name of the key that wraps data keys of SSE-S3.
 pub const SSE_S3_KEY: &str = "orcas/s3";
+/// The name of the key under which secrets of the control plane are sealed. It is the store's own: nobody else names it.
+pub const CONTROL_KEY: &str = "orcas/control";
 /// Days between the wish to destroy a key and its destruction, as in KMS.
 pub const WAIT_DAYS_MIN: u32 = 7;
 pub const WAIT_DAYS_DEFAULT: u32 = 30;
@@ -266,6 +269,13 @@ impl Keyring {
         let first = key.versions.first().ok_or(Error::KeyDestroyed { id })?;
         let secret = Expander::new(first.material().expose()).expand(&[CHECK_KEYS, &self.store.0], Secret::new);
         Ok(CheckKey::new(secret))
+    }
+
+    /// The key of the secrets of the control plane, from the first version of [`CONTROL_KEY`]; `None` if there is no such
+    /// key yet.
+    pub fn control_key(&self) -> Option<ControlKey> {
+        let key = self.keys.iter().find(|key| key.name.as_str() == CONTROL_KEY)?;
+        key.versions.first().map(|version| ControlKey::new(self.store, version.material()))
     }
 
     /// Counts as a change although nothing else does: the keyring is to be sealed under another master key.

@@ -7,6 +7,7 @@
 mod blob;
 mod cache;
 mod cipher;
+mod control;
 mod customer;
 mod data_key;
 mod derive;
@@ -24,6 +25,7 @@ mod wrapped;
 pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
 pub use cache::{CacheCounts, KeyCache};
 pub use cipher::{Algorithm, TAG_LENGTH, Tag};
+pub use control::ControlKey;
 pub use customer::{CheckKey, CheckValue, CustomerKey};
 pub use data_key::{DataKey, DataKeyId};
 pub use error::{Error, Result};
@@ -32,8 +34,8 @@ pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};
 #[cfg(any(test, feature = "testing"))]
 pub use keyring::decode_body;
 pub use keyring::{
-    DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring, StoredKey,
-    VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN,
+    CONTROL_KEY, DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring,
+    StoredKey, VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN,
 };
 pub use kms::{EncryptionContext, KMS_DEFAULT_KEY, KeyName, KeyReference};
 pub use master::{Kdf, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams};

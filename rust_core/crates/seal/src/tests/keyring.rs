@@ -1,7 +1,7 @@
 use super::{STORE, context, counting, data_key, domain, fresh};
 use crate::{
-    Algorithm, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring, SSE_S3_KEY, StoreId, VERSIONS_MAX,
-    WAIT_DAYS_DEFAULT, WrappedKey,
+    Algorithm, CONTROL_KEY, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring, SSE_S3_KEY, StoreId,
+    VERSIONS_MAX, WAIT_DAYS_DEFAULT, WrappedKey,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -203,4 +203,29 @@ fn kept_data_keys_outlive_rotations_and_end_with_their_key() {
     assert_eq!(keyring.open_data_key(&keyring.data_keys()[0]).unwrap_err(), Error::KeyDestroyed { id });
     assert_eq!(keyring.add_data_key(id, b"a", &mut random).unwrap_err(), Error::KeyDestroyed { id });
     assert!(keyring.keys()[0].versions.is_empty());
+}
+
+#[test]
+fn secrets_of_the_control_plane_open_under_their_own_name_and_keyring_only() {
+    let mut keyring = Keyring::new(STORE);
+    assert!(keyring.control_key().is_none());
+    keyring.create(KeyName::new(CONTROL_KEY).unwrap(), 1, &mut counting()).unwrap();
+    let sealed = keyring.control_key().unwrap().seal("root.json", b"secret", fresh(5));
+    let key = keyring.control_key().unwrap();
+    assert_eq!(&**key.open("root.json", &sealed).unwrap(), b"secret");
+    assert_eq!(key.open("control.key", &sealed).unwrap_err(), Error::NotAuthentic);
+    let mut other = Keyring::new(STORE);
+    other
+        .create(KeyName::new(CONTROL_KEY).unwrap(), 1, &mut |bytes| {
+            bytes.fill(77);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(other.control_key().unwrap().open("root.json", &sealed).unwrap_err(), Error::NotAuthentic);
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        assert!(key.open("root.json", &changed).is_err(), "byte {at}");
+        assert!(key.open("root.json", &sealed[..at]).is_err(), "the first {at} bytes");
+    }
 }

@@ -1,0 +1,139 @@
+"""`control.key`: the key that encrypts secrets in `control.db`, sealed if the store has a keyring.
+
+Sealing it makes a new key: until no row needs the old one, the file has both, sealed. So a crash between the two leaves
+every secret readable, and a copy of the file from before opens nothing that was written since.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from orcas.control.files import DATABASE_NAME, KEY_NAME, read_secret_file, write_secret_file
+from orcas.control.sealing import Sealer
+from orcas.errors import UnavailableError
+
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+
+log = logging.getLogger("orcas")
+
+
+class Cipher:
+    """Encrypts and decrypts the secrets of access keys, bound to their key and identity. The newest key encrypts."""
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
+        self._ciphers = [AESGCM(key) for key in keys]
+
+    @property
+    def has_old(self) -> bool:
+        """Whether rows may still need an old key."""
+        return len(self._keys) > 1
+
+    def encrypt(self, access_key: str, identity: str, secret: str) -> tuple[bytes, bytes]:
+        """A nonce, and the encrypted secret."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce, self._ciphers[0].encrypt(nonce, secret.encode(), _binding(access_key, identity))
+
+    def decrypt(self, access_key: str, identity: str, nonce: bytes, encrypted: bytes) -> str:
+        """The secret.
+
+        Raises:
+            UnavailableError: it cannot be decrypted with the key of this directory.
+        """
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(nonce, encrypted, _binding(access_key, identity)).decode()
+            except (InvalidTag, ValueError):
+                continue
+        raise UnavailableError(
+            f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, "
+            "or belongs to another store."
+        )
+
+    def renewed(self) -> Cipher:
+        """Another one, with a new key that encrypts. What this one has encrypted can still be decrypted."""
+        return Cipher([os.urandom(_KEY_BYTES), self._keys[0]])
+
+    def without_old(self) -> Cipher:
+        """Another one, with the newest key alone."""
+        return Cipher(self._keys[:1])
+
+    def write(self, directory: Path, sealer: Sealer | None) -> None:
+        """Replace the file of `directory`.
+
+        Raises:
+            UnavailableError: it cannot be sealed or written.
+        """
+        keys = b"".join(self._keys)
+        write_secret_file(directory / KEY_NAME, keys if sealer is None else sealer.seal(KEY_NAME, keys))
+
+
+def is_key_sealed(directory: Path) -> bool:
+    """Whether the file is there and sealed.
+
+    Raises:
+        UnavailableError: it cannot be read.
+    """
+    content = read_secret_file(directory / KEY_NAME)
+    return content is not None and len(content) > _KEY_BYTES
+
+
+def read_cipher(directory: Path, sealer: Sealer | None) -> Cipher | None:
+    """The cipher of `directory`; None if there is no file.
+
+    Raises:
+        UnavailableError: the file is damaged, or `sealer` does not open it.
+    """
+    path = directory / KEY_NAME
+    content = read_secret_file(path)
+    if content is None:
+        return None
+    if len(content) > _KEY_BYTES:
+        opened = None if sealer is None else sealer.open(KEY_NAME, content)
+        if opened is None:
+            raise UnavailableError(
+                f"{path} is damaged, or sealed under a key that the keyring lacks: restore it or a newer keyring, or move "
+                f"it and {DATABASE_NAME} away: without them, only the root key is known."
+            )
+        content = opened
+    if len(content) not in {_KEY_BYTES, 2 * _KEY_BYTES}:
+        raise UnavailableError(f"{path} is damaged: it must hold {_KEY_BYTES} bytes.")
+    return Cipher([content[at : at + _KEY_BYTES] for at in range(0, len(content), _KEY_BYTES)])
+
+
+def ensure_cipher(directory: Path, sealer: Sealer | None) -> Cipher:
+    """The cipher of `directory`, made for a new store. If the file is not sealed, but `sealer` is there, it is renewed.
+
+    Raises:
+        UnavailableError: the file is missing, damaged or cannot be written, or `sealer` does not open it.
+    """
+    found = read_cipher(directory, sealer)
+    if found is None:
+        if (directory / DATABASE_NAME).exists():
+            raise UnavailableError(
+                f"{directory / KEY_NAME} is missing, and {DATABASE_NAME} cannot be read without it: restore it."
+            )
+        made = Cipher([os.urandom(_KEY_BYTES)])
+        made.write(directory, sealer)
+        return made
+    if sealer is None or is_key_sealed(directory):
+        return found
+    renewed = found.renewed()
+    try:
+        renewed.write(directory, sealer)
+    except UnavailableError as error:
+        # The disk may be full. A start must succeed all the same.
+        log.warning("%s is not sealed yet: %s", KEY_NAME, error)
+        return found
+    return renewed
+
+
+def _binding(access_key: str, identity: str) -> bytes:
+    return f"{identity}:{access_key}".encode()

@@ -1,0 +1,39 @@
+//! From the secret that the operator gives to an open keyring. Takes as long as scrypt. Knows no files but their names, for
+//! messages.
+
+use std::path::Path;
+
+use orcas_seal::{
+    Error as SealError, Kdf, Keyring as Keys, MasterKey, MasterSecret, ScryptParams, SealedKeyring, StoreId,
+};
+
+use crate::error::OpenError;
+
+/// How a new keyring derives its key from this secret.
+pub(crate) fn kdf_for(secret: &MasterSecret, random: orcas_seal::Random<'_>) -> Result<Kdf, SealError> {
+    match secret {
+        MasterSecret::Key(_) => Ok(Kdf::Key),
+        MasterSecret::Passphrase(_) => Kdf::scrypt(ScryptParams::DEFAULT, random),
+    }
+}
+
+pub(crate) fn unseal(
+    path: &Path,
+    bytes: &[u8],
+    store: StoreId,
+    secret: &MasterSecret,
+) -> Result<(Keys, MasterKey), OpenError> {
+    let parsed = SealedKeyring::parse(bytes)?;
+    let path = path.to_owned();
+    match (secret, parsed.kdf()) {
+        (MasterSecret::Key(_), Kdf::Scrypt { .. }) => return Err(OpenError::WantsPassphrase { path }),
+        (MasterSecret::Passphrase(_), Kdf::Key) => return Err(OpenError::WantsKey { path }),
+        _ => {}
+    }
+    let master = secret.derive(parsed.kdf())?;
+    match Keys::open(&parsed, store, Some(&master)) {
+        Ok(keys) => Ok((keys, master)),
+        Err(SealError::MasterKey) => Err(OpenError::MasterKey { path }),
+        Err(error) => Err(error.into()),
+    }
+}

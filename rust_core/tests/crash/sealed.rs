@@ -1,0 +1,102 @@
+//! Content that is sealed: all of a store in one way, with a key of the server, a named key, or the key of a request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orcas_base::error::{Error, KeyFault, Result};
+use orcas_engine::{ContentKeys, Handle, KeyId, RequestKey, Sealing};
+use orcas_record::{Encryption, NamedKey};
+use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
+
+use crate::model::Op;
+
+/// The key that every request brings.
+const CUSTOMERS: [u8; 32] = [9; 32];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Plain,
+    Managed,
+    Named,
+    Customer,
+}
+
+impl Mode {
+    /// Half of all seeds seal.
+    pub fn of(seed: u64) -> Self {
+        [Self::Plain, Self::Managed, Self::Named, Self::Plain, Self::Customer, Self::Plain][(seed / 16 % 6) as usize]
+    }
+
+    /// Whether the engine decides it without storing content again, as a front end would.
+    pub fn allows(self, op: &Op) -> bool {
+        let shares = matches!(op, Op::Append { .. } | Op::Copy { .. } | Op::CopyPart { .. } | Op::Annotate { .. });
+        self != Self::Customer || !shares
+    }
+
+    pub fn sealing(self, handle: &Handle) -> Result<Sealing> {
+        Ok(match self {
+            Self::Plain => Sealing::default(),
+            Self::Managed => Some(Encryption::Managed).into(),
+            Self::Named => {
+                let context = Bytes::from_static(b"{\"of\":\"the suite\"}");
+                Some(Encryption::Named(Arc::new(NamedKey { id: [3; 16], context, bucket_key: false }))).into()
+            }
+            Self::Customer => {
+                let key = handle.request_key(&CUSTOMERS)?;
+                Sealing { encryption: Some(handle.encryption_with(&key)?), key: Some(key) }
+            }
+        })
+    }
+}
+
+/// What a request that reads content like this has to bring.
+pub fn key_for(handle: &Handle, encryption: Option<&Encryption>) -> Result<Option<RequestKey>> {
+    match encryption {
+        Some(Encryption::Customer(_)) => handle.request_key(&CUSTOMERS).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// One data key for every owner and every named key.
+pub struct OneKey(Arc<DataKey>);
+
+impl OneKey {
+    pub fn new() -> Arc<Self> {
+        let made = DataKey::generate(StoreId([1; 16]), &mut |bytes| {
+            bytes.fill(7);
+            Ok(())
+        });
+        Arc::new(Self(Arc::new(made.expect("the bytes are given"))))
+    }
+}
+
+impl ContentKeys for OneKey {
+    fn store(&self) -> StoreId {
+        self.0.store()
+    }
+
+    fn current(&self, _: &[u8], _: Option<KeyId>) -> Result<Arc<DataKey>> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn at_hand(&self, _: &[u8], _: Option<KeyId>) -> bool {
+        true
+    }
+
+    fn named(&self, _: Option<&str>) -> Result<KeyId> {
+        Ok([3; 16])
+    }
+
+    fn check_named(&self, _: KeyId) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_key(&self) -> Result<CheckKey> {
+        Ok(CheckKey::new(Secret::new(&[8; 32])))
+    }
+
+    fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
+        let unknown = Error::KeyUnusable { reason: "unknown".into(), fault: KeyFault::Missing };
+        if id == self.0.id() { Ok(Arc::clone(&self.0)) } else { Err(unknown) }
+    }
+}

@@ -121,13 +121,15 @@ async def open_store(
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
         noted = noted_keyring(settings.data)
+        # Requests of a command are not those of a user.
+        metered = settings if serves else dataclasses.replace(settings, usage_interval_sec=0)
         core = await asyncio.to_thread(
-            open_core, settings, Snapshot((), owner), keyring_required=keyring_required, keyring_noted=noted
+            open_core, metered, Snapshot((), owner), keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with (
             _root(core, settings, owner, serves=serves) as root,
-            _assembled(core, settings, root, opening, delivers=keyring_required) as store,
+            _assembled(core, settings, root, opening, delivers=keyring_required, serves=serves) as store,
         ):
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
@@ -167,6 +169,7 @@ async def _assembled(
     report: SalvageReport | None = None,
     *,
     delivers: bool = False,
+    serves: bool = True,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
@@ -192,7 +195,8 @@ async def _assembled(
         delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
-            if usage is not None:
+            # Otherwise only a report opens the file of usage.
+            if usage is not None and serves:
                 usage.start()
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams, spans)
         finally:

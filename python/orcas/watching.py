@@ -43,7 +43,7 @@ class WatchSettings:
     )
     usage_interval_sec: int = setting(
         60, "time between two times at which usage is written down; 0 means that no usage is kept", integer,
-        unit="seconds", low=0, high=86_400,
+        unit="seconds", low=0, high=60,
     )  # fmt: skip
     usage_retention_days: int = setting(400, "time for which usage is kept", integer, unit="days", low=1, high=36_500)
     price_gb_month: float = setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import sqlite3
 from pathlib import Path
@@ -11,8 +12,12 @@ from typing import Any
 import pytest
 
 from orcas.admin.metering import NotKeptError, Prices, UsageKeeper
-from orcas.control.usage import DAY_MS, UsageStore, days_between, gb_months
+from orcas.control import usage
+from orcas.control.copies import copy_database
+from orcas.control.moments import DAY_MS, Kept, Moment, Watch
+from orcas.control.usage import TooManyRowsError, UsageStore, days_between, gb_months, months
 from orcas.edge import StoreError, UsageCounts
+from orcas.errors import UnavailableError
 
 GIB = 1 << 30
 HOUR_MS = 3_600_000
@@ -40,6 +45,8 @@ class Source:
         self.requests: list[dict[str, Any]] = []
         self.buckets: list[dict[str, Any]] = []
         self.now_ms = START
+        # Where somebody has set the clock, this is how far.
+        self.set_by_ms = 0
         self.fails = False
 
     def take_requests(self) -> list[dict[str, Any]]:
@@ -57,7 +64,13 @@ class Source:
     costs = staticmethod(UsageCounts.costs)
 
     def keeper(self, directory: Path, days: int = 400, prices: Prices = (0, 0, 0, 0, 0)) -> UsageKeeper:
-        return UsageKeeper(self, directory, 3600.0, days, prices, lambda: self.now_ms)
+        watch = Watch(lambda: self.now_ms + self.set_by_ms, lambda: self.now_ms)
+        return UsageKeeper(self, directory, 60.0, days, prices, watch)
+
+    def started(self, directory: Path) -> UsageKeeper:
+        keeper = self.keeper(directory)
+        keeper.start()
+        return keeper
 
 
 async def reported(keeper: UsageKeeper, *by: str, days: int = 60) -> list[dict[str, Any]]:
@@ -113,9 +126,11 @@ def test_requests_add_up_by_any_grouping_and_old_days_go(tmp_path: Path) -> None
     async def run() -> None:
         source = Source()
         keeper = source.keeper(tmp_path, days=30)
+        source.now_ms += DAY_MS
         source.requests = [asked(writes=1, received=10), asked(bucket="c", reads=2, sent=5), asked(FIRST + 1, free=1)]
         assert await keeper.keep()
         source.requests = [asked(writes=2, received=1)]
+        assert await keeper.keep()
         await keeper.close()
         keeper = source.keeper(tmp_path, days=30)
         by_bucket = await reported(keeper, "bucket", "key")
@@ -123,7 +138,7 @@ def test_requests_add_up_by_any_grouping_and_old_days_go(tmp_path: Path) -> None
         assert shown == [("k", "b", 3, 0, 1), ("k", "c", 0, 2, 0)]
         assert "gb_months" not in by_bucket[0]
         assert [row["day"] for row in await reported(keeper, "day")] == ["2026-11-01", "2026-11-02"]
-        source.now_ms += 31 * DAY_MS
+        source.now_ms += 30 * DAY_MS
         assert [row["day"] for row in await reported(keeper, "day")] == ["2026-11-02"]
         await keeper.close()
 
@@ -198,17 +213,240 @@ def test_what_cannot_be_kept_is_kept_later_and_once(tmp_path: Path, monkeypatch:
     asyncio.run(run())
 
 
+def at(now_ms: int) -> Moment:
+    return Moment(Kept(now_ms, START), now_ms, now_ms)
+
+
 def test_a_failed_transaction_adds_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         store = await UsageStore.open(tmp_path)
         with pytest.raises(sqlite3.IntegrityError):
-            await store.keep([asked(writes=1), asked() | {"owner": None}], [held(5)], START, 0)
-        await store.keep([asked(reads=1)], [held(7)], START, 0)
-        (row,) = await store.report(FIRST, FIRST, ("bucket",), START)
+            await store.keep([asked(writes=1), asked() | {"owner": None}], [held(5)], at(START), 400)
+        await store.keep([asked(reads=1)], [held(7)], at(START), 400)
+        (row,) = await store.report(FIRST, FIRST, ("bucket",))
         assert (row["writes"], row["reads"]) == (0, 1)
         await store.close()
 
     asyncio.run(run())
+
+
+def test_a_file_that_another_process_reads_for_long_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        assert keeper._store is not None
+        await keeper._store._connection.execute("PRAGMA busy_timeout = 10")
+        source.requests = [asked(writes=1)]
+        with contextlib.closing(sqlite3.connect(tmp_path / "usage.db")) as reader:
+            cursor = reader.execute("SELECT * FROM clock UNION ALL SELECT * FROM clock")
+            cursor.fetchone()
+            assert not await keeper.keep()
+            cursor.close()
+        # Nothing holds the file meanwhile, and whoever copies it is not kept waiting.
+        copy_database(tmp_path / "usage.db", tmp_path / "copy.db", 1.0)
+        assert [row["writes"] for row in await reported(keeper, "key")] == [1]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_a_copy_of_a_file_that_stays_busy_is_given_up(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "usage.db", isolation_level=None)) as writer:
+        writer.execute("CREATE TABLE t (a)")
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnavailableError, match="in use for too long"):
+            copy_database(tmp_path / "usage.db", tmp_path / "copy.db", 0.1)
+
+
+def test_a_clean_stop_keeps_what_came_after_a_failed_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        source = Source()
+        keeper = source.started(tmp_path)
+        assert await keeper.keep()
+        kept = UsageStore.keep
+
+        async def full(*_: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        source.requests = [asked(writes=1)]
+        monkeypatch.setattr(UsageStore, "keep", full)
+        assert not await keeper.keep()
+        source.requests.append(asked(writes=1))
+        monkeypatch.setattr(UsageStore, "keep", kept)
+        await keeper.close()
+        keeper = source.keeper(tmp_path)
+        assert [row["writes"] for row in await reported(keeper, "key")] == [2]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("years", [10, -55])
+def test_a_clock_that_is_set_removes_nothing_and_charges_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, years: int
+) -> None:
+    """A month before, requests and storage; then the clock is wrong for six hours."""
+
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(30 * GIB)]
+        source.requests = [asked(writes=1)]
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        source.now_ms += 12 * HOUR_MS
+        source.set_by_ms = years * 365 * DAY_MS
+        for _ in range(6):
+            assert await keeper.keep()
+            source.now_ms += HOUR_MS
+            source.buckets = [held(source.buckets[0]["logical"] + 1)]
+        source.set_by_ms = 0
+        assert await keeper.keep()
+        source.now_ms += 6 * HOUR_MS
+        (row,) = await reported(keeper, "owner")
+        # Eighteen hours at the right time; the others are on days of the wrong one.
+        assert row["gb_months"] == pytest.approx(0.75)
+        assert [row["writes"] for row in await reported(keeper, "key")] == [1]
+        await keeper.close()
+
+    asyncio.run(run())
+    assert "The clock was set" in caplog.text
+
+
+def test_a_start_with_a_wrong_clock_charges_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(30 * GIB)]
+        source.requests = [asked(writes=1)]
+        for wrong in (0, 10, -56, 0):
+            source.set_by_ms = wrong * 365 * DAY_MS
+            keeper = source.keeper(tmp_path)
+            assert await keeper.keep()
+            await keeper.close()
+        keeper = source.keeper(tmp_path)
+        (row,) = await reported(keeper, "owner")
+        assert (row["writes"], row["gb_months"]) == (1, 0.0)
+        # A date is trusted again after a week.
+        source.now_ms += 500 * DAY_MS
+        source.requests = [asked(FIRST + 500, writes=3)]
+        assert await keeper.keep()
+        assert await reported(keeper, "key") == []
+        assert [row["writes"] for row in await reported(keeper, "key", days=500)] == [3]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_what_changed_before_a_crash_counts_from_the_last_time_at_which_usage_was_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(30 * GIB)]
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        source.now_ms += 12 * HOUR_MS
+        assert await keeper.keep()
+        # Without a clean stop.
+        assert keeper._store is not None
+        await keeper._store.close()
+        source.now_ms += 12 * HOUR_MS
+        source.buckets = [held(60 * GIB), held(30 * GIB, bucket=2)]
+        keeper = source.keeper(tmp_path)
+        rows = await reported(keeper, "bucket")
+        assert [row["gb_months"] for row in rows] == [pytest.approx(1.5), pytest.approx(0.5)]
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_damage_that_is_found_later_puts_the_file_aside_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    (tmp_path / "usage.db.damaged").write_bytes(b"an earlier one")
+
+    def damage() -> None:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'requests'").fetchone()
+            # So that nobody reads it from memory.
+            connection.execute("UPDATE clock SET kept_ms = kept_ms + 1")
+            connection.commit()
+        with path.open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff" * 4096)
+
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        damage()
+        source.requests = [asked(writes=1)]
+        assert [row["writes"] for row in await reported(keeper, "key")] == [1]
+        assert (tmp_path / "usage.db.damaged.2").exists()
+        await keeper.close()
+        # Before a start.
+        damage()
+        keeper = source.keeper(tmp_path)
+        source.requests = [asked(writes=2)]
+        assert [row["writes"] for row in await reported(keeper, "key")] == [2]
+        assert (tmp_path / "usage.db.damaged.3").exists()
+        # Somebody removes it.
+        path.unlink()
+        source.requests = [asked(writes=3)]
+        assert await keeper.keep()
+        await keeper.close()
+
+    asyncio.run(run())
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT writes FROM requests").fetchall() == [(3,)]
+    assert (tmp_path / "usage.db.damaged").read_bytes() == b"an earlier one"
+
+
+def test_buckets_beyond_the_rows_of_a_day_count_for_their_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "DAY_ROWS_MAX", 3)
+
+    async def run() -> None:
+        source = Source()
+        keeper = source.keeper(tmp_path)
+        for at_ in range(6):
+            source.requests = [asked(bucket=f"b{at_}", writes=1), asked(bucket="b0", writes=1)]
+            source.buckets = [held(30 * GIB, bucket=at_)]
+            assert await keeper.keep()
+            source.now_ms += HOUR_MS
+        rows = await reported(keeper, "owner", "bucket")
+        assert [(row["owner"], row["bucket"], row["writes"]) for row in rows if row["writes"]] == [
+            ("o", "", 3), ("o", "b0", 7), ("o", "b1", 1), ("o", "b2", 1),
+        ]  # fmt: skip
+        (row,) = await reported(keeper, "owner")
+        assert row["gb_months"] == pytest.approx(6 / 24)
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_a_report_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "REPORT_ROWS_MAX", 30)
+
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(GIB, bucket=at_) for at_ in range(10)]
+        keeper = source.keeper(tmp_path)
+        assert await keeper.keep()
+        source.now_ms += 4 * DAY_MS
+        assert len(await reported(keeper, "day")) == 4
+        with pytest.raises(TooManyRowsError, match="more than 30 rows"):
+            await reported(keeper, "bucket", "day")
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_months_add_up_over_their_borders() -> None:
+    days = range(FIRST - 400, FIRST + 400)
+    both = months(days[0] * DAY_MS + HOUR_MS, (days[-1] + 1) * DAY_MS)
+    each = sum(gb_months(day, GIB * DAY_MS) for day in days) - gb_months(days[0], GIB * HOUR_MS)
+    assert both == pytest.approx(each)
 
 
 def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,14 +7,15 @@ cannot be written, it stays there until the next attempt. Imports no FastAPI: a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from orcas.control.usage import FAILURES, GROUPS, UsageStore, day_of
+from orcas.control.moments import Watch
+from orcas.control.usage import FAILURES, GROUPS, UsageStore, is_damage, put_aside
 from orcas.edge import StoreError
 from orcas.errors import OrcasError
 
@@ -50,11 +51,6 @@ class NotKeptError(OrcasError):
     """Usage cannot be kept at the moment, so a report would lack some of it."""
 
 
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 class UsageKeeper:
     """Keeps the usage of one store. Used from one event loop."""
 
@@ -65,15 +61,16 @@ class UsageKeeper:
         interval: float,
         days: int,
         prices: Prices = (0.0, 0.0, 0.0, 0.0, 0.0),
-        clock: Callable[[], int] = now_ms,
+        watch: Watch | None = None,
     ) -> None:
         self._counts = counts
         self._directory = directory
         self._interval = interval
         self._days = days
         self._prices = prices
-        self._clock = clock
+        self._watch = watch or Watch()
         self._store: UsageStore | None = None
+        self._checked = False
         # Taken, and not kept yet.
         self._taken: list[Row] = []
         self._turn = asyncio.Lock()
@@ -86,11 +83,11 @@ class UsageKeeper:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Keep everything, and close the file."""
+        """Keep everything, if anything was to be kept, and close the file."""
         self._stop.set()
         if self._task is not None:
             await self._task
-        await self.keep()
+            await self.keep()
         if self._store is not None:
             await self._store.close()
 
@@ -110,13 +107,12 @@ class UsageKeeper:
     async def _keep(self) -> bool:
         async with self._turn:
             try:
-                if self._store is None:
-                    self._store = await UsageStore.open(self._directory)
-                held = await asyncio.to_thread(self._counts.stored, False)
-                self._taken = self._taken or self._counts.take_requests()
-                at_ms = self._clock()
-                await self._store.keep(self._taken, held["buckets"], at_ms, day_of(at_ms) - self._days)
-                self._taken = []
+                try:
+                    await self._write()
+                except FAILURES as error:
+                    if not await self._dropped(error):
+                        raise
+                    await self._write()
             except (*FAILURES, OrcasError, StoreError) as error:
                 if self._failure is None:
                     log.warning("Usage cannot be kept, and is counted in memory until it can: %s", error)
@@ -125,6 +121,41 @@ class UsageKeeper:
             self._failure = None
             return True
 
+    async def _write(self) -> None:
+        if self._store is not None and not self._store.is_in(self._directory):
+            await self._close_store()
+        if self._store is None:
+            self._store = await UsageStore.open(self._directory, check=not self._checked)
+            self._checked = True
+        store = self._store
+        held = await asyncio.to_thread(self._counts.stored, False)
+        # What waited since an attempt that failed, and then what was counted after it.
+        for _ in range(2 if self._taken else 1):
+            self._taken = self._taken or await asyncio.to_thread(self._counts.take_requests)
+            moment = self._watch.moment(store.kept)
+            await store.keep(self._taken, held["buckets"], moment, self._days)
+            self._watch.passed()
+            self._taken = []
+            if moment.was_set:
+                log.warning(
+                    "The clock was set, or the store was closed for more than a month: usage counts no storage for the "
+                    "time between, and removes nothing for a week"
+                )
+
+    async def _dropped(self, error: Exception) -> bool:
+        """Close the file, which caused an error. True if it was damaged and is out of the way."""
+        await self._close_store()
+        if is_damage(error):
+            put_aside(self._directory)
+            return True
+        return False
+
+    async def _close_store(self) -> None:
+        if self._store is not None:
+            store, self._store = self._store, None
+            with contextlib.suppress(*FAILURES):
+                await store.close()
+
     async def report(self, since: dt.date, until: dt.date, by: tuple[str, ...]) -> dict[str, Any]:
         """Sums over the days from `since` to `until`, both included, for each combination of `by`.
 
@@ -132,17 +163,21 @@ class UsageKeeper:
 
         Raises:
             NotKeptError: the file cannot be read or written.
+            TooManyRowsError: it would be too long.
         """
-        if not await self.keep() or self._store is None:
+        if not await self.keep():
             raise NotKeptError(f"Usage cannot be kept: {self._failure}.")
         tag = next((group.removeprefix(TAG) for group in by if group.startswith(TAG)), None)
         asked = by
         by = ("bucket",) if tag is not None else tuple(group for group in GROUPS if group in by)
-        try:
-            async with self._turn:
-                rows = await self._store.report(_day(since), _day(until), by, self._clock())
-        except FAILURES as error:
-            raise NotKeptError(f"Usage cannot be read: {error}.") from error
+        async with self._turn:
+            if self._store is None:
+                raise NotKeptError("Usage cannot be read: its file was closed.")
+            try:
+                rows = await self._store.report(_day(since), _day(until), by)
+            except FAILURES as error:
+                await self._dropped(error)
+                raise NotKeptError(f"Usage cannot be read: {error}.") from error
         report: dict[str, Any] = {
             "since": since.isoformat(),
             "until": until.isoformat(),
@@ -150,7 +185,7 @@ class UsageKeeper:
         }
         if not {"key", "day"} & set(by):
             held = await asyncio.to_thread(self._counts.stored, True)
-            rows = _with_present(rows, held, by)
+            rows = await asyncio.to_thread(_with_present, rows, held, by)
             report["exact"] = held["exact"]
         if tag is not None:
             rows = _by_tag(rows, tag, dict(self._counts.bucket_tags()))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Response
 
 from orcas.admin.metering import TAG, NotKeptError
 from orcas.admin.tools import Refusal, Tools
-from orcas.control.usage import GROUPS
+from orcas.control.usage import GROUPS, TooManyRowsError
+
+# Rows that are encoded at a time, so that other threads have their turn.
+_ROWS: Final = 500
 
 
 def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -21,7 +26,7 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
         since: Annotated[dt.date | None, Query()] = None,
         until: Annotated[dt.date | None, Query()] = None,
         by: Annotated[str, Query(max_length=160)] = "bucket",
-    ) -> dict[str, Any]:
+    ) -> Response:
         """Requests, bytes and GB-months of a period, of this month if none is given, and what is stored now."""
         keeper = tools().usage
         if keeper is None:
@@ -37,6 +42,16 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
         if since > until:
             raise Refusal(400, "InvalidRequest", "since must not be later than until.")
         try:
-            return await keeper.report(since, until, groups)
+            report = await keeper.report(since, until, groups)
         except NotKeptError as error:
             raise Refusal(503, "UsageNotKept", str(error)) from None
+        except TooManyRowsError as error:
+            raise Refusal(400, "InvalidRequest", str(error)) from None
+        return Response(await asyncio.to_thread(_encoded, report), media_type="application/json")
+
+
+def _encoded(report: dict[str, Any]) -> bytes:
+    rows = report["rows"]
+    head = json.dumps({name: value for name, value in report.items() if name != "rows"})
+    parts = [json.dumps(rows[at : at + _ROWS])[1:-1] for at in range(0, len(rows), _ROWS)]
+    return f'{head[:-1]}, "rows": [{", ".join(parts)}]}}'.encode()

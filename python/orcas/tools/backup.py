@@ -8,6 +8,7 @@ pin is lost, because files that it has not read yet may have been deleted.
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import tempfile
 import threading
@@ -31,6 +32,8 @@ from orcas.version import orcas_version
 RENEW_SECONDS: Final = 15.0
 # A file that changed less than this ago could change again without a new timestamp.
 _STABLE_AGE_NS: Final = 2_000_000_000
+
+log = logging.getLogger("orcas")
 
 Advance = Callable[[str, int, int], None]
 
@@ -180,9 +183,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory / DATABASE_NAME, database)
         quotas = [_copied(directory / QUOTAS_NAME, Path(scratch))] if (directory / QUOTAS_NAME).exists() else []
-        usage = [Path(scratch) / USAGE_NAME] if (directory / USAGE_NAME).exists() else []
-        for copy in usage:
-            copy_database(directory / USAGE_NAME, copy)
+        usage = _usage_copy(directory, Path(scratch))
         known = {} if before is None else {entry.name: entry for entry in before.files}
         # Before the keyring, which must not be older than the note of it.
         root = _copied(directory / ROOT_NAME, Path(scratch))
@@ -198,6 +199,8 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         )
         run = _Run(directory, target, pinned, advance, number, known, present, outcome)
         run.entries.extend(keyring.kept)
+        if not usage and USAGE_NAME in known:
+            run.entries.append(known[USAGE_NAME])
         for name, path, length in sources:
             run.copy(name, path, length, stable=path.parent != database.parent)
         target.make_durable()
@@ -211,6 +214,19 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
             outcome.removed_files += 1
     outcome.seconds = round(time.monotonic() - began, 3)
     return outcome
+
+
+def _usage_copy(directory: Path, scratch: Path) -> list[Path]:
+    """A copy of the usage, if there is one. Without it, a backup has that of the backup before: nothing depends on it."""
+    if not (directory / USAGE_NAME).exists():
+        return []
+    copy = scratch / USAGE_NAME
+    try:
+        copy_database(directory / USAGE_NAME, copy)
+    except UnavailableError as error:
+        log.warning("The backup has no present usage: %s", error)
+        return []
+    return [copy]
 
 
 def _copied(path: Path, scratch: Path) -> Path:

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use orcas_fs::sim::{Fault, Operation, SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_seal::{ControlKey, FreshId, Kdf, KeyName, Keyring as Keys, MasterSecret, SSE_S3_KEY, Secret, StoreId};
+use orcas_seal::{
+    CONTROL_KEY, ControlKey, FreshId, Kdf, KeyName, Keyring as Keys, MasterSecret, SSE_S3_KEY, Secret, StoreId,
+};
 
 use crate::{ChangeError, Environment, KeyError, Keyring, NAMES};
 
@@ -36,6 +38,14 @@ fn fresh(byte: u8) -> FreshId {
     .unwrap()
 }
 
+fn store(disk: &SimDisk, keys: &Keys) {
+    let sealed = keys.seal(&master(1).derive(Kdf::Key).unwrap(), fresh(2));
+    for name in NAMES {
+        let file = disk.open(&Path::new("/").join(name), Open::Create).unwrap();
+        file.write_at(0, &sealed).unwrap();
+    }
+}
+
 fn opens(key: Option<ControlKey>, sealed: &[u8]) -> bool {
     key.is_some_and(|key| key.open("root.json", sealed).is_ok_and(|secret| **secret == b"secret"[..]))
 }
@@ -62,11 +72,7 @@ fn a_keyring_without_it_gets_it_and_gives_it_out_only_when_both_files_have_it() 
         Ok(())
     })
     .unwrap();
-    let sealed_keys = keys.seal(&master(1).derive(Kdf::Key).unwrap(), fresh(2));
-    for name in NAMES {
-        let file = disk.open(&Path::new("/").join(name), Open::Create).unwrap();
-        file.write_at(0, &sealed_keys).unwrap();
-    }
+    store(&disk, &keys);
     let keyring = open(&disk, &master(1));
     assert!(keyring.known_control_key().is_none());
     disk.fail(Operation::Rename, 2, Fault::Io, false);
@@ -77,4 +83,21 @@ fn a_keyring_without_it_gets_it_and_gives_it_out_only_when_both_files_have_it() 
         copy.remove(&Path::new("/").join(name)).unwrap();
         assert!(opens(open(&copy, &master(1)).known_control_key(), &sealed), "without {name}");
     }
+}
+
+#[test]
+fn a_destroyed_key_that_had_the_name_is_passed_over() {
+    let disk = SimDisk::new();
+    let mut keys = Keys::new(STORE);
+    for name in [SSE_S3_KEY, CONTROL_KEY] {
+        let mut random = |bytes: &mut [u8]| {
+            bytes.fill(name.len() as u8);
+            Ok(())
+        };
+        keys.create(KeyName::new(name).unwrap(), 1, &mut random).unwrap();
+    }
+    keys.destroy(keys.keys()[1].id).unwrap();
+    store(&disk, &keys);
+    let sealed = open(&disk, &master(1)).control_key().unwrap().seal("root.json", b"secret", fresh(3));
+    assert!(opens(open(&disk, &master(1)).known_control_key(), &sealed));
 }

@@ -233,7 +233,7 @@ impl Keyring {
             let now_ms = (self.environment.now_ms)();
             next.create(KeyName::new(CONTROL_KEY)?, now_ms, &mut |bytes| fill(&self.environment, bytes))?;
         }
-        let made = next.control_key().expect("it was just made, if it was not there");
+        let made = next.control_key().ok_or(SealError::Invalid { reason: "orcas/control has no version" })?;
         self.store_and_publish(&mut writer, next).map(|()| made)
     }
 

@@ -277,8 +277,9 @@ impl Keyring {
     /// The key of the secrets of the control plane, from the first version of [`CONTROL_KEY`]; `None` if there is no such
     /// key yet.
     pub fn control_key(&self) -> Option<ControlKey> {
-        let key = self.keys.iter().find(|key| key.name.as_str() == CONTROL_KEY)?;
-        key.versions.first().map(|version| ControlKey::new(self.store, version.material()))
+        // A user's key may have had the name, and been destroyed, before the store took it for itself.
+        let mut named = self.keys.iter().filter(|key| key.name.as_str() == CONTROL_KEY);
+        named.find_map(|key| key.versions.first()).map(|version| ControlKey::new(self.store, version.material()))
     }
 
     /// Counts as a change although nothing else does: the keyring is to be sealed under another master key.

@@ -281,11 +281,13 @@ class _Report:
         self._sums: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add_requests(self, found: Iterable[sqlite3.Row]) -> None:
+        """Rows of what they are grouped by and the sums of `COUNTS`."""
         for row in found:
             values = tuple(row)
             self._row(values[: len(self._by)]).update(zip(COUNTS, values[len(self._by) :], strict=True))
 
     def add_storage(self, found: Iterable[sqlite3.Row]) -> None:
+        """Rows of what they are grouped by, and logical and stored bytes multiplied by months."""
         for row in found:
             *group, logical, stored = row
             self._hold(tuple(group), logical / _GIB, stored / _GIB)

@@ -279,11 +279,13 @@ class _Report:
         self._sums: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add_requests(self, found: Iterable[sqlite3.Row]) -> None:
+        """Sums of requests, after what they are grouped by."""
         for row in found:
             values = tuple(row)
             self._row(values[: len(self._by)]).update(zip(COUNTS, values[len(self._by) :], strict=True))
 
     def add_storage(self, found: Iterable[sqlite3.Row]) -> None:
+        """Bytes multiplied by months, logical and stored, after what they are grouped by."""
         for row in found:
             *group, logical, stored = row
             self._hold(tuple(group), logical / _GIB, stored / _GIB)
@@ -305,6 +307,7 @@ class _Report:
                 self._hold(tuple(of[group] for group in self._by), logical * spent, stored * spent)
 
     def rows(self) -> list[dict[str, Any]]:
+        """All rows, in order."""
         ordered = [self._sums[group] for group in sorted(self._sums)]
         if "day" not in self._by:
             return ordered

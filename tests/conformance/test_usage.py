@@ -122,6 +122,19 @@ def test_a_killed_server_loses_no_more_than_its_last_interval(tmp_path: Path) ->
         assert row["logical"] == kept["logical"] + 100
 
 
+def test_commands_on_a_stopped_store_are_nobodys_requests(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data) as target:
+        fill(target.client())
+    before = (data / "usage.db").read_bytes()
+    for at in range(2):
+        command("export", tmp_path / f"export-{at}", "--data", data)
+    document("stats", "--data", data)
+    assert (data / "usage.db").read_bytes() == before
+    rows = document("usage", "--data", data, "--by", "key")["rows"]
+    assert [row["key"] for row in rows] == [target.server.access_key]
+
+
 def test_usage_can_be_turned_off() -> None:
     with running(None, usage_interval_sec=0) as target, pytest.raises(OrcasError, match="is not kept"):
         rows_of(target)

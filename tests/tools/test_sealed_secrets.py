@@ -82,6 +82,11 @@ def test_commands_sign_with_the_sealed_pair_if_they_have_the_master_key(serve: S
         assert "is sealed: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE" in sentence
         sentence = command("stats", "--data", data, code=78, ORCAS_MASTER_KEY=OTHER)
         assert "not the one that" in sentence
+        url = target.server.endpoint
+        sentence = command("stats", "--data", data, "--endpoint", url, code=78, ORCAS_MASTER_KEY=OTHER)
+        assert "not the one that" in sentence
+        # The pair is enough, whatever the master key.
+        assert document("key", "list", "--data", data, **pair, ORCAS_MASTER_KEY=OTHER)["keys"]
     before = files(data)
     assert target.server.secret_key in command("env", "--data", data, **key)
     assert "is sealed" in command("env", "--data", data, code=78)

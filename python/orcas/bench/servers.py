@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from orcas.bench.processes import listeners, name_of, resolve_address
 from orcas.clients import client_variables
 from orcas.config import resolve
+from orcas.control.sealing import SealedError
 from orcas.errors import ConfigurationError, UnavailableError, UsageError
 from orcas.server import Server
 from orcas.tools.reach import stored_pair
@@ -153,6 +154,8 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
         return variables.access_key, variables.secret_key, variables.session_token, region
     try:
         access_key, secret_key = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
+    except SealedError:
+        raise
     except ConfigurationError:
         raise ConfigurationError(
             "There is no key: give --access-key and --secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."

@@ -14,7 +14,7 @@ from orcas.control.files import is_locked
 from orcas.control.root import generated_pair, has_sealed_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.control.store import stored_root_pair
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UnavailableError
 
 
 def root_pair(
@@ -32,7 +32,11 @@ def root_pair(
     given = (access_key, secret_key) if access_key is not None and secret_key is not None else None
     sealer = None
     if is_key_sealed(directory) or has_sealed_pair(directory):
-        sealer = keyring()
+        try:
+            sealer = keyring()
+        except (SealedError, UnavailableError):
+            if given is None:
+                raise
         if sealer is None and given is not None:
             return given
         if sealer is None:

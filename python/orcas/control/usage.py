@@ -29,8 +29,6 @@ SCHEMA_VERSION: Final = 1
 # What a report can be grouped by, and the columns of what it sums.
 GROUPS: Final = ("owner", "key", "bucket", "day")
 COUNTS: Final = ("writes", "reads", "free", "received", "sent")
-# What keeps the file from being read or written.
-FAILURES: Final = (sqlite3.Error, OSError)
 _COLUMNS: Final = {"owner": "owner", "key": "access_key", "bucket": "bucket", "day": "day"}
 # Rows of one day. Beyond that, buckets have no row of their own.
 DAY_ROWS_MAX: Final = 16_384
@@ -281,13 +279,13 @@ class _Report:
         self._sums: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add_requests(self, found: Iterable[sqlite3.Row]) -> None:
-        """Rows of what they are grouped by and the sums of `COUNTS`."""
+        """Sums of requests, after what they are grouped by."""
         for row in found:
             values = tuple(row)
             self._row(values[: len(self._by)]).update(zip(COUNTS, values[len(self._by) :], strict=True))
 
     def add_storage(self, found: Iterable[sqlite3.Row]) -> None:
-        """Rows of what they are grouped by, and logical and stored bytes multiplied by months."""
+        """Bytes multiplied by months, logical and stored, after what they are grouped by."""
         for row in found:
             *group, logical, stored = row
             self._hold(tuple(group), logical / _GIB, stored / _GIB)
@@ -309,6 +307,7 @@ class _Report:
                 self._hold(tuple(of[group] for group in self._by), logical * spent, stored * spent)
 
     def rows(self) -> list[dict[str, Any]]:
+        """All rows, in order."""
         ordered = [self._sums[group] for group in sorted(self._sums)]
         if "day" not in self._by:
             return ordered

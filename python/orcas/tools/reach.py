@@ -86,6 +86,9 @@ def stored_pair(settings: Settings, access_key: str | None = None, secret_key: s
     def keyring() -> Sealer | None:
         from orcas.edge import closed_sealer
 
-        return closed_sealer(settings)
+        try:
+            return closed_sealer(settings)
+        except ConfigurationError as error:
+            raise SealedError(str(error)) from None
 
     return root_pair(settings.data, access_key, secret_key, keyring)

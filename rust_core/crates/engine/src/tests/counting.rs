@@ -9,7 +9,7 @@ use super::super::{ReclaimLimits, Step};
 use super::steps::{Steps, Submitted};
 use super::support::noise;
 use orcas_base::error::Error;
-use orcas_decide::{Failure, Intent, Outcome, Precondition, Quota, QuotaOf, Refusal};
+use orcas_decide::{Failure, Intent, Move, Outcome, Precondition, Quota, QuotaOf, Refusal};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings, DocumentKind};
 
@@ -172,13 +172,35 @@ fn check_sums(steps: &mut Steps) {
 
 const NAMES: [&str; 3] = ["s", "t", "u"];
 
+fn create(rng: &mut SimRng) -> Intent {
+    Intent::CreateBucket {
+        name: ["one", "two"][rng.below(2) as usize].into(),
+        owner: "root".into(),
+        location: Bytes::new(),
+        settings: BucketSettings::default(),
+        object_lock: false,
+        documents: Vec::new(),
+    }
+}
+
 /// Something about layers or objects of one of the buckets, at random.
 fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
     let pick = |rng: &mut SimRng| NAMES[rng.below(3) as usize];
     let buckets = steps.handle().buckets();
+    if buckets.is_empty() {
+        return create(rng);
+    }
     let bucket = &buckets[rng.below(buckets.len() as u64) as usize];
     let key = ["a", "b", "c", "d"][rng.below(4) as usize];
-    match rng.below(20) {
+    match rng.below(22) {
+        20 | 21 => Intent::MoveObject(Box::new(Move {
+            from_bucket: bucket.id,
+            from_key: key.into(),
+            from_conditions: Default::default(),
+            bucket: buckets[rng.below(buckets.len() as u64) as usize].id,
+            key: "moved".into(),
+            precondition: Precondition::default(),
+        })),
         0..8 => steps.intent(bucket, key, &noise(1 + rng.below(900) as usize, 1)),
         8..12 => delete(bucket, key),
         12 | 13 => snapshot(bucket, pick(rng)),
@@ -191,14 +213,7 @@ fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
         },
         17 => Intent::DeleteBucket { bucket: bucket.id },
         18 => quota(bucket, Some(2_000 + rng.below(3_000))),
-        _ => Intent::CreateBucket {
-            name: ["one", "two"][rng.below(2) as usize].into(),
-            owner: "root".into(),
-            location: Bytes::new(),
-            settings: BucketSettings::default(),
-            object_lock: false,
-            documents: Vec::new(),
-        },
+        _ => create(rng),
     }
 }
 

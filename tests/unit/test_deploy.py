@@ -131,6 +131,13 @@ def test_the_image_is_made_of_files_that_exist() -> None:
     assert f"FROM rust:{rust[1]}-" in "\n".join(lines)
 
 
+def test_a_reload_cannot_end_the_service_for_good() -> None:
+    unit = (DEPLOY / "orcas.service").read_text(encoding="utf-8").splitlines()
+    reload = next(line for line in unit if line.startswith("ExecReload="))
+    # A clean end for systemd, so Restart=on-failure alone would leave the service down.
+    assert "-HUP" not in reload or "RestartForceExitStatus=SIGHUP" in unit
+
+
 def analyze(*arguments: str | Path) -> str:
     done = subprocess.run(
         ["systemd-analyze", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False

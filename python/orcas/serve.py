@@ -151,7 +151,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
 
 
 def _hangup(app: Orcas, server: _Server) -> Callable[[], None]:
-    """What SIGHUP does: a service is told to reload with it, which must not end it. A terminal that is closed sends it too."""
+    """What SIGHUP does: it tells a service to reload, which must not end it. A terminal that is closed sends it, too."""
     terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     return server.stop if terminal and app.settings.access_log is None else app.reopen_logs
 

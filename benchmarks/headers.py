@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import criterion
 import load
 import plain_headers as plain
 from figures import Figure, Plan, ratios
@@ -83,24 +81,9 @@ def in_rust(plan: Plan, directory: Path, way: str) -> dict[str, Cost]:
     Raises:
         RuntimeError: it could not be compiled, or the product's way allocated memory.
     """
-    seconds = ("0.1", "0.2") if plan.quick else ("0.5", "1")
-    command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--features", "criterion", "--bench", "headers"]
-    command += ["--", f"/{way}$", "--warm-up-time", seconds[0], "--measurement-time", seconds[1]]
-    command += ["--sample-size", "50"]
-    # Resampling makes intervals, which are not used here, and takes longer than the measurement.
-    command += ["--nresamples", "2000"]
-    # The suite's own directory has the baselines of developers.
-    environment = os.environ | {"CRITERION_HOME": str(directory)}
-    done = subprocess.run(command, cwd=plan.repository, check=False, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise RuntimeError(f"cargo bench ended with {done.returncode}: {done.stderr}")
-    allocations = {(group, of): int(count) for group, of, count in _ALLOCATED.findall(done.stdout)}
-    costs = {}
-    for found in directory.glob(f"*/{way}/new/estimates.json"):
-        group = json.loads((found.parent / "benchmark.json").read_text())["group_id"]
-        median = json.loads(found.read_text())["median"]["point_estimate"]
-        costs[group] = Cost(median, allocations[group, way])
-    return costs
+    printed, medians = criterion.run(plan, directory, "headers", f"/{way}$")
+    allocations = {(group, of): int(count) for group, of, count in _ALLOCATED.findall(printed)}
+    return {group: Cost(median, allocations[group, of]) for (group, of), median in medians.items() if of == way}
 
 
 def _nanoseconds(call: Callable[..., object], content_type: object) -> float:

@@ -30,6 +30,7 @@ import sharing
 import small
 import space
 import startup
+import streams
 import trees
 import versions
 import watching
@@ -66,6 +67,9 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "version-list": versions.lists,
     "watching": watching.cost,
     "metrics-page": watching.page,
+    "events-parse": streams.parsing,
+    "events-latency": streams.latency,
+    "events-listeners": streams.listeners,
 }
 
 

@@ -1,9 +1,11 @@
-"""What encryption at rest costs: CPU time of the server for a request, encrypted ÷ not."""
+"""What encryption at rest costs: CPU time of the server for a request, encrypted ÷ not; and single calls in Rust."""
 
 from __future__ import annotations
 
 import base64
 import os
+import re
+import subprocess
 
 import load
 from figures import Figure, Plan, ratios
@@ -14,6 +16,12 @@ _SIZES = {"1k": 1 << 10, "10m": 10 << 20}
 _CONNECTIONS = {"1k": 16, "10m": 4}
 _WHAT = {"1k": "1 KiB", "10m": "10 MiB"}
 _GOALS = {"put-1k": 1.05, "get-1k": 1.05, "put-10m": 1.15, "get-10m": 1.5}
+
+_COST = re.compile(r"^(.+?)  +(?:(\d+) bytes +)?([\d.]+) ns$")
+_PREFERRED = re.compile(r"^preferred here: (\w+)$", re.MULTILINE)
+
+# What is measured, and its bytes; 0 where it has none.
+Cell = tuple[str, int]
 
 
 def server(plan: Plan) -> list[Figure]:
@@ -67,3 +75,25 @@ def _cpu_us(orcas: Orcas, requests: list[bytes], size: str) -> float:
     load.run(orcas.address, requests, _CONNECTIONS[size])
     orcas.settle()
     return (orcas.cpu_ns() - before) / len(requests) / 1000
+
+
+def in_rust(plan: Plan) -> tuple[str, dict[Cell, float]]:
+    """The cipher that servers prefer on this machine, and the nanoseconds of each cost: the least of many short runs.
+
+    Raises:
+        RuntimeError: it could not be compiled, or it said something else.
+    """
+    command = ["cargo", "run", "--quiet", "--release", "-p", "orcas_seal", "--example", "figures"]
+    done = subprocess.run(command, cwd=plan.repository, check=False, capture_output=True, text=True)
+    preferred = _PREFERRED.search(done.stdout)
+    if done.returncode or preferred is None:
+        raise RuntimeError(f"cargo run ended with {done.returncode}: {done.stderr}")
+    cipher, costs = "", {}
+    for line in done.stdout.splitlines():
+        if found := _COST.match(line):
+            # Costs before the first cipher belong to all of them.
+            if cipher in ("", preferred[1]):
+                costs[found[1], int(found[2] or 0)] = float(found[3])
+        elif " " not in line:
+            cipher = line
+    return preferred[1], costs

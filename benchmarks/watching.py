@@ -1,4 +1,6 @@
-"""What watching a server costs: the CPU time of a request with metrics and with the access log, and the time of a page."""
+"""What watching a server costs: the CPU time of a request with metrics, with events and with the access log, and the
+time of a page.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,23 @@ from small import cpu_per_request, make_bucket, unique
 _CONNECTIONS = 16
 _OBJECTS = 1000
 _BUCKETS = 1000
+# Name of the figure, server with and server without, goal, what is switched on.
+_COSTS = (
+    ("metrics", ("metrics", "off"), 1.01, "metrics"),
+    ("events", ("metrics", "silent"), 1.03, "events"),
+    ("access", ("access", "metrics"), 1.05, "the access log"),
+)
 
 
 def cost(plan: Plan) -> list[Figure]:
-    """Figures metrics-get-cpu, metrics-put-cpu, access-get-cpu and access-put-cpu: on ÷ off."""
+    """Figures metrics-METHOD-cpu, events-METHOD-cpu and access-METHOD-cpu: on ÷ off."""
     rounds, count = plan.size(9, 1), plan.size(4000, 200)
     used: dict[tuple[str, str], list[float]] = {}
     with scratch(plan.directory) as directory:
         arms = {
             "off": {"ORCAS_METRICS": "false"},
             "metrics": {"ORCAS_METRICS": "true"},
+            "silent": {"ORCAS_METRICS": "true", "ORCAS_EVENTS_ENABLED": "false"},
             "access": {"ORCAS_METRICS": "true", "ORCAS_ACCESS_LOG": str(directory / "access.log")},
         }
         with contextlib.ExitStack() as stack:
@@ -50,9 +59,9 @@ def cost(plan: Plan) -> list[Figure]:
                             used.setdefault((name, method), []).append(spent)
                 written += count
     made = []
-    for name, base, goal, what in (("metrics", "off", 1.01, "metrics"), ("access", "metrics", 1.05, "the access log")):
+    for name, (arm, base), goal, what in _COSTS:
         for method in ("GET", "PUT"):
-            on, off = used[name, method], used[base, method]
+            on, off = used[arm, method], used[base, method]
             detail: dict[str, Any] = {"microseconds": {"on": on, "off": off}, "requests": count, "durability": "sync"}
             text = f"server CPU of a signed 1 KiB {method}, {_CONNECTIONS} connections, {what} on ÷ off"
             made.append(Figure(f"{name}-{method.lower()}-cpu", text, ratios(on, off), goal, detail=detail))

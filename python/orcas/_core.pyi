@@ -255,22 +255,38 @@ class FileStats(TypedDict):
     index_wal_bytes: int
 
 @type_check_only
+class TraceIds(TypedDict):
+    """The ids of a traced request in hexadecimal digits; `parent_id` is the span of its caller."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+
+@type_check_only
 class Stages(TypedDict):
-    """Seconds of a request: all of it; until its body had arrived, its response was ready, and that was sent."""
+    """Seconds of a request: all of it; until its sender was known, its body had arrived, its response was ready, and
+    that was sent. Then what became of it."""
 
     total: float
+    authenticate: float
     receive: float
     execute: float
     send: float
+    status: int | None
+    code: str | None
+    slow: bool
+    trace: TraceIds | None
 
 @type_check_only
 class Surroundings(TypedDict):
-    """What metrics show and Rust does not know: error codes of ended connections with counts, and most buckets by name."""
+    """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, and
+    spans that were sent and dropped."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
+    spans: tuple[int, int]
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -760,6 +776,7 @@ class Options(TypedDict):
     explain_signatures: bool
     slow_request_ms: int
     metrics: bool
+    traces_ratio: float | None
     workers: int
 
 @final
@@ -783,12 +800,13 @@ class EventListener:
 
 @type_check_only
 class EventDelivery(TypedDict):
-    """An event that a notification sends to a target. `message`: in S3's structure."""
+    """An event that a notification sends to a target. `message`: in S3's structure. `is_test`: it is no event."""
 
     id: str
     bucket: str
     key: str
     message: str
+    is_test: bool
 
 @final
 class EventDeliveries:
@@ -860,6 +878,36 @@ class UsageCounts:
 
     def take_requests(self) -> list[RequestUsage]:
         """Requests that were counted since the last call."""
+
+    @staticmethod
+    def costs(
+        prices: tuple[float, float, float, float, float], usage: list[tuple[int, int, int, int, float]]
+    ) -> list[float]:
+        """What each usage costs.
+
+        Args:
+            prices: of GB-months, of a thousand writes and reads, and of GB in and out.
+            usage: writes, reads, bytes in and out, and GB-months of each.
+        """
+
+    def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The tags of every bucket that has some."""
+
+    def set_bucket_quota(self, bucket: str, size: int | None, objects: int | None) -> tuple[int, str, str] | None:
+        """Give a bucket a quota; None sets no limit. Blocks.
+
+        Returns:
+            None, or status, code and message of the refusal.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+
+    def bucket_quotas(self) -> list[tuple[str, int | None, int | None]]:
+        """Bucket, bytes and objects of each quota of a bucket, in order of the names."""
+
+    def set_owner_quotas(self, quotas: list[tuple[str, int | None, int | None]]) -> None:
+        """Owner, bytes and objects of each quota of an owner, in place of those before."""
 
     def stored(self, exact: bool) -> StoredUsage:
         """What every bucket holds; `exact`: wait until everything acknowledged is counted, if it can be. Blocks.
@@ -1280,6 +1328,10 @@ class Request:
     @property
     def request_id(self) -> str:
         """The `x-amz-request-id` of every response to it."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace in hexadecimal digits, if it is traced."""
 
     @property
     def streams(self) -> bool:

@@ -33,6 +33,7 @@ from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
 from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
+from orcas.control.quotas import read_quotas
 from orcas.control.root import Root, ephemeral_root, noted_keyring
 from orcas.edge import (
     Core,
@@ -52,6 +53,7 @@ from orcas.process.memory import private_directory
 from orcas.reports import reporting
 from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
+from orcas.tracing import Traces
 from orcas.version import orcas_version
 from orcas.webhooks.delivery import Deliveries
 from orcas.webhooks.targets import check_targets, read_targets
@@ -80,6 +82,8 @@ class OpenStore:
     # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
     streams: EventStreams | None = None
+    # Spans of traces that were sent and dropped.
+    spans: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
 
 StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
@@ -174,11 +178,18 @@ async def _assembled(
         targets = read_targets(settings.event_targets_file) if delivers else {}
         deliveries = Deliveries(core, targets, settings.data)
         usage = None
-        if settings.usage_interval_sec and report is None:
-            usage = UsageKeeper(core.usage(), settings.data, settings.usage_interval_sec, settings.usage_retention_days)
-        tools = Tools(core, settings.move_objects_max, deliveries, usage)
+        if report is None:
+            core.usage().set_owner_quotas([(owner, *quota) for owner, quota in read_quotas(settings.data).items()])
+            if settings.usage_interval_sec:
+                interval, days = settings.usage_interval_sec, settings.usage_retention_days
+                usage = UsageKeeper(core.usage(), settings.data, interval, days, settings.prices())
+        directory = settings.data if report is None else None
+        tools = Tools(core, settings.move_objects_max, deliveries, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
+        traces = _traces(settings)
+        dispatcher.traced = traces.add if traces is not None else None
+        spans = traces.counts if traces is not None else lambda: (0, 0)
         watch = asyncio.create_task(health.watch(core.health))
         beat = asyncio.create_task(streams.beat())
         delivering = asyncio.create_task(delivery.run())
@@ -187,7 +198,7 @@ async def _assembled(
             # Otherwise only a report opens the file of usage.
             if usage is not None and serves:
                 usage.start()
-            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams)
+            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams, spans)
         finally:
             streams.close()
             await asyncio.to_thread(deliveries.close)
@@ -200,9 +211,16 @@ async def _assembled(
                 await usage.close()
             await tools.cancel()
             dispatcher.close()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
     finally:
         await asyncio.to_thread(close_core, core)
     await tools.join()
+
+
+def _traces(settings: Settings) -> Traces | None:
+    """Begin to send traces, if requests are traced."""
+    return None if settings.traces_endpoint is None else Traces(settings.traces_endpoint)
 
 
 @asynccontextmanager
@@ -323,7 +341,8 @@ class Orcas(FastAPI):
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        self.include_router(metrics.router(settings, self._metrics, lambda: self.connections()), prefix="/_orcas")
+        shown = metrics.router(settings, self._metrics, lambda: self.connections(), lambda: self._spans())
+        self.include_router(shown, prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
@@ -393,6 +412,9 @@ class Orcas(FastAPI):
         """Open the file of the access log anew: it may have been renamed."""
         if self._access is not None:
             self._access.reopen()
+
+    def _spans(self) -> tuple[int, int]:
+        return (0, 0) if self.store is None else self.store.spans()
 
     def _metrics(self) -> metrics.Page:
         return self._tools().core.metrics

@@ -25,6 +25,7 @@ from orcas._core import (
     Request,
     Response,
     StoreError,
+    UsageCounts,
     check_store,
     inspect_keyring,
     names_bucket,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
-    from orcas._core import UsageCounts as UsageCounts
     from orcas.config import Settings
     from orcas.control import Sealer, Snapshot
 
@@ -65,6 +65,7 @@ __all__ = [
     "Request",
     "Response",
     "StoreError",
+    "UsageCounts",
     "check_closed",
     "close_core",
     "closed_sealer",
@@ -240,6 +241,7 @@ def _options(settings: Settings) -> Options:
         "explain_signatures": settings.dev,
         "slow_request_ms": settings.slow_request_ms,
         "metrics": settings.metrics,
+        "traces_ratio": None if settings.traces_endpoint is None else settings.traces_ratio,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orcas.values import boolean, directory, integer, setting, text
+from orcas.values import boolean, directory, integer, number, setting, text
 
 _MIB: Final = 1024 * 1024
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,256}")
 
 
@@ -45,9 +46,35 @@ class WatchSettings:
         unit="seconds", low=0, high=60,
     )  # fmt: skip
     usage_retention_days: int = setting(400, "time for which usage is kept", integer, unit="days", low=1, high=36_500)
+    price_gb_month: float = setting(
+        0.0, "price of a GB-month of stored bytes, in any currency", number, unit="per GB-month", low=0, high=1_000_000
+    )
+    price_writes: float = setting(
+        0.0,
+        "price of a thousand PUT, COPY, POST and LIST requests",
+        number,
+        unit="per 1000 requests",
+        low=0,
+        high=1_000_000,
+    )
+    price_reads: float = setting(
+        0.0, "price of a thousand GET and HEAD requests", number, unit="per 1000 requests", low=0, high=1_000_000
+    )
+    price_gb_in: float = setting(0.0, "price of a GB that clients send", number, unit="per GB", low=0, high=1_000_000)
+    price_gb_out: float = setting(
+        0.0, "price of a GB that is sent to clients", number, unit="per GB", low=0, high=1_000_000
+    )
     slow_request_ms: int = setting(
         0, "time from which on a request is reported in the log, with its stages; 0 turns this off", integer,
         unit="milliseconds", low=0, high=3_600_000,
+    )  # fmt: skip
+    traces_endpoint: str | None = setting(
+        None, "URL to which spans of traced requests are sent (OTLP over HTTP); if not set, no request is traced", text,
+        pattern=_URL, requirement="an http or https URL, such as http://127.0.0.1:4318/v1/traces",
+    )  # fmt: skip
+    traces_ratio: float = setting(
+        0.01, "share of the requests without a trace context that are traced; with one, the caller has decided", number,
+        low=0, high=1,
     )  # fmt: skip
     log_delivery_sec: int = setting(
         300, "longest time until records of requests to a logged bucket are delivered", integer,
@@ -57,3 +84,7 @@ class WatchSettings:
         _MIB, "size at which records of a bucket are delivered at once", integer,
         unit="bytes", low=4096, high=8 * _MIB,
     )  # fmt: skip
+
+    def prices(self) -> tuple[float, float, float, float, float]:
+        """Of GB-months, of a thousand writes and reads, and of GB in and out."""
+        return self.price_gb_month, self.price_writes, self.price_reads, self.price_gb_in, self.price_gb_out

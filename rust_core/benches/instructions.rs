@@ -14,18 +14,20 @@ mod support;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_dedup::chunker::Chunker;
+use orcas_gateway::access::note::Ended;
 use orcas_gateway::lane::now_ms;
+use orcas_gateway::metrics::requests::Finished;
 use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
 use orcas_record::{
     Attributes, BucketId, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, content_kind, encode,
 };
-use orcas_s3::Target;
 use orcas_s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
 use orcas_s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
 use orcas_s3::object_lock::LockHeaders;
@@ -33,6 +35,7 @@ use orcas_s3::query::ListObjectsV2Query;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner};
+use orcas_s3::{Operation, Target};
 use orcas_sigv4::{Credential, Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
 use lane::{HOST, SECRET, Server, Signed};
@@ -159,8 +162,37 @@ fn requests(data: &Path) {
             answer
         };
         count("answer-get-1kib-cached", REQUESTS, |_| drop(black_box(answer(black_box(&request)))));
+        server.lane.access_lines.open();
+        let noted = server.accept(head);
+        let finished = finished();
+        count("access-line-of-get", REQUESTS, |_| {
+            let note = black_box(&noted).note().expect("the log is open");
+            let ended = Ended {
+                remote: "127.0.0.1",
+                request_id: "5CB0AE5CAB5F9586",
+                trace_id: None,
+                finished: &finished,
+                began_ms: now_ms(),
+            };
+            server.lane.access_lines.push(note.line(black_box(&ended)).as_bytes());
+        });
+        count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
+        server.lane.access_lines.close();
         count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
     });
+}
+
+/// A GET of 1 KiB that was answered.
+fn finished() -> Finished {
+    Finished {
+        operation: Some(Operation::GetObject),
+        status: Some(200),
+        code: None,
+        time: Duration::from_micros(345),
+        first_byte: Duration::from_micros(340),
+        received: 0,
+        sent: KIB as u64,
+    }
 }
 
 /// Stores an object of 1 KiB, reads it once, and returns a GET of it as boto3 sends it.

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use super::answer::Response;
 use super::finished::Verdict;
 use super::head::{byte_pairs, header_objects};
-use orcas_gateway::Lane;
-use orcas_gateway::access::record::{AccessRecord, Seen};
+use super::request::Request as PyRequest;
+use orcas_gateway::access::note::{Ended, Note};
+use orcas_gateway::access::record::{AccessRecord, Seen, began_ms};
 use orcas_gateway::metrics::requests::Finished;
+use orcas_gateway::{Lane, Request};
 use orcas_http::{Headers, RequestHead};
 
 /// Whether anybody wants to hear of requests.
@@ -18,50 +21,88 @@ pub fn is_wanted(lane: &Lane) -> bool {
     lane.access_lines.is_open() || lane.engine.logs_buckets()
 }
 
-/// Adds the line of a request with this scope, as ASGI has it. `root` as of `Core.accept`.
-pub fn log(
-    py: Python<'_>,
-    lane: &Arc<Lane>,
-    verdict: &Verdict<'_>,
-    response: Option<&Response>,
-    finished: &Finished,
-    scope: &Bound<'_, PyDict>,
-    root: usize,
-) -> PyResult<()> {
-    let field = |name: &str| scope.get_item(name).map(|found| found.unwrap_or_else(|| py.None().into_bound(py)));
-    let method = field("method")?.cast_into::<PyString>()?;
-    let path = field("raw_path")?.cast_into::<PyBytes>()?;
-    let query = field("query_string")?.cast_into::<PyBytes>()?;
-    let objects = header_objects(&field("headers")?.cast_into::<PyList>()?)?;
-    let list = byte_pairs(&objects);
-    let version = field("http_version")?.extract::<String>().unwrap_or_default();
+/// A request that is done.
+pub struct Done<'a, 'py> {
+    pub verdict: &'a Verdict<'py>,
+    pub response: Option<&'a Response>,
+    pub finished: &'a Finished,
+    /// As ASGI has it.
+    pub scope: &'a Bound<'py, PyDict>,
+    /// As of `Core.accept`.
+    pub root: usize,
+}
+
+/// Adds the line of a request, and its record if its bucket is logged.
+pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()> {
+    let of_request = |request: &PyRequest| (Arc::clone(&request.inner), request.trace_id());
+    let (request, trace_id) = done.verdict.request(py, of_request).unzip();
     // A host and a port, or None.
-    let remote = field("client")?.get_item(0).and_then(|host| host.extract::<String>()).unwrap_or_default();
-    let head = RequestHead {
-        method: method.to_str()?.as_bytes(),
-        path: path.as_bytes(),
-        query: query.as_bytes(),
-        headers: Headers::new(&list),
-    };
-    let request = verdict.request(py, |request| Arc::clone(&request.inner));
-    let request_id = match (&request, response) {
-        (_, Some(response)) => String::from_utf8_lossy(&response.facts.request_id).into_owned(),
-        (Some(request), None) => request.envelope().request_id().to_owned(),
-        (None, None) => String::new(),
-    };
-    let seen = Seen {
-        remote: &remote,
-        http_version: &version,
-        root,
-        request_id: &request_id,
-        answered: response.map_or(b"", |response| response.rest.as_bytes(py)),
-    };
-    let record = AccessRecord::new(lane, &head, request.as_deref(), finished, &seen);
-    if lane.access_lines.is_open() {
-        lane.access_lines.push(record.json().as_bytes());
+    let client = done.field(intern!(py, "client"))?.get_item(0).ok();
+    let host = client.as_ref().and_then(|host| host.cast::<PyString>().ok());
+    let remote = host.map(|host| host.to_string_lossy()).unwrap_or_default();
+    let request = request.as_deref();
+    let id = done.request_id(request);
+    let note = request.and_then(|request| request.note());
+    let (lines, logs) = (lane.access_lines.is_open(), lane.engine.logs_buckets());
+    if let Some(note) = note.filter(|_| lines) {
+        let (trace_id, finished) = (trace_id.flatten(), done.finished);
+        let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
+        let ended = Ended { remote: &remote, request_id: &id, trace_id, finished, began_ms };
+        lane.access_lines.push(note.line(&ended).as_bytes());
     }
-    if lane.engine.logs_buckets() {
-        lane.log_to_bucket(&record);
+    let bucket = note.and_then(|note: &Note| note.bucket.as_deref());
+    let is_logged = logs && bucket.is_none_or(|bucket| lane.is_logged(bucket));
+    if is_logged || (lines && note.is_none()) {
+        return done.log_head(lane, request, &remote, &id, (lines && note.is_none(), is_logged));
     }
     Ok(())
+}
+
+impl<'py> Done<'_, 'py> {
+    fn field(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let none = || self.scope.py().None().into_bound(self.scope.py());
+        self.scope.get_item(name).map(|found| found.unwrap_or_else(none))
+    }
+
+    fn request_id(&self, request: Option<&dyn Request>) -> String {
+        match (request, self.response) {
+            (_, Some(response)) => String::from_utf8_lossy(&response.facts.request_id).into_owned(),
+            (Some(request), None) => request.envelope().request_id().to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Reads the head again, for a request that was refused or has no note. `wanted`: a line, and a record for the bucket.
+    fn log_head(
+        &self,
+        lane: &Arc<Lane>,
+        request: Option<&dyn Request>,
+        remote: &str,
+        request_id: &str,
+        (line, record): (bool, bool),
+    ) -> PyResult<()> {
+        let py = self.scope.py();
+        let method = self.field(intern!(py, "method"))?.cast_into::<PyString>()?;
+        let path = self.field(intern!(py, "raw_path"))?.cast_into::<PyBytes>()?;
+        let query = self.field(intern!(py, "query_string"))?.cast_into::<PyBytes>()?;
+        let objects = header_objects(&self.field(intern!(py, "headers"))?.cast_into::<PyList>()?)?;
+        let list = byte_pairs(&objects);
+        let version = self.field(intern!(py, "http_version"))?.extract::<String>().unwrap_or_default();
+        let head = RequestHead {
+            method: method.to_str()?.as_bytes(),
+            path: path.as_bytes(),
+            query: query.as_bytes(),
+            headers: Headers::new(&list),
+        };
+        let answered = self.response.map_or(&b""[..], |response| response.rest.as_bytes(py));
+        let seen = Seen { remote, http_version: &version, root: self.root, request_id, answered };
+        let made = AccessRecord::new(lane, &head, request, self.finished, &seen);
+        if line {
+            lane.access_lines.push(made.line().as_bytes());
+        }
+        if record {
+            lane.log_to_bucket(&made);
+        }
+        Ok(())
+    }
 }

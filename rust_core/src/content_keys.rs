@@ -34,7 +34,9 @@ fn fault(error: &KeyError) -> KeyFault {
 fn refusal(error: &KeyError) -> Error {
     let (reason, fault) = (error.to_string().into(), fault(error));
     match error {
-        KeyError::NotStored(_) | KeyError::Older(_) => Error::NoNewKey { reason },
+        KeyError::NotStored(_) | KeyError::Older(_) | KeyError::Unusable(SealError::TooManyDataKeys) => {
+            Error::NoNewKey { reason }
+        }
         KeyError::Unusable(_) | KeyError::NoKey { .. } | KeyError::NoSuchKey { .. } | KeyError::Unknown { .. } => {
             Error::KeyUnusable { reason, fault }
         }

@@ -1,13 +1,13 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::access;
+use super::access::{self, Done};
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
@@ -23,7 +23,7 @@ use super::options::{Options, environment};
 use super::request::Request;
 use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
-use super::tally::Tally;
+use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use super::usage::UsageCounts;
 use orcas_base::error::Error;
@@ -44,10 +44,7 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
-    /// Requests that take as long are reported.
-    slow: Option<Duration>,
-    /// Requests are counted.
-    counts: bool,
+    watch: Watch,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -85,7 +82,7 @@ impl Core {
         let data = options.data().to_owned();
         let engine_options = options.engine()?;
         let lifecycle_options = options.lifecycle();
-        let (slow, counts) = (options.slow(), options.counts());
+        let watch = options.watch();
         let lane_options = options.lane(engine_options.ref_level, false);
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -96,7 +93,7 @@ impl Core {
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
             let replayed = engine.replayed();
-            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts })
+            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, watch })
         })
     }
 
@@ -112,7 +109,7 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let options: Options = options.extract()?;
         let data = options.data().to_owned();
-        let (slow, counts) = (options.slow(), options.counts());
+        let watch = options.watch();
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level, true);
         let opened = py.detach(|| {
@@ -125,7 +122,7 @@ impl Core {
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
         let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, slow, counts }, report.into()))
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, watch }, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -178,7 +175,9 @@ impl Core {
             Some(Err(answer)) => return self.refusal(py, *answer, began),
         }
         match self.lane.accept_at(&head, at) {
-            Ok(inner) => Ok(Bound::new(py, Request { inner, tally: Tally::new(began) })?.into_any()),
+            Ok(inner) => {
+                Ok(Bound::new(py, Request { inner, tally: self.watch.tally(began, &head.headers) })?.into_any())
+            }
             Err(answer) => self.refusal(py, *answer, began),
         }
     }
@@ -204,7 +203,7 @@ impl Core {
 
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
     /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
-    /// answered instead. Returns its stages, if it was slow.
+    /// answered instead. Returns its stages, if it was slow or is traced.
     #[pyo3(signature = (verdict, response, scope = None, root = 0, refusal = None))]
     fn finish(
         &self,
@@ -218,15 +217,14 @@ impl Core {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
         let finished = verdict.finished(py, response, refusal);
-        if self.counts {
+        if self.watch.counts {
             self.lane.metrics.finish(&finished);
         }
         verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
-            access::log(py, &self.lane, &verdict, response, &finished, scope, root)?;
+            access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
         }
-        let slow = self.slow.is_some_and(|slow| finished.time >= slow);
-        Ok(slow.then(|| verdict.stages(py, response, &finished)))
+        Ok(verdict.stages(py, response, &finished, &self.watch))
     }
 
     /// The logs of requests.

@@ -54,6 +54,7 @@ pub struct EventDelivery {
     bucket: String,
     key: String,
     message: String,
+    is_test: bool,
 }
 
 /// The events for one target, as they come.
@@ -82,8 +83,8 @@ impl EventDeliveries {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(next.map(|Deliveries { found, after, lost }| {
             let found = found.into_iter().map(|delivery| {
-                let Delivery { id, bucket, key, message } = delivery;
-                EventDelivery { id, bucket, key: text(key), message: text(message) }
+                let Delivery { id, bucket, key, message, is_test } = delivery;
+                EventDelivery { id, bucket, key: text(key), message: text(message), is_test }
             });
             (found.collect(), after, lost)
         }))

@@ -7,8 +7,11 @@ use pyo3::prelude::*;
 use super::answer::{Facts, Response};
 use super::form::Form;
 use super::request::Request;
+use super::tally::Watch;
 use orcas_gateway::metrics::requests::Finished;
 use orcas_gateway::metrics::usage::{Billed, UsageMeter};
+use orcas_gateway::traces::Trace;
+use orcas_http::hex;
 use orcas_s3::{ErrorCode, Operation};
 
 /// What `Core.accept` returned for a request.
@@ -88,31 +91,74 @@ impl Verdict<'_> {
         });
     }
 
-    /// How long each stage of a request took that is done.
-    pub fn stages(&self, py: Python<'_>, response: Option<&Response>, finished: &Finished) -> Stages {
-        let began_and_ended = self.request(py, |request| (request.tally.began, request.tally.ended()));
+    /// How long each stage of a request took that is done, if it was slow or is traced.
+    pub fn stages(
+        &self,
+        py: Python<'_>,
+        response: Option<&Response>,
+        finished: &Finished,
+        watch: &Watch,
+    ) -> Option<Stages> {
+        let slow = watch.slow.is_some_and(|slow| finished.time >= slow);
+        if !slow && watch.traces.is_none() {
+            return None;
+        }
+        let of_request = |request: &Request| {
+            let tally = &request.tally;
+            (Some(tally.began), tally.accepted, tally.ended(), tally.trace.as_deref().map(TraceIds::from))
+        };
+        let (began, accepted, ended, trace) = self.request(py, of_request).unwrap_or((None, None, None, None));
+        if !slow && trace.is_none() {
+            return None;
+        }
         let seconds = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
             (Some(from), Some(to)) => to.saturating_duration_since(from).as_secs_f64(),
             _ => 0.0,
         };
-        let (began, ended) = began_and_ended.map_or((None, None), |(began, ended)| (Some(began), ended));
         let ready = response.map(|response| response.facts.ready);
-        let (total, receive, execute) =
-            (finished.time.as_secs_f64(), seconds(began, ended), seconds(ended.or(began), ready));
-        Stages {
+        let (total, authenticate) = (finished.time.as_secs_f64(), seconds(began, accepted));
+        let receive = seconds(accepted.or(began), ended);
+        let execute = seconds(ended.or(accepted).or(began), ready);
+        Some(Stages {
             total,
+            authenticate,
             receive,
             execute,
-            send: if ready.is_some() { (total - receive - execute).max(0.0) } else { 0.0 },
-        }
+            send: if ready.is_some() { (total - authenticate - receive - execute).max(0.0) } else { 0.0 },
+            status: finished.status,
+            code: finished.code.map(|code| code.as_str()),
+            slow,
+            trace,
+        })
     }
 }
 
-/// Seconds of a request: all of it, until its body had arrived, until its response was ready, and until that was sent.
+/// Seconds of a request: all of it, until its sender was known, its body had arrived, its response was ready, and that was
+/// sent. Then what became of it.
 #[derive(IntoPyObject)]
 pub struct Stages {
     total: f64,
+    authenticate: f64,
     receive: f64,
     execute: f64,
     send: f64,
+    status: Option<u16>,
+    code: Option<&'static str>,
+    slow: bool,
+    trace: Option<TraceIds>,
+}
+
+/// The ids of a traced request, in hexadecimal digits.
+#[derive(IntoPyObject)]
+struct TraceIds {
+    trace_id: String,
+    span_id: String,
+    parent_id: Option<String>,
+}
+
+impl From<&Trace> for TraceIds {
+    fn from(trace: &Trace) -> Self {
+        let Trace { trace_id, span_id, parent } = trace;
+        Self { trace_id: hex(trace_id), span_id: hex(span_id), parent_id: parent.as_ref().map(|parent| hex(parent)) }
+    }
 }

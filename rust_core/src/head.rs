@@ -1,7 +1,7 @@
 //! The header list of an ASGI scope as bytes.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 pub type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
 
@@ -17,5 +17,9 @@ pub fn byte_pairs<'a>(objects: &'a HeaderObjects<'_>) -> Vec<(&'a [u8], &'a [u8]
 
 /// One pair of it.
 fn header<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?))
+    // Servers give tuples, whose items are at hand; ASGI allows any iterable.
+    match pair.cast::<PyTuple>() {
+        Ok(pair) => Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?)),
+        Err(_) => Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?)),
+    }
 }

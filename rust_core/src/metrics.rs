@@ -15,6 +15,8 @@ pub struct Surroundings {
     connections: u64,
     refusals: Vec<(String, u64)>,
     buckets_max: usize,
+    /// Sent and dropped.
+    spans: (u64, u64),
 }
 
 impl Surroundings {
@@ -26,8 +28,8 @@ impl Surroundings {
             }
             Opened::Absent | Opened::Closed(_) => (0, 0, 0),
         };
-        let Self { version, connections, refusals, buckets_max } = self;
-        Around { version, connections, refusals, buckets_max, data_keys }
+        let Self { version, connections, refusals, buckets_max, spans } = self;
+        Around { version, connections, refusals, buckets_max, spans, data_keys }
     }
 }
 

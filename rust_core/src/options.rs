@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
+use super::tally::Watch;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_gateway::LaneOptions;
+use orcas_gateway::traces::Traces;
 use orcas_record::{Durability, RefLevel};
 
 /// Settings of the engine and the lane, as the control plane hands them over.
@@ -53,6 +55,8 @@ pub struct Options {
     explain_signatures: bool,
     slow_request_ms: u64,
     metrics: bool,
+    /// None: requests are not traced.
+    traces_ratio: Option<f64>,
     meters_usage: bool,
 }
 
@@ -89,14 +93,12 @@ impl Options {
         })
     }
 
-    /// Whether requests are counted.
-    pub fn counts(&self) -> bool {
-        self.metrics
-    }
-
-    /// How long a request may take before it is reported.
-    pub fn slow(&self) -> Option<Duration> {
-        (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms))
+    pub fn watch(&self) -> Watch {
+        Watch {
+            slow: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
+            counts: self.metrics,
+            traces: self.traces_ratio.map(Traces::new),
+        }
     }
 
     pub fn lifecycle(&self) -> LifecycleOptions {

@@ -13,6 +13,7 @@ use orcas_base::buffers::Room;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::stream::{Flow, Resume};
 use orcas_gateway::{BodyPlan, Event, Reply};
+use orcas_http::hex;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
 pub const FLOW_MORE: u8 = 0;
@@ -47,6 +48,12 @@ impl Request {
     #[getter]
     fn request_id(&self) -> &str {
         self.inner.envelope().request_id()
+    }
+
+    /// The id of its trace in hexadecimal digits, if it is traced.
+    #[getter]
+    pub fn trace_id(&self) -> Option<String> {
+        self.tally.trace.as_ref().map(|trace| hex(&trace.trace_id))
     }
 
     /// Whether the body is streamed.

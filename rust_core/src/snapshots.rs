@@ -62,7 +62,7 @@ fn owned(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
-fn change(engine: &Handle, bucket: &str, intent: impl FnOnce(BucketId) -> Intent) -> Asked {
+pub fn change(engine: &Handle, bucket: &str, intent: impl FnOnce(BucketId) -> Intent) -> Asked {
     let Some(bucket) = engine.bucket(bucket.as_bytes()) else { return Ok(Some(refused(&Refusal::NoSuchBucket))) };
     match engine.execute(intent(bucket.id)) {
         Ok(_) => Ok(None),

@@ -2,11 +2,35 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use orcas_gateway::traces::{Trace, Traces};
+use orcas_http::Headers;
+
+/// What is watched of requests.
+pub struct Watch {
+    /// Requests that take as long are reported.
+    pub slow: Option<Duration>,
+    /// Requests are counted.
+    pub counts: bool,
+    pub traces: Option<Traces>,
+}
+
+impl Watch {
+    /// The tally of a request that is accepted now.
+    pub fn tally(&self, began: Instant, headers: &Headers<'_>) -> Tally {
+        let trace = self.traces.as_ref().and_then(|traces| traces.begin(headers));
+        let accepted = (trace.is_some() || self.slow.is_some()).then(Instant::now);
+        Tally { accepted, trace, ..Tally::new(began) }
+    }
+}
 
 /// The arriving side.
 pub struct Tally {
     pub began: Instant,
+    /// When the sender was known, if somebody wants to know.
+    pub accepted: Option<Instant>,
+    pub trace: Option<Box<Trace>>,
     received: AtomicU64,
     /// When the body had arrived.
     complete: OnceLock<Instant>,
@@ -14,7 +38,7 @@ pub struct Tally {
 
 impl Tally {
     pub fn new(began: Instant) -> Self {
-        Self { began, received: AtomicU64::new(0), complete: OnceLock::new() }
+        Self { began, accepted: None, trace: None, received: AtomicU64::new(0), complete: OnceLock::new() }
     }
 
     /// Bytes of the body have arrived.

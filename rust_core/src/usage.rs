@@ -1,13 +1,17 @@
-//! What is stored for whom, and requests counted for whoever pays for them, as Python keeps and shows them.
+//! What is stored for whom, quotas of that, and requests counted for whoever pays for them, as Python keeps and shows them.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 
 use super::errors::store_error;
+use super::snapshots::{self, Refused};
+use orcas_decide::{Intent, Quota};
 use orcas_engine::BucketUsage;
 use orcas_gateway::Lane;
-use orcas_gateway::metrics::usage::RequestUsage;
+use orcas_gateway::metrics::usage::{Prices, RequestCounts, RequestUsage};
+use orcas_record::DocumentKind;
+use orcas_s3::tags::read_bucket_document;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct UsageCounts {
@@ -59,6 +63,64 @@ impl UsageCounts {
     /// Requests that were counted since the last call.
     fn take_requests(&self) -> Vec<RequestRow> {
         self.lane.meter.take().into_iter().map(RequestRow::from).collect()
+    }
+
+    /// What usage costs: writes, reads, bytes in and out and GB-months of each, by the prices of GB-months, a thousand
+    /// writes and reads, and GB in and out.
+    #[staticmethod]
+    fn costs(prices: (f64, f64, f64, f64, f64), usage: Vec<(u64, u64, u64, u64, f64)>) -> Vec<f64> {
+        let (gb_month, writes_1000, reads_1000, gb_in, gb_out) = prices;
+        let prices = Prices { gb_month, writes_1000, reads_1000, gb_in, gb_out };
+        let cost = |(writes, reads, received, sent, gb_months)| {
+            prices.cost(&RequestCounts { writes, reads, free: 0, received, sent }, gb_months)
+        };
+        usage.into_iter().map(cost).collect()
+    }
+
+    /// The tags of every bucket that has some.
+    fn bucket_tags(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let engine = &self.lane.engine;
+        let tags = engine.buckets().into_iter().filter_map(|bucket| {
+            let document = engine.document(bucket.id, DocumentKind::Tagging)?;
+            let tags = read_bucket_document(&document.bytes).ok()?;
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Some((text(&bucket.name), tags.iter().map(|(name, value)| (text(name), text(value))).collect()))
+        });
+        tags.collect()
+    }
+
+    /// Gives a bucket a quota; None sets no limit. None, or status, code and message of the refusal. Blocks.
+    fn set_bucket_quota(
+        &self,
+        py: Python<'_>,
+        bucket: &str,
+        size: Option<u64>,
+        objects: Option<u64>,
+    ) -> PyResult<Option<Refused>> {
+        let document = Quota { bytes: size, versions: objects }.to_document();
+        py.detach(|| {
+            snapshots::change(&self.lane.engine, bucket, |bucket| Intent::PutDocument {
+                bucket,
+                kind: DocumentKind::Quota,
+                document: document.into(),
+            })
+        })
+    }
+
+    /// Owner, bytes and objects of each quota of an owner, in place of those before.
+    fn set_owner_quotas(&self, quotas: Vec<(String, Option<u64>, Option<u64>)>) {
+        let quota = |(owner, bytes, versions): (String, _, _)| (owner.into(), Quota { bytes, versions });
+        self.lane.engine.set_owner_quotas(quotas.into_iter().map(quota).collect());
+    }
+
+    /// Bucket, bytes and objects of each quota of a bucket, in order of the names.
+    fn bucket_quotas(&self) -> Vec<(String, Option<u64>, Option<u64>)> {
+        let engine = &self.lane.engine;
+        let quotas = engine.buckets().into_iter().map(|bucket| (bucket.name.clone(), engine.quota(bucket.id)));
+        let named = |(name, quota): (bytes::Bytes, Quota)| {
+            (String::from_utf8_lossy(&name).into_owned(), quota.bytes, quota.versions)
+        };
+        quotas.filter(|(_, quota)| !quota.is_none()).map(named).collect()
     }
 
     /// What every bucket holds. `exact`: wait until everything acknowledged is counted, if it can be. Blocks.

@@ -66,6 +66,22 @@ def test_a_bucket_that_exists_is_not_created_again(s3: Any, bucket: str) -> None
     assert refusal(s3.create_bucket, Bucket=name) == (409, "BucketAlreadyOwnedByYou")
 
 
+def test_answers_about_buckets_name_their_arn(s3: Any, bucket: str) -> None:
+    name, arn = new_name(), "arn:aws:s3:::"
+    assert s3.create_bucket(Bucket=name)["BucketArn"] == arn + name
+    head = s3.head_bucket(Bucket=name)
+    assert (head["BucketArn"], head["AccessPointAlias"]) == (arn + name, False)
+    listed = {entry["Name"]: entry["BucketArn"] for entry in s3.list_buckets()["Buckets"]}
+    assert {listed[name], listed[bucket]} == {arn + name, arn + bucket}
+
+
+def test_eu_stands_for_eu_west_1(s3: Any) -> None:
+    name = new_name()
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "EU"})
+    assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] == "EU"
+    assert s3.head_bucket(Bucket=name)["BucketRegion"] == "eu-west-1"
+
+
 def test_a_new_bucket_has_the_ownership_controls_that_it_asks_for(s3: Any) -> None:
     for ownership in ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
         name = new_name()

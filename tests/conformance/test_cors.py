@@ -180,6 +180,14 @@ def test_rules_that_s3_refuses(s3: Any, bucket: str, rules: list[dict[str, Any]]
     assert refusal(s3.get_bucket_cors, Bucket=bucket) == (404, "NoSuchCORSConfiguration")
 
 
+def test_an_empty_origin_is_that_of_no_page(wire: Wire, s3: Any, bucket: str) -> None:
+    rule = {"AllowedOrigins": [""], "AllowedMethods": ["GET"]}
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+    assert s3.get_bucket_cors(Bucket=bucket)["CORSRules"] == [rule]
+    answer = wire("GET", f"/{bucket}", "list-type=2", headers={"Origin": "https://a.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
 def test_a_hundred_rules(s3: Any, bucket: str) -> None:
     rules = [rule(ID=str(number)) for number in range(100)]
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": rules})

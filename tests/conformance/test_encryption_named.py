@@ -243,9 +243,12 @@ def test_only_signatures_of_version_four_will_do(target: Target, s3: Any, bucket
     s3.put_object(Bucket=bucket, Key="k", Body=b"body", **KMS)
     s3.put_object(Bucket=bucket, Key="plain", Body=b"body")
 
-    def code(method: str, path: str, version: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, str]:
+    def code(
+        method: str, path: str, version: str, headers: dict[str, str], body: bytes = b"", query: str = ""
+    ) -> tuple[int, str]:
         presign = wire.presign if version == "four" else wire.presign_version_two
-        answer = wire.send(method, presign(method, path, headers=headers), {"Host": wire.netloc, **headers}, body)
+        url = presign(method, path, query, headers=headers)
+        answer = wire.send(method, url, {"Host": wire.netloc, **headers}, body)
         return answer.status, "" if answer.status < 300 else answer.code
 
     asks = {"x-amz-server-side-encryption": "aws:kms"}
@@ -253,6 +256,12 @@ def test_only_signatures_of_version_four_will_do(target: Target, s3: Any, bucket
         assert code("GET", f"/{bucket}/k", version, {}) == expected
         assert code("GET", f"/{bucket}/plain", version, {}) == (200, "")
         assert code("PUT", f"/{bucket}/new", version, asks, b"body") == expected
+        # An append and an annotation are encrypted as the object is.
+        size = str(s3.head_object(Bucket=bucket, Key="k")["ContentLength"])
+        assert code("PUT", f"/{bucket}/k", version, {"x-amz-write-offset-bytes": size}, b"more") == expected
+        note = "annotation&annotationName=note"
+        assert code("PUT", f"/{bucket}/k", version, {}, b"text", query=note) == expected
+        assert code("GET", f"/{bucket}/k", version, {}, query=note) == expected
 
 
 def test_presigned_requests_and_forms(target: Target, s3: Any, bucket: str, key: str) -> None:

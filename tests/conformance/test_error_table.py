@@ -95,6 +95,9 @@ NAMES = [
     Case("PUT /{b}-none/k", 404, "NoSuchBucket", body="x", fields={"BucketName": "{b}-none"}),
     Case("DELETE /{b}", 409, "BucketNotEmpty", "The bucket you tried to delete is not empty",
          fields={"BucketName": "{b}"}),
+    Case("DELETE /{v}", 409, "BucketNotEmpty",
+         "The bucket you tried to delete is not empty. You must delete all versions in the bucket.",
+         fields={"BucketName": "{v}"}),
     Case("PUT /Upper", 400, "InvalidBucketName", "The specified bucket is not valid.", fields={"BucketName": "Upper"}),
     Case("PUT /192.168.5.4", 400, "InvalidBucketName", fields={"BucketName": "192.168.5.4"}),
     Case("PUT /xn--a", 400, "InvalidBucketName"),
@@ -204,6 +207,12 @@ READS = [
          "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty"),
     Case("GET /{b}/k?attributes", 400, "InvalidArgument", "Invalid attribute name specified.",
          headers={"x-amz-object-attributes": "Colour"}, fields={"ArgumentName": "x-amz-object-attributes"}),
+    *(
+        Case(request, 400, "InvalidArgument", "x-amz-server-side-encryption header is not supported for this operation.",
+             headers={"x-amz-server-side-encryption": "AES256"}, body=body,
+             fields=argument("x-amz-server-side-encryption", "AES256"))
+        for request, body in [("GET /{b}/k", ""), ("PUT /{b}/up?partNumber=1&uploadId={u}", "x")]
+    ),
     Case("GET /{b}/k", 400, "InvalidRequest", "Value for x-amz-checksum-mode header is invalid.",
          headers={"x-amz-checksum-mode": "DISABLED"}),
 ]  # fmt: skip
@@ -213,7 +222,7 @@ UPLOADS = [
          headers={"Content-MD5": "000"}, body="0123456789", fields={"Content-MD5": "000"}),
     Case("PUT /{b}/new", 400, "BadDigest", "The Content-MD5 you specified did not match what we received.",
          headers={"Content-MD5": OTHER_MD5}, body="0123456789",
-         fields={"ExpectedDigest": OTHER_MD5, "CalculatedDigest": BODY_MD5}),
+         fields={"ExpectedDigest": "0" * 32, "CalculatedDigest": BODY_MD5}),
     Case("PUT /{b}/new", 400, "BadDigest", "The CRC32 you specified did not match the calculated checksum.",
          headers={"x-amz-checksum-crc32": "AAAAAA=="}, body="0123456789"),
     Case("PUT /{b}/new", 400, "InvalidRequest", "Value for x-amz-checksum-sha256 header is invalid.",
@@ -346,6 +355,7 @@ LOCKS = [
     Case("GET /{b}/k?retention", 400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
     Case("PUT /{b}/k?retention", 400, "InvalidRequest", "Bucket is missing Object Lock Configuration",
          body=retention("2099-01-01T00:00:00Z")),
+    Case("PUT /{l}/k?legal-hold", 400, "MalformedXML", MALFORMED),
     Case("GET /{l}/k?retention", 404, "NoSuchObjectLockConfiguration",
          "The specified object does not have a ObjectLock configuration"),
     Case("PUT /{l}/k?retention", 400, "InvalidArgument", "The retain until date must be in the future!",

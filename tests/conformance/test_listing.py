@@ -186,6 +186,34 @@ def test_a_token_of_another_listing_is_harmless(target: Target, busy: Any) -> No
     assert keys == expected(KEYS, "photos/", "", "", 1000).keys
 
 
+def test_a_marker_below_a_common_prefix_is_behind_all_of_it(s3: Any, bucket: str) -> None:
+    uploads = {}
+    for key in ("d/a/1", "d/a/2", "d/b", "d/c/1"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+        uploads[key] = s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+    asked = {"Bucket": bucket, "Prefix": "d/", "Delimiter": "/"}
+    for answer, entries in (
+        (s3.list_objects(**asked, Marker="d/a/1"), "Contents"),
+        (s3.list_object_versions(**asked, KeyMarker="d/a/1"), "Versions"),
+        (s3.list_multipart_uploads(**asked, KeyMarker="d/a/1"), "Uploads"),
+    ):
+        assert [entry["Key"] for entry in answer[entries]] == ["d/b"], entries
+        assert [entry["Prefix"] for entry in answer["CommonPrefixes"]] == ["d/c/"], entries
+    # ListObjectsV2 continues behind the key.
+    answer = s3.list_objects_v2(**asked, StartAfter="d/a/1")
+    assert [entry["Prefix"] for entry in answer["CommonPrefixes"]] == ["d/a/", "d/c/"]
+
+
+def test_start_after_is_not_repeated_beside_a_token(s3: Any, bucket: str) -> None:
+    for key in "abc":
+        s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+    first = s3.list_objects_v2(Bucket=bucket, StartAfter="a", MaxKeys=1)
+    assert first["StartAfter"] == "a"
+    token = first["NextContinuationToken"]
+    second = s3.list_objects_v2(Bucket=bucket, StartAfter="a", ContinuationToken=token)
+    assert ([entry["Key"] for entry in second["Contents"]], "StartAfter" in second) == (["c"], False)
+
+
 def test_entries_and_echoes(target: Target, busy: Any) -> None:
     client, bucket = target.client(), busy(target)
     answer = client.list_objects_v2(Bucket=bucket, Prefix="photos/2024/", Delimiter="/", MaxKeys=9, FetchOwner=True)

@@ -219,6 +219,11 @@ def test_uploads_are_listed_in_pages(s3: Any, bucket: str) -> None:
         pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, PaginationConfig={"PageSize": page})
         assert [entry for answer in pages for entry in uploads_of(answer)] == begun
     assert uploads_of(s3.list_multipart_uploads(Bucket=bucket, Prefix="b/")) == begun[1:5]
+    # The last upload of the page is named also if no page follows.
+    last = (answer["NextKeyMarker"], answer["NextUploadIdMarker"])
+    assert (last, answer["IsTruncated"], "Prefix" in answer) == (begun[-1], False, False)
+    empty = s3.list_multipart_uploads(Bucket=bucket, Prefix="none")
+    assert (empty["NextKeyMarker"], empty["NextUploadIdMarker"], empty["Prefix"]) == ("", "", "none")
     grouped = s3.list_multipart_uploads(Bucket=bucket, Delimiter="/")
     assert uploads_of(grouped) == [begun[0], begun[5], begun[6]]
     assert [entry["Prefix"] for entry in grouped["CommonPrefixes"]] == ["b/", "é/"]

@@ -67,6 +67,14 @@ def test_malformed_ranges(s3: Any, bucket: str, source: dict[str, str], span: st
     assert "Parts" not in s3.list_parts(**upload.arguments)
 
 
+def test_a_checksum_is_shown_if_the_upload_has_an_algorithm(s3: Any, bucket: str, source: dict[str, str]) -> None:
+    for chosen in ({}, {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}):
+        upload = {"Bucket": bucket, "Key": "k"}
+        upload["UploadId"] = s3.create_multipart_upload(**upload, **chosen)["UploadId"]
+        part = s3.upload_part_copy(**upload, PartNumber=1, CopySource=source)["CopyPartResult"]
+        assert [name for name in part if name.startswith("Checksum")] == (["ChecksumCRC32"] if chosen else [])
+
+
 def test_ranges_outside_of_the_source(s3: Any, bucket: str, source: dict[str, str]) -> None:
     upload = begin(s3, bucket, "k")
     end = len(DATA)

@@ -100,6 +100,8 @@ def test_conditional_reads(s3: Any, bucket: str) -> None:
         {"IfMatch": f'"other", {tag}'},
         {"IfNoneMatch": '"other"'},
         {"IfModifiedSince": modified - hour},
+        # A time to come is ignored.
+        {"IfModifiedSince": modified + hour},
         {"IfUnmodifiedSince": modified},
         {"IfUnmodifiedSince": modified + hour},
         {"IfMatch": tag, "IfUnmodifiedSince": modified - hour},

@@ -86,7 +86,7 @@ def test_each_write_is_a_version_of_its_own(s3: Any, versioned: str) -> None:
 def test_a_bucket_without_versioning_names_no_versions(s3: Any, bucket: str) -> None:
     assert "VersionId" not in s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     assert "VersionId" not in s3.get_object(Bucket=bucket, Key="k")
-    assert s3.get_object(Bucket=bucket, Key="k", VersionId="null")["VersionId"] == "null"
+    assert "VersionId" not in s3.get_object(Bucket=bucket, Key="k", VersionId="null")
     assert "VersionId" not in s3.delete_object(Bucket=bucket, Key="k")
     assert "VersionId" not in s3.delete_object(Bucket=bucket, Key="k")
     assert history(s3, bucket) == []
@@ -217,6 +217,15 @@ def test_copies_of_versions(s3: Any, versioned: str) -> None:
     marker = s3.delete_object(Bucket=versioned, Key="k")["VersionId"]
     assert refusal(s3.copy_object, **missing, CopySource=source) == (404, "NoSuchKey")
     assert refusal(s3.copy_object, **missing, CopySource=source | {"VersionId": marker}) == (400, "InvalidRequest")
+
+
+def test_copies_of_null_versions(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    copy = {"Bucket": bucket, "Key": "k", "CopySource": {"Bucket": bucket, "Key": "k"}, "MetadataDirective": "REPLACE"}
+    names = ("VersionId", "CopySourceVersionId")
+    assert [s3.copy_object(**copy).get(name) for name in names] == [None, None]
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
+    assert [s3.copy_object(**copy).get(name) for name in names] == ["null", None]
 
 
 def test_uploads_in_parts_make_versions(s3: Any, versioned: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.fixtures.waiting import wait_until
 pytestmark = pytest.mark.conformance
 
 CREATED = ["s3:ObjectCreated:*"]
+FUNCTION = "arn:aws:lambda:us-east-1::function:hook"
 
 
 def described(url: str, **values: object) -> str:
@@ -38,9 +40,10 @@ def notifying(
         if "photos" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
             s3.create_bucket(Bucket="photos")
             rules = {"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}}
-            queue = {"Id": "mine", "QueueArn": "arn:aws:sqs:us-east-1::hook", "Events": CREATED} | rules
+            # A function, which gets no test message.
+            function = {"Id": "mine", "LambdaFunctionArn": FUNCTION, "Events": CREATED} | rules
             s3.put_bucket_notification_configuration(
-                Bucket="photos", NotificationConfiguration={"QueueConfigurations": [queue]}
+                Bucket="photos", NotificationConfiguration={"LambdaFunctionConfigurations": [function]}
             )
         yield target, s3
 
@@ -70,8 +73,39 @@ def test_an_event_is_delivered_once_signed_and_in_order(tmp_path: Path) -> None:
         assert (first.path, first.headers["content-type"]) == ("/hook?a=b", "application/json")
         (record,) = json.loads(first.body)["Records"]
         assert (record["eventName"], record["s3"]["configurationId"]) == ("ObjectCreated:Put", "mine")
-        assert s3.get_bucket_notification_configuration(Bucket="photos")["QueueConfigurations"][0]["Id"] == "mine"
+        (stored,) = s3.get_bucket_notification_configuration(Bucket="photos")["LambdaFunctionConfigurations"]
+        assert stored["Id"] == "mine"
         assert (state(tmp_path)["delivered"], state(tmp_path)["dead"]) == (20, 0)
+
+
+def test_topics_and_queues_get_a_test_message_once(tmp_path: Path) -> None:
+    failures = iter([500])
+    with receiving(lambda _: next(failures, 200)) as receiver, notifying(tmp_path, receiver, attempts=9) as (_, s3):
+
+        def configure(**lists: list[dict[str, Any]]) -> str:
+            answer = s3.put_bucket_notification_configuration(Bucket="photos", NotificationConfiguration=lists)
+            return str(answer["ResponseMetadata"]["RequestId"])
+
+        queue = {"QueueArn": "arn:aws:sqs:us-east-1::hook", "Events": CREATED}
+        topic = {"TopicArn": "arn:aws:sns:us-east-1::hook", "Events": ["s3:ObjectRemoved:*"]}
+        requests = [configure(QueueConfigurations=[queue])]
+        # The next one would take the place of a configuration whose message was not sent yet.
+        assert wait_until(lambda: len(receiver.received) == 1)
+        requests.append(configure(QueueConfigurations=[queue], TopicConfigurations=[topic]))
+        assert wait_until(lambda: len(receiver.received) == 2)
+        # Neither an empty document nor a function is tested, and the failure is not repeated.
+        configure()
+        configure(LambdaFunctionConfigurations=[{"LambdaFunctionArn": FUNCTION, "Events": CREATED}])
+        s3.put_object(Bucket="photos", Key="k", Body=b"x")
+        assert wait_until(lambda: len(receiver.received) == 3)
+        assert receiver.received[2].key == "k"
+        assert (state(tmp_path)["delivered"], state(tmp_path)["dead"]) == (1, 0)
+    for one, request in zip(receiver.received, requests, strict=False):
+        assert one.is_signed()
+        message = json.loads(one.body)
+        assert abs(time.time() - datetime.fromisoformat(message.pop("Time")).timestamp()) < 60
+        assert len(message.pop("HostId")) > 8
+        assert message == {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "photos", "RequestId": request}
 
 
 def test_cloud_events(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import signal
 import time
@@ -71,6 +73,30 @@ def test_a_line_says_who_asked_for_what_and_what_became_of_it(tmp_path: Path) ->
     assert SECRET_KEY not in text
     assert "Signature=" not in text
     assert "X-Amz" not in text
+
+
+def test_pages_of_websites_have_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    settings = {"ORCAS_ACCESS_LOG": str(path), "ORCAS_WEBSITE_HOST": "pages.test"}
+    with serving(tmp_path, level="info", form="json", **settings) as server:
+        s3 = server.client()
+        s3.create_bucket(Bucket="site")
+        s3.delete_public_access_block(Bucket="site")
+        s3.put_bucket_website(Bucket="site", WebsiteConfiguration={"IndexDocument": {"Suffix": "index.html"}})
+        s3.put_object(Bucket="site", Key="a b.html", Body=b"page")
+        for method, name, status in (("GET", "a%20b.html", 200), ("GET", "missing", 404), ("PUT", "x", 405)):
+            with contextlib.closing(
+                http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+            ) as sender:
+                sender.request(method, f"/{name}", headers={"Host": "site.pages.test"})
+                assert sender.getresponse().status == status
+        lines = wait_for(path, lambda lines: len(lines) >= 7)[4:]
+    shown = [(line.get("operation"), line["bucket"], line["key"], line["status"], line["auth"]) for line in lines]
+    assert shown == [
+        ("GetObject", "site", "a b.html", 200, "none"),
+        ("GetObject", "site", "missing", 404, "none"),
+        (None, "site", "x", 405, "none"),
+    ]
 
 
 def test_the_last_lines_are_written_at_the_end(tmp_path: Path) -> None:

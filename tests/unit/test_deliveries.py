@@ -25,7 +25,8 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def event(number: int, key: str = "k") -> Delivery:
     record = {"s3": {"object": {"key": key, "size": number}}}
-    return {"id": str(number), "bucket": "photos", "key": key, "message": json.dumps({"Records": [record]})}
+    message = json.dumps({"Records": [record]})
+    return {"id": str(number), "bucket": "photos", "key": key, "message": message, "is_test": False}
 
 
 class Journal:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from orcas.admin.metering import NotKeptError, UsageKeeper
+from orcas.admin.metering import NotKeptError, Prices, UsageKeeper
 from orcas.control import usage
 from orcas.control.copies import copy_database
 from orcas.control.moments import DAY_MS, Kept, Moment, Watch
 from orcas.control.usage import TooManyRowsError, UsageStore, days_between, gb_months, months
-from orcas.edge import StoreError
+from orcas.edge import StoreError, UsageCounts
 from orcas.errors import UnavailableError
 
 GIB = 1 << 30
@@ -58,9 +58,14 @@ class Source:
             raise StoreError("the index is damaged")
         return {"buckets": self.buckets, "exact": exact, "stored": 77}
 
-    def keeper(self, directory: Path, days: int = 400) -> UsageKeeper:
+    def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        return [("b1", [("project", "x")]), ("b2", [("project", "x"), ("other", "y")])]
+
+    costs = staticmethod(UsageCounts.costs)
+
+    def keeper(self, directory: Path, days: int = 400, prices: Prices = (0, 0, 0, 0, 0)) -> UsageKeeper:
         watch = Watch(lambda: self.now_ms + self.set_by_ms, lambda: self.now_ms)
-        return UsageKeeper(self, directory, 60.0, days, watch)
+        return UsageKeeper(self, directory, 60.0, days, prices, watch)
 
     def started(self, directory: Path) -> UsageKeeper:
         keeper = self.keeper(directory)
@@ -153,6 +158,29 @@ def test_the_present_is_shown_for_owners_and_buckets(tmp_path: Path) -> None:
         source.buckets[1]["owner"] = "p"
         assert [row["stored"] for row in await reported(keeper, "owner")] == [None, None]
         assert all("objects" not in row for row in await reported(keeper, "bucket", "day"))
+        await keeper.close()
+
+    asyncio.run(run())
+
+
+def test_cost_is_by_price_for_any_group_and_by_tag(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = Source()
+        source.buckets = [held(30 * GIB, bucket=1), held(60 * GIB, bucket=2), held(90 * GIB, bucket=3)]
+        keeper = source.keeper(tmp_path, prices=(2.0, 5.0, 0.4, 0.0, 0.25))
+        source.requests = [asked(bucket="b1", writes=1000, reads=500, free=7), asked(bucket="b3", sent=4 * GIB)]
+        assert await keeper.keep()
+        source.now_ms += DAY_MS
+        costs = {row["bucket"]: row["cost"] for row in await reported(keeper, "bucket")}
+        assert costs == {"b1": pytest.approx(2.0 + 5.2), "b2": pytest.approx(4.0), "b3": pytest.approx(6.0 + 1.0)}
+        without, project = await reported(keeper, "tag:project")
+        assert (without["tag:project"], without["cost"], without["logical"]) == ("", pytest.approx(7.0), 90 * GIB)
+        assert (project["tag:project"], project["cost"], project["objects"]) == ("x", pytest.approx(11.2), 2)
+        assert [row["cost"] for row in await reported(keeper, "owner")] == [pytest.approx(18.2)]
+        assert [row["cost"] for row in await reported(keeper, "key")] == [pytest.approx(6.2)]
+        await keeper.close()
+        keeper = source.keeper(tmp_path)
+        assert "cost" not in (await reported(keeper, "owner"))[0]
         await keeper.close()
 
     asyncio.run(run())

@@ -21,6 +21,7 @@ from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.keys import add_keys
 from orcas.admin.pins import TooManyPinsError
+from orcas.admin.quotas import add_quotas
 from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.targets import add_targets
 from orcas.admin.tools import Refusal, Tools
@@ -78,6 +79,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     add_targets(app, tools)
     add_keys(app, tools)
     add_usage(app, tools)
+    add_quotas(app, tools)
     return app
 
 

@@ -10,13 +10,12 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from orcas.control.moments import Watch
-from orcas.control.usage import GROUPS, UsageStore, is_damage, put_aside
+from orcas.control.usage import FAILURES, GROUPS, UsageStore, is_damage, put_aside
 from orcas.edge import StoreError
 from orcas.errors import OrcasError
 
@@ -26,6 +25,10 @@ PRESENT: Final = ("objects", "versions", "logical", "stored")
 log = logging.getLogger("orcas")
 
 Row = Mapping[str, Any]
+# Of GB-months, of a thousand writes and reads, and of GB in and out.
+Prices = tuple[float, float, float, float, float]
+# What reports are grouped by to know the cost for each value of a tag.
+TAG: Final = "tag:"
 
 
 class Counts(Protocol):
@@ -37,6 +40,12 @@ class Counts(Protocol):
     def stored(self, exact: bool, /) -> Any:
         """What the buckets hold. Blocks."""
 
+    def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The tags of buckets."""
+
+    def costs(self, prices: Prices, usage: list[tuple[int, int, int, int, float]], /) -> list[float]:
+        """What each usage costs."""
+
 
 class NotKeptError(OrcasError):
     """Usage cannot be kept at the moment, so a report would lack some of it."""
@@ -45,11 +54,20 @@ class NotKeptError(OrcasError):
 class UsageKeeper:
     """Keeps the usage of one store. Used from one event loop."""
 
-    def __init__(self, counts: Counts, directory: Path, interval: float, days: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        counts: Counts,
+        directory: Path,
+        interval: float,
+        days: int,
+        prices: Prices = (0.0, 0.0, 0.0, 0.0, 0.0),
+        watch: Watch | None = None,
+    ) -> None:
         self._counts = counts
         self._directory = directory
         self._interval = interval
         self._days = days
+        self._prices = prices
         self._watch = watch or Watch()
         self._store: UsageStore | None = None
         self._checked = False
@@ -91,11 +109,11 @@ class UsageKeeper:
             try:
                 try:
                     await self._write()
-                except sqlite3.Error as error:
+                except FAILURES as error:
                     if not await self._dropped(error):
                         raise
                     await self._write()
-            except (sqlite3.Error, OSError, OrcasError, StoreError) as error:
+            except (*FAILURES, OrcasError, StoreError) as error:
                 if self._failure is None:
                     log.warning("Usage cannot be kept, and is counted in memory until it can: %s", error)
                 self._failure = str(error)
@@ -124,7 +142,7 @@ class UsageKeeper:
                     "time between, and removes nothing for a week"
                 )
 
-    async def _dropped(self, error: sqlite3.Error) -> bool:
+    async def _dropped(self, error: Exception) -> bool:
         """Close the file, which caused an error. True if it was damaged and is out of the way."""
         await self._close_store()
         if is_damage(error):
@@ -135,7 +153,7 @@ class UsageKeeper:
     async def _close_store(self) -> None:
         if self._store is not None:
             store, self._store = self._store, None
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*FAILURES):
                 await store.close()
 
     async def report(self, since: dt.date, until: dt.date, by: tuple[str, ...]) -> dict[str, Any]:
@@ -149,25 +167,55 @@ class UsageKeeper:
         """
         if not await self.keep():
             raise NotKeptError(f"Usage cannot be kept: {self._failure}.")
-        by = tuple(group for group in GROUPS if group in by)
+        tag = next((group.removeprefix(TAG) for group in by if group.startswith(TAG)), None)
+        asked = by
+        by = ("bucket",) if tag is not None else tuple(group for group in GROUPS if group in by)
         async with self._turn:
             if self._store is None:
                 raise NotKeptError("Usage cannot be read: its file was closed.")
             try:
                 rows = await self._store.report(_day(since), _day(until), by)
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 await self._dropped(error)
                 raise NotKeptError(f"Usage cannot be read: {error}.") from error
-        report: dict[str, Any] = {"since": since.isoformat(), "until": until.isoformat(), "by": list(by)}
+        report: dict[str, Any] = {
+            "since": since.isoformat(),
+            "until": until.isoformat(),
+            "by": list(by if tag is None else asked),
+        }
         if not {"key", "day"} & set(by):
             held = await asyncio.to_thread(self._counts.stored, True)
             rows = await asyncio.to_thread(_with_present, rows, held, by)
             report["exact"] = held["exact"]
+        rows = await asyncio.to_thread(self._priced, rows, tag)
         return {**report, "rows": rows}
+
+    def _priced(self, rows: list[dict[str, Any]], tag: str | None) -> list[dict[str, Any]]:
+        """The rows, grouped by a tag of their buckets, if there is one, and with their cost, if there are prices."""
+        if tag is not None:
+            rows = _by_tag(rows, tag, dict(self._counts.bucket_tags()))
+        if not any(self._prices):
+            return rows
+        used = [(row["writes"], row["reads"], row["received"], row["sent"], row.get("gb_months", 0.0)) for row in rows]
+        costs = self._counts.costs(self._prices, used)
+        return [{**row, "cost": round(cost, 9)} for row, cost in zip(rows, costs, strict=True)]
 
 
 def _day(date: dt.date) -> int:
     return (date - dt.date(1970, 1, 1)).days
+
+
+def _by_tag(rows: list[dict[str, Any]], tag: str, tags: Mapping[str, list[tuple[str, str]]]) -> list[dict[str, Any]]:
+    """Sums of rows of buckets by the values that their tag has now; empty without it."""
+    name = f"{TAG}{tag}"
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        value = dict(tags.get(row["bucket"], [])).get(tag, "")
+        numbers = {column: number for column, number in row.items() if column != "bucket"}
+        known = sums.setdefault(value, {name: value, **dict.fromkeys(numbers, 0)})
+        for column, number in numbers.items():
+            known[column] += number
+    return [sums[value] for value in sorted(sums)]
 
 
 def _with_present(rows: list[dict[str, Any]], held: Any, by: tuple[str, ...]) -> list[dict[str, Any]]:

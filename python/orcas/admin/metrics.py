@@ -37,8 +37,13 @@ _QUALITY: Final = re.compile(r"q=([01](?:\.[0-9]{0,3})?)")
 Page = Callable[[bool, "Surroundings"], str]
 
 
-def router(settings: Settings, page: Callable[[], Page], connections: Callable[[], int]) -> APIRouter:
-    """The route. `page` is called for each request."""
+def router(
+    settings: Settings,
+    page: Callable[[], Page],
+    connections: Callable[[], int],
+    spans: Callable[[], tuple[int, int]],
+) -> APIRouter:
+    """The route. The functions are called for each request; `spans` counts those that were sent and dropped."""
     routes = APIRouter(tags=["metrics"])
     if not settings.metrics:
         return routes
@@ -56,7 +61,7 @@ def router(settings: Settings, page: Callable[[], Page], connections: Callable[[
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         around: Surroundings = {
             "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
-            "buckets_max": settings.metrics_buckets,
+            "buckets_max": settings.metrics_buckets, "spans": spans(),
         }  # fmt: skip
         # One at a time: a reader that gives up does not end its page.
         async with turn:

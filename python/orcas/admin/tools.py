@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Any, Final
 
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
@@ -31,9 +32,16 @@ class Tools:
     """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
 
     def __init__(
-        self, core: Core, move_objects_max: int, deliveries: Deliveries, usage: UsageKeeper | None = None
+        self,
+        core: Core,
+        move_objects_max: int,
+        deliveries: Deliveries,
+        usage: UsageKeeper | None = None,
+        directory: Path | None = None,
     ) -> None:
         self.core = core
+        # That of the store, unless it is open for salvage.
+        self.directory = directory
         # None if usage is not kept.
         self.usage = usage
         self.deliveries = deliveries

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query, Response
 
-from orcas.admin.metering import NotKeptError
+from orcas.admin.metering import TAG, NotKeptError
 from orcas.admin.tools import Refusal, Tools
 from orcas.control.usage import GROUPS, TooManyRowsError
 
@@ -25,15 +25,17 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
     async def usage(
         since: Annotated[dt.date | None, Query()] = None,
         until: Annotated[dt.date | None, Query()] = None,
-        by: Annotated[str, Query(max_length=64)] = "bucket",
+        by: Annotated[str, Query(max_length=160)] = "bucket",
     ) -> Response:
         """Requests, bytes and GB-months of a period, of this month if none is given, and what is stored now."""
         keeper = tools().usage
         if keeper is None:
             raise Refusal(409, "UsageNotKept", "Usage is not kept: ORCAS_USAGE_INTERVAL_SEC is 0.")
         groups = tuple(by.split(","))
-        if len(set(groups)) != len(groups) or not set(groups) <= set(GROUPS):
-            raise Refusal(400, "InvalidRequest", f"by must be one or more of {', '.join(GROUPS)}, not {by!r}.")
+        is_tag = len(groups) == 1 and groups[0].startswith(TAG)
+        if not is_tag and (len(set(groups)) != len(groups) or not set(groups) <= set(GROUPS)):
+            names = ", ".join(GROUPS)
+            raise Refusal(400, "InvalidRequest", f"by must be one or more of {names}, or tag:NAME, not {by!r}.")
         today = dt.datetime.now(dt.UTC).date()
         until = until or today
         since = since or min(until, today).replace(day=1)

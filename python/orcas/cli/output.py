@@ -6,7 +6,10 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Advance = Callable[[str, int, int], None]
 
@@ -16,20 +19,26 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
-def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int | None = None) -> None:
-    """Print a table. Columns from index `right` on are right-aligned."""
-    from rich.console import Console
+def table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int | None = None) -> Table:
+    """A table for a terminal. Columns from index `right` on are right-aligned."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
+    made = Table(box=None, pad_edge=False)
     for at, title in enumerate(titles):
-        table.add_column(title, overflow="fold", justify="right" if right is not None and at >= right else "left")
+        made.add_column(title, overflow="fold", justify="right" if right is not None and at >= right else "left")
     for row in rows:
         # Text, because names may contain characters that rich would interpret as markup.
-        table.add_row(*(Text(str(cell)) for cell in row))
+        made.add_row(*(Text(str(cell)) for cell in row))
+    return made
+
+
+def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int | None = None) -> None:
+    """Print a table. Columns from index `right` on are right-aligned."""
+    from rich.console import Console
+
     # If stdout is not a terminal, each row is one line, however long.
-    Console(width=None if sys.stdout.isatty() else 240).print(table)
+    Console(width=None if sys.stdout.isatty() else 240).print(table(titles, rows, right=right))
 
 
 def size(count: int) -> str:

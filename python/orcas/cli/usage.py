@@ -18,7 +18,7 @@ from orcas.errors import UsageError
 _TITLES: Final = {
     "owner": "Owner", "key": "Access key", "bucket": "Bucket", "day": "Day", "writes": "PUT, LIST", "reads": "GET",
     "free": "DELETE", "received": "In", "sent": "Out", "gb_months": "GB-months", "objects": "Objects",
-    "versions": "Versions", "logical": "Logical", "stored": "Stored",
+    "cost": "Cost", "versions": "Versions", "logical": "Logical", "stored": "Stored",
 }  # fmt: skip
 _SIZES: Final = frozenset({"received", "sent", "logical", "stored"})
 
@@ -27,7 +27,8 @@ def usage(
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="First day, as YYYY-MM-DD.")] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day.")] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="NAMES", help="One or more of owner, key, bucket, day, with commas.")
+        str,
+        typer.Option("--by", metavar="NAMES", help="One or more of owner, key, bucket, day, with commas; or tag:NAME."),
     ] = "bucket",
     data: Data = None,
     endpoint: Endpoint = None,
@@ -36,7 +37,8 @@ def usage(
 ) -> None:
     """Show who has used what: requests, bytes in and out, and GB-months of this month or another period.
 
-    Days are those of UTC. Grouped by owner or bucket alone, the table also shows what is stored at this moment.
+    With prices in orcas.toml, it also shows what that costs. Days are those of UTC. Grouped by owner or bucket alone, the
+    table also shows what is stored at this moment.
 
     Examples:
 
@@ -69,9 +71,10 @@ def _print_csv(report: dict[str, Any]) -> None:
 
 def _print_table(report: dict[str, Any]) -> None:
     rows = report["rows"]
-    shown = [name for name in _TITLES if not rows or name in rows[0]]
+    tags = [name for name in report["by"] if name not in _TITLES]
+    shown = tags + [name for name in _TITLES if not rows or name in rows[0]]
     cells = [[_cell(name, row[name]) for name in shown] for row in rows] if rows else []
-    print_table([_TITLES[name] for name in shown], cells, right=len(report["by"]))
+    print_table([_TITLES.get(name, name) for name in shown], cells, right=len(report["by"]))
 
 
 def _cell(name: str, value: Any) -> str:
@@ -79,7 +82,7 @@ def _cell(name: str, value: Any) -> str:
         return "?"
     if name in _SIZES:
         return size(value)
-    return f"{value:.6f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if name == "cost" else f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 def add_to(app: typer.Typer) -> None:

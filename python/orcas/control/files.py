@@ -19,6 +19,7 @@ from orcas.errors import UnavailableError
 LOCK_NAME: Final = "control.lock"
 DATABASE_NAME: Final = "control.db"
 USAGE_NAME: Final = "usage.db"
+QUOTAS_NAME: Final = "quotas.json"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
 KEYRING_NAMES: Final = ("keyring", "keyring.copy")

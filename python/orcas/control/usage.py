@@ -29,6 +29,8 @@ SCHEMA_VERSION: Final = 1
 # What a report can be grouped by, and the columns of what it sums.
 GROUPS: Final = ("owner", "key", "bucket", "day")
 COUNTS: Final = ("writes", "reads", "free", "received", "sent")
+# What keeps the file from being read or written.
+FAILURES: Final = (sqlite3.Error, OSError)
 _COLUMNS: Final = {"owner": "owner", "key": "access_key", "bucket": "bucket", "day": "day"}
 # Rows of one day. Beyond that, buckets have no row of their own.
 DAY_ROWS_MAX: Final = 16_384
@@ -120,7 +122,7 @@ def _months_until(at_ms: int) -> float:
     return date.year * 12 + date.month + days / calendar.monthrange(date.year, date.month)[1]
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the file will not be better at the next attempt."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
 

@@ -55,6 +55,8 @@ class Dispatcher:
         self.wait_for_events = self._store.wait_for_events
         # Answers MinIO's ListenBucketNotification. Set before the first request.
         self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
+        # Takes the stages of traced requests, and what their spans say. Set before the first request.
+        self.traced: Callable[[Stages, dict[str, object]], None] | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, root: int) -> Dispatcher:
@@ -91,10 +93,10 @@ class Dispatcher:
             except ClientDisconnectedError:
                 return
             except Exception as error:  # noqa: BLE001 - reported
-                response = self._failure(scope, error)
+                response = self._failure(scope, error, _trace_id(verdict))
             else:
                 if response.error is not None:
-                    self._report(scope, response.status, response.error)
+                    self._report(scope, response.status, response.error, trace_id=_trace_id(verdict))
                     # Checked here, so that requests without an error do not pay for it.
                     if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                         await _welcome(response, send)
@@ -113,9 +115,9 @@ class Dispatcher:
             took = (
                 response if response is None or response.download is not None or (sent and GONE not in scope) else None
             )
-            slow = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
-            if slow is not None:
-                self._report_slow(scope, slow)
+            stages = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
+            if stages is not None:
+                self._watch(scope, stages)
 
     async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
         """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
@@ -170,14 +172,16 @@ class Dispatcher:
         finally:
             gone.cancel()
 
-    def _failure(self, scope: Scope, error: Exception) -> Response:
+    def _failure(self, scope: Scope, error: Exception, trace_id: str | None) -> Response:
         """The response to a request that failed. Its log line has the request id that the client sees."""
         response = self._core.failure(scope["method"], scope["raw_path"])
         if response.error is not None:
-            self._report(scope, response.status, response.error, error)
+            self._report(scope, response.status, response.error, error, trace_id=trace_id)
         return response
 
-    def _report(self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None) -> None:
+    def _report(
+        self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None, *, trace_id: str | None = None
+    ) -> None:
         """Log an error response. The head is read again for the fields, so that other requests do not pay for them."""
         head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
 
@@ -187,7 +191,7 @@ class Dispatcher:
                 "operation": asked["operation"], "method": None if asked["operation"] else head[0],
                 "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else head[1],
                 "client": address(scope.get("client")), "access_key": asked["access_key"],
-                "request_id": note.request_id, "cause": note.cause, "likely_cause": note.likely_cause,
+                "request_id": note.request_id, "trace_id": trace_id, "cause": note.cause, "likely_cause": note.likely_cause,
             }  # fmt: skip
 
         report(log, status, note.code, fields, at_fault=note.at_fault or error is not None, error=error)
@@ -198,24 +202,37 @@ class Dispatcher:
             }  # fmt: skip
             log.debug("Signature refused", extra={"orcas": {k: text for k, text in known.items() if text is not None}})
 
-    def _report_slow(self, scope: Scope, slow: Stages) -> None:
+    def _watch(self, scope: Scope, stages: Stages) -> None:
+        """Report a request that was slow, and hand on one that is traced."""
         head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
-
-        def fields() -> dict[str, object]:
-            asked = self._describe(*head)
+        asked = self._describe(*head)
+        if stages["trace"] is not None and self.traced is not None:
+            about = {
+                "rpc.system": "aws-api", "rpc.service": "S3", "rpc.method": asked["operation"],
+                "aws.s3.bucket": asked["bucket"], "aws.s3.key": asked["key"], "http.request.method": head[0],
+                "http.response.status_code": stages["status"], "error.type": stages["code"],
+                "client.address": address(scope.get("client")),
+            }  # fmt: skip
+            self.traced(stages, {name: bounded(value) for name, value in about.items()})
+        if stages["slow"]:
+            trace = stages["trace"]
             known = {
                 "operation": asked["operation"], "method": None if asked["operation"] else head[0],
                 "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
-                "total_sec": slow["total"], "receive_sec": slow["receive"], "execute_sec": slow["execute"],
-                "send_sec": slow["send"],
+                "trace_id": None if trace is None else trace["trace_id"], "total_sec": stages["total"],
+                "authenticate_sec": stages["authenticate"], "receive_sec": stages["receive"],
+                "execute_sec": stages["execute"], "send_sec": stages["send"],
             }  # fmt: skip
-            return {name: bounded(value) for name, value in known.items() if value is not None}
-
-        log.warning("Slow request", extra={"orcas": fields})
+            fields = {name: bounded(value) for name, value in known.items() if value is not None}
+            log.warning("Slow request", extra={"orcas": fields})
 
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
+
+
+def _trace_id(verdict: Request | Form | Response) -> str | None:
+    return verdict.trace_id if isinstance(verdict, Request) else None
 
 
 def _is_visit(scope: Scope) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.copies import copy_database
-from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
 from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
 from orcas.tools.keyring import keyring_copy
@@ -183,11 +183,12 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory / DATABASE_NAME, database)
         usage = _usage_copy(directory, Path(scratch))
+        quotas = [_copied(directory / QUOTAS_NAME, Path(scratch))] if (directory / QUOTAS_NAME).exists() else []
         known = {} if before is None else {entry.name: entry for entry in before.files}
         # Before the keyring, which must not be older than the note of it.
         root = _copied(directory / ROOT_NAME, Path(scratch))
         keyring = keyring_copy(directory, Path(scratch), known, target)
-        sources = _sources(directory, [database, *usage, root, *keyring.files], pinned)
+        sources = _sources(directory, [database, *usage, *quotas, root, *keyring.files], pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.

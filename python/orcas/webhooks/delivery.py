@@ -40,12 +40,16 @@ log = logging.getLogger("orcas.webhooks")
 
 
 class Delivery(TypedDict):
-    """An event that a notification sends to a target. `message`: in S3's structure."""
+    """An event that a notification sends to a target. `message`: in S3's structure.
+
+    `is_test`: it is no event, but tells that a notification names the target.
+    """
 
     id: str
     bucket: str
     key: str
     message: str
+    is_test: bool
 
 
 class Reader(Protocol):
@@ -223,9 +227,20 @@ class _Worker(threading.Thread):
 
     def _lane(self, sender: Sender, part: list[Delivery]) -> None:
         for delivery in part:
+            if delivery["is_test"]:
+                self._test(sender, delivery)
+                continue
             failure, attempts = self._try(sender, delivery)
             if failure is not None:
                 self._bury(delivery, failure, attempts)
+
+    def _test(self, sender: Sender, delivery: Delivery) -> None:
+        """Send a test message once: a receiver that does not know them must not hold up events."""
+        if self._target.format == "s3":
+            failure = sender.send(delivery["id"], delivery["message"].encode(), "application/json")
+            if failure is not None:
+                reason = failure.reason
+                log.warning("The target %s did not take the test message of a bucket: %s", self._target.name, reason)
 
     def _try(self, sender: Sender, delivery: Delivery) -> tuple[Failure | None, int]:
         """Deliver, with as many attempts as the target allows. The last failure, and how many there were."""
@@ -243,7 +258,11 @@ class _Worker(threading.Thread):
     def _bury(self, delivery: Delivery, failure: Failure, attempts: int) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         log.warning("An event for the target %s became a dead letter: %s", self._target.name, failure.reason)
-        self.dead.add(Letter(time=now, attempts=attempts, reason=failure.reason, **delivery))
+        letter = Letter(
+            id=delivery["id"], bucket=delivery["bucket"], key=delivery["key"], time=now, attempts=attempts,
+            reason=failure.reason, message=delivery["message"],
+        )  # fmt: skip
+        self.dead.add(letter)
 
     def _resend(self) -> None:
         """Try each dead letter once, until one fails.
@@ -258,6 +277,7 @@ class _Worker(threading.Thread):
                     raise _Stopped
                 delivery: Delivery = {
                     "id": letter.id, "bucket": letter.bucket, "key": letter.key, "message": letter.message,
+                    "is_test": False,
                 }  # fmt: skip
                 failure = self._senders[0].send(letter.id, *message_of(self._target, delivery))
                 self._note(failure)

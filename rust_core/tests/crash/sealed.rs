@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_base::error::{Error, KeyFault, Result};
-use orcas_engine::{ContentKeys, Handle, KeyId, RequestKey, Sealing};
+use orcas_base::error::Result;
+use orcas_engine::{Handle, RequestKey, Sealing};
 use orcas_record::{Encryption, NamedKey};
-use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
 
 use crate::model::Op;
 
@@ -54,49 +53,5 @@ pub fn key_for(handle: &Handle, encryption: Option<&Encryption>) -> Result<Optio
     match encryption {
         Some(Encryption::Customer(_)) => handle.request_key(&CUSTOMERS).map(Some),
         _ => Ok(None),
-    }
-}
-
-/// One data key for every owner and every named key.
-pub struct OneKey(Arc<DataKey>);
-
-impl OneKey {
-    pub fn new() -> Arc<Self> {
-        let made = DataKey::generate(StoreId([1; 16]), &mut |bytes| {
-            bytes.fill(7);
-            Ok(())
-        });
-        Arc::new(Self(Arc::new(made.expect("the bytes are given"))))
-    }
-}
-
-impl ContentKeys for OneKey {
-    fn store(&self) -> StoreId {
-        self.0.store()
-    }
-
-    fn current(&self, _: &[u8], _: Option<KeyId>) -> Result<Arc<DataKey>> {
-        Ok(Arc::clone(&self.0))
-    }
-
-    fn at_hand(&self, _: &[u8], _: Option<KeyId>) -> bool {
-        true
-    }
-
-    fn named(&self, _: Option<&str>) -> Result<KeyId> {
-        Ok([3; 16])
-    }
-
-    fn check_named(&self, _: KeyId) -> Result<()> {
-        Ok(())
-    }
-
-    fn check_key(&self) -> Result<CheckKey> {
-        Ok(CheckKey::new(Secret::new(&[8; 32])))
-    }
-
-    fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
-        let unknown = Error::KeyUnusable { reason: "unknown".into(), fault: KeyFault::Missing };
-        if id == self.0.id() { Ok(Arc::clone(&self.0)) } else { Err(unknown) }
     }
 }

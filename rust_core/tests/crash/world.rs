@@ -13,7 +13,8 @@ use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
-use crate::sealed::{Mode, OneKey};
+use crate::keys::OneKey;
+use crate::sealed::Mode;
 
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Bytes.
@@ -133,7 +134,7 @@ impl World {
             pooling_enabled: true,
             events: None,
         };
-        Self { options, clock: Arc::default(), random: Self::random(seed), mode: Mode::of(seed), keys: OneKey::new() }
+        Self { options, clock: Arc::default(), random: Self::random(seed), mode: Mode::of(seed), keys: OneKey::of(1) }
     }
 
     fn random(seed: u64) -> Arc<TestRandom> {

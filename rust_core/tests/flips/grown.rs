@@ -34,8 +34,11 @@ impl Builder {
             sha256: None,
             checksum: None,
             headers: Default::default(),
-            attributes: Default::default(),
-            body: self.handle().appended_body(bucket, Bytes::from(bytes)),
+            attributes: self.attributes(),
+            body: match self.size.sealed {
+                true => self.body(bucket, &bytes),
+                false => self.handle().appended_body(bucket, Bytes::from(bytes)),
+            },
         };
         let offset = self.objects[&name].len() as u64;
         self.run(Intent::AppendObject(Box::new(Append { put, offset, declared: None })));

@@ -9,6 +9,7 @@ use orcas_engine::{Clock, Environment, IndexPlace, Stepper};
 use orcas_fs::FileSystem;
 use orcas_fs::sim::{SimDisk, SimRandom};
 
+use super::keys::OneKey;
 use super::size::{Size, options};
 
 /// The time that it always is, milliseconds since the Unix epoch.
@@ -27,7 +28,9 @@ impl Clock for StillClock {
 }
 
 pub fn open(disk: &SimDisk, data: &Path, size: Size, index: IndexPlace) -> Result<Stepper> {
-    Stepper::open(options(data, size), environment(disk, index))
+    let stepper = Stepper::open(options(data, size), environment(disk, index))?;
+    stepper.handle().use_keys(OneKey::of(1));
+    Ok(stepper)
 }
 
 pub fn environment(disk: &SimDisk, index: IndexPlace) -> Environment {

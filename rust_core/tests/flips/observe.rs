@@ -8,7 +8,7 @@ use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
 use orcas_engine::{Condition, Handle, ListObjects, ListPage, ListParts, ListUploads, Listed, PinnedObject};
-use orcas_record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
+use orcas_record::{Attributes, Bucket, BucketId, Encryption, Extent, Object, Part, Version, VersionId};
 
 use crate::versions::{self, Versions};
 
@@ -89,8 +89,8 @@ pub fn observe(handle: &Handle) -> State {
         state.uploads.extend(lines);
         for part in parts {
             let bytes = Arc::new(read(handle, &as_found(handle, &bucket, &part.1)).unwrap());
-            let line = part_line(&part.1);
-            state.items.insert((bucket.id, part.0, part.1.number), Item { listed: line.clone(), head: line, bytes });
+            let line = part_line(&part.1.0);
+            state.items.insert((bucket.id, part.0, part.1.0.number), Item { listed: line.clone(), head: line, bytes });
         }
     }
     state
@@ -185,14 +185,15 @@ fn compare_uploads(lines: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen)
     }
 }
 
-fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, part: &Part, wanted: &State, seen: &mut Seen) {
+fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, stored: &StoredPart, wanted: &State, seen: &mut Seen) {
+    let (part, _) = stored;
     let Some(item) = wanted.items.get(&(bucket.id, key.clone(), part.number)) else {
         return seen.wrong(|| format!("part {key:?} {}", part.number));
     };
     if part_line(part) != item.head {
         seen.wrong(|| format!("part {key:?} {}: {}", part.number, part_line(part)));
     }
-    if let Some(bytes) = seen.take(read(handle, &as_found(handle, bucket, part)))
+    if let Some(bytes) = seen.take(read(handle, &as_found(handle, bucket, stored)))
         && bytes != *item.bytes
     {
         seen.wrong(|| format!("part {key:?} {}: other bytes", part.number));
@@ -236,7 +237,9 @@ fn list(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, String)>> {
     }
 }
 
-type Uploads = (Vec<(Bytes, String)>, Vec<(Bytes, Part)>);
+/// A part, and how its upload is encrypted.
+type StoredPart = (Part, Option<Encryption>);
+type Uploads = (Vec<(Bytes, String)>, Vec<(Bytes, StoredPart)>);
 
 fn uploads(handle: &Handle, bucket: &Bucket) -> Result<Uploads> {
     let list = ListUploads {
@@ -253,13 +256,14 @@ fn uploads(handle: &Handle, bucket: &Bucket) -> Result<Uploads> {
         let numbers: Vec<_> = found.iter().map(|part| part.number).collect();
         let known = handle.upload(bucket.id, &upload.key, upload.id)?.is_some();
         lines.push((upload.key.clone(), format!("{:?} {} {known} {numbers:?}", upload.id, upload.initiated_ms)));
-        parts.extend(found.iter().map(|part| (upload.key.clone(), (**part).clone())));
+        let encryption = &upload.attributes.encryption;
+        parts.extend(found.iter().map(|part| (upload.key.clone(), ((**part).clone(), encryption.clone()))));
     }
     Ok((lines, parts))
 }
 
 /// A part as if it were an object, so that its bytes can be read.
-fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> PinnedObject {
+fn as_found(handle: &Handle, bucket: &Bucket, (part, encryption): &StoredPart) -> PinnedObject {
     let version = Version {
         bucket: bucket.id,
         key: Bytes::new(),
@@ -271,7 +275,7 @@ fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> PinnedObject {
         sha256: None,
         checksum: None,
         headers: Default::default(),
-        attributes: Default::default(),
+        attributes: Attributes { encryption: encryption.clone(), ..Attributes::default() },
         parts: Vec::new(),
         manifest: part.manifest.clone(),
     };

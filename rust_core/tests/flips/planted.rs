@@ -10,7 +10,7 @@ use orcas_fs::sim::SimRng;
 
 use crate::judge::{Bench, Effect, Scratch};
 use crate::store::{self, Built, LARGE};
-use crate::{Flip, Outcome, attributes, disks, header, kind, rebuilt};
+use crate::{Flip, Outcome, attributes, disks, header, kind, rebuilt, sealed};
 
 /// Attempts after which a defect counts as hidden.
 const ATTEMPTS_MAX: u64 = 3_000;
@@ -105,6 +105,9 @@ fn hunt(bug: Bug) -> Option<(u64, &'static str, String)> {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let (closed, killed) = (store::closed(LARGE), store::killed(LARGE));
         let benches = Benches::new(&closed, &killed);
+        if let Err(words) = sealed::exchanges() {
+            return Some((1, "exchanged blocks of sealed content", words));
+        }
         (1..=ATTEMPTS_MAX).find_map(|seed| benches.attempt(seed).map(|(by, words)| (seed, by, words)))
     }));
     choose(None);

@@ -20,6 +20,8 @@ pub struct Size {
     pub(super) many: u64,
     pub(super) chunks: u64,
     pub(super) later: usize,
+    /// All content is sealed.
+    pub sealed: bool,
 }
 
 /// Most of a megabyte.
@@ -32,6 +34,7 @@ pub const LARGE: Size = Size {
     many: 40,
     chunks: 12,
     later: 60,
+    sealed: false,
 };
 
 /// As little as still has one of everything: every byte of it can be tried.
@@ -44,7 +47,16 @@ pub const SMALL: Size = Size {
     many: 15,
     chunks: 9,
     later: 12,
+    sealed: false,
 };
+
+/// The same, sealed.
+#[allow(dead_code)] // Flips ask for it; salvage does not.
+pub const SEALED: Size = Size { sealed: true, ..SMALL };
+
+/// Room for chunks of several blocks.
+#[allow(dead_code)] // Flips ask for it; salvage does not.
+pub const BLOCKS: Size = Size { chunk: 512 << 10, pack: 8 << 20, log_file: 64 << 10, ..SMALL };
 
 pub fn options(data: &Path, size: Size) -> EngineOptions {
     EngineOptions {

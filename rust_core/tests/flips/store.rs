@@ -11,14 +11,16 @@ use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
+use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Sealing, Step, Stepper, Waiter};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{Bucket, BucketSettings, Cause, Chunking, INLINE_MAX, UploadId, VersionId};
+use orcas_record::{Attributes, Bucket, BucketSettings, Cause, Chunking, Encryption, INLINE_MAX, UploadId, VersionId};
 use parking_lot::Mutex;
 
 #[path = "grown.rs"]
 mod grown;
+#[path = "keys.rs"]
+pub mod keys;
 #[path = "layered.rs"]
 mod layered;
 #[path = "machine.rs"]
@@ -27,9 +29,9 @@ mod machine;
 mod size;
 #[path = "versioned.rs"]
 mod versioned;
-use machine::noise;
-pub use machine::{disk_with, environment, open};
-pub use size::{LARGE, SMALL, Size, options};
+pub use machine::{disk_with, environment, noise, open};
+#[allow(unused_imports)] // Flips ask for the sealed one; salvage does not.
+pub use size::{BLOCKS, LARGE, SEALED, SMALL, Size, options};
 #[allow(unused_imports)] // Salvage asks for it; flips do not.
 pub use versioned::Stored;
 
@@ -322,12 +324,20 @@ impl Builder {
     }
 
     fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
-        if bytes.len() <= self.size.streamed {
-            return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes));
+        let sealing = Sealing::from(self.attributes().encryption);
+        match (bytes.len() <= self.size.streamed, self.size.sealed) {
+            (true, true) => return self.handle().sealed_body(bucket, &sealing, bytes).unwrap(),
+            (true, false) => return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes)),
+            (false, _) => {}
         }
-        let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
+        let mut writer = self.handle().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         writer.finish().unwrap()
+    }
+
+    /// Of everything that is stored.
+    fn attributes(&self) -> Attributes {
+        Attributes { encryption: self.size.sealed.then_some(Encryption::Managed), ..Attributes::default() }
     }
 
     fn submit_put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {
@@ -340,7 +350,7 @@ impl Builder {
             sha256: None,
             checksum: None,
             headers: Default::default(),
-            attributes: Default::default(),
+            attributes: self.attributes(),
             body: self.body(bucket, &bytes),
         })));
         self.insert(name_of(bucket, key), bytes);
@@ -409,7 +419,7 @@ impl Builder {
             bucket: bucket.id,
             key: key.into(),
             headers: Box::default(),
-            attributes: Default::default(),
+            attributes: self.attributes(),
             checksum: None,
         };
         match self.run(create) {

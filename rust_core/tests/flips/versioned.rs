@@ -132,7 +132,7 @@ impl Builder {
                     sha256: None,
                     checksum: None,
                     headers: Default::default(),
-                    attributes: Default::default(),
+                    attributes: self.attributes(),
                     body: self.body(bucket, bytes),
                 };
                 match self.run(Intent::PutObject(Box::new(put))) {
@@ -141,9 +141,10 @@ impl Builder {
                 }
             }
         };
+        let attributes = if bytes.is_some() { self.attributes() } else { Attributes::default() };
         let stored = self.versions.entry((name.clone(), id)).or_default();
         stored.bytes.push(bytes);
-        stored.attributes.push(Attributes::default());
+        stored.attributes.push(attributes);
         stored.present = true;
         self.see(bucket, key);
         id

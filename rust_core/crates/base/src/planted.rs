@@ -65,6 +65,10 @@ pub enum Bug {
     SalvageWithoutBuckets,
     SalvageWithoutUpdates,
     CommitNotAuthenticated,
+    EventsBeforeSync,
+    LogCompactedBeforeEvents,
+    TagsNotCompared,
+    SealTakenFromDisk,
 }
 
 #[cfg(feature = "planted")]
@@ -86,7 +90,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 57] = [
+        pub const ALL: [Self; 61] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -144,6 +148,10 @@ mod chosen {
             Self::SalvageWithoutBuckets,
             Self::SalvageWithoutUpdates,
             Self::CommitNotAuthenticated,
+            Self::EventsBeforeSync,
+            Self::LogCompactedBeforeEvents,
+            Self::TagsNotCompared,
+            Self::SealTakenFromDisk,
         ];
 
         /// The suite that must catch it.
@@ -179,7 +187,9 @@ mod chosen {
                 | Self::MergeOfSharedLayers
                 | Self::MergeForgetsMarkers
                 | Self::ExpireWithoutCheck
-                | Self::TokenOutlivesFailure => Suite::Crash,
+                | Self::TokenOutlivesFailure
+                | Self::EventsBeforeSync
+                | Self::LogCompactedBeforeEvents => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, or if several clients are decided together.
                 Self::CondemnWithoutBarrier
                 | Self::CondemnWithoutSecondLook
@@ -198,7 +208,9 @@ mod chosen {
                 | Self::IndexPagesNotCompared
                 | Self::IndexDamageIgnored
                 | Self::RebuildWithoutMark
-                | Self::RepairWithoutHolds => Suite::Flips,
+                | Self::RepairWithoutHolds
+                | Self::TagsNotCompared
+                | Self::SealTakenFromDisk => Suite::Flips,
                 Self::SalvageWithoutBlockChecksums
                 | Self::SalvageWithoutResync
                 | Self::SalvageOldestWins

@@ -21,6 +21,7 @@ mod manifest;
 mod moves;
 mod objects;
 mod outcome;
+mod quotas;
 mod snapshots;
 mod stored_copies;
 mod uploads;
@@ -46,6 +47,7 @@ pub use limits::{
     PUT_SIZE_MAX,
 };
 pub use objects::{check_copy, check_source};
-pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
+pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, QuotaOf, Refusal};
+pub use quotas::{Held, Quota};
 pub use snapshots::{layer_name, snapshot_name};
 pub use view::View;

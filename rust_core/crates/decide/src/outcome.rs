@@ -99,6 +99,11 @@ pub enum Refusal {
     SnapshotAlreadyExists,
     /// The documents of all buckets would have more than `DOCUMENTS_LEN_MAX` bytes.
     TooManyDocuments,
+    /// A bucket or its owner would hold more than its quota.
+    QuotaExceeded {
+        of: QuotaOf,
+        limit: u64,
+    },
     NoSuchKey,
     NoSuchVersion,
     /// The version named is a delete marker, which can only be deleted.
@@ -170,6 +175,15 @@ pub enum Refusal {
     EncryptionDiffers,
     /// The source of the copy is encrypted with another key than the one that the request sends.
     SourceKeyDiffers,
+}
+
+/// Which quota would be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaOf {
+    BucketBytes,
+    BucketVersions,
+    OwnerBytes,
+    OwnerVersions,
 }
 
 /// What is wrong with the checksums that a client states of an upload.

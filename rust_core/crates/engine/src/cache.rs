@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::metrics::CacheCounts;
 use super::overlay::BlobPlace;
 use orcas_base::sync::{Mutex, RandomState};
-use orcas_record::{Annotation, BucketId, Extent, Object};
+use orcas_record::{Annotation, BucketId, Encryption, Extent, Object};
 
 const SHARDS: usize = 16;
 /// Bytes all shards together may hold.
@@ -163,5 +163,11 @@ fn cost(object: &Object) -> usize {
     let user: usize = version.headers.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
     let annotations = version.attributes.annotations.as_slice().iter();
     let annotations: usize = annotations.map(annotation_cost).sum();
-    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48 + annotations
+    let tags: usize = version.attributes.tags.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+    let context = match &version.attributes.encryption {
+        Some(Encryption::Named(named)) => named.context.len(),
+        Some(Encryption::Managed | Encryption::Customer(_)) | None => 0,
+    };
+    let attributes = annotations + tags + context;
+    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48 + attributes
 }

@@ -35,6 +35,8 @@ pub(super) struct Documents {
     encryptions: usize,
     /// Buckets with a logging document that is not empty.
     logged: usize,
+    /// Buckets with a quota.
+    limited: usize,
 }
 
 impl Documents {
@@ -56,6 +58,11 @@ impl Documents {
         self.encryptions
     }
 
+    /// Whether any bucket has a quota.
+    pub fn limits(&self) -> bool {
+        self.limited > 0
+    }
+
     /// Whether any bucket has a logging document.
     pub fn logs(&self) -> bool {
         self.logged > 0
@@ -66,6 +73,7 @@ impl Documents {
         self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
         self.encryptions += usize::from(kind == DocumentKind::Encryption && !bytes.is_empty());
         self.logged += usize::from(kind == DocumentKind::Logging && !bytes.is_empty());
+        self.limited += usize::from(kind == DocumentKind::Quota && !bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
         let former = self.by_bucket.insert((bucket, kind), document);
         self.uncount(kind, former);
@@ -77,6 +85,7 @@ impl Documents {
             self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
             self.encryptions -= usize::from(kind == DocumentKind::Encryption && !former.bytes.is_empty());
             self.logged -= usize::from(kind == DocumentKind::Logging && !former.bytes.is_empty());
+            self.limited -= usize::from(kind == DocumentKind::Quota && !former.bytes.is_empty());
         }
     }
 

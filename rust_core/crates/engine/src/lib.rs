@@ -44,6 +44,7 @@ mod options;
 mod overlay;
 mod publish;
 mod queue;
+mod quotas;
 mod reads;
 mod reclaim;
 mod recover;

@@ -406,6 +406,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
         default_encryptions,
+        owner_quotas: RwLock::default(),
         intents: IntentQueue::default(),
         events: EventQueue::new(journal.is_some(), parts.position.clone()),
         journal,

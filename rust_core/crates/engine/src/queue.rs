@@ -449,6 +449,26 @@ impl ApplyQueue {
         batches.applied.sequence >= last || batches.records == 0
     }
 
+    /// Waits until the index has everything up to `last`.
+    ///
+    /// # Errors
+    /// `Closed` when it never will; why it cannot now.
+    pub fn wait_for(&self, last: Sequence) -> EngineResult<()> {
+        let mut batches = self.batches.lock();
+        while batches.applied.sequence < last && batches.records > 0 {
+            if batches.failed {
+                return Err(Error::Closed);
+            }
+            if let Some(stall) = batches.stalled {
+                return Err(stall.error());
+            }
+            batches.hurry |= !batches.waiting.is_empty();
+            self.changed.notify_all();
+            self.changed.wait(&mut batches);
+        }
+        Ok(())
+    }
+
     /// Lets the applier begin with what there is. Somebody waits for it.
     pub fn hurry(&self) {
         let mut batches = self.batches.lock();

@@ -34,6 +34,19 @@ pub(super) fn may_be_long(intent: &Intent) -> bool {
     )
 }
 
+/// Whether the intent removes something. It may add delete markers, which no quota keeps from being added.
+pub(super) fn frees(intent: &Intent) -> bool {
+    matches!(
+        intent,
+        Intent::DeleteObject { .. } | Intent::DeleteObjects { .. } | Intent::Expire(_) | Intent::AbortUpload { .. }
+    )
+}
+
+/// Whether the intent gives buckets other layers.
+pub(super) fn reshapes(intent: &Intent) -> bool {
+    matches!(intent, Intent::ForkBucket { .. } | Intent::RestoreBucket { .. })
+}
+
 /// The text of an annotation that the intent writes.
 fn annotation(intent: &Intent) -> Option<&Body> {
     match intent {

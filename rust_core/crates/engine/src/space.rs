@@ -18,6 +18,11 @@ impl EngineState {
         }
     }
 
+    /// Whether less is free than new content has to leave.
+    pub(super) fn is_under_reserve(&self) -> bool {
+        self.fs.free_bytes(&self.options.data).is_ok_and(|free| free < self.options.reserve)
+    }
+
     /// Makes what room it can for work that must continue and found none. True when there is more than before. The
     /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
     pub(super) fn make_room(&self) -> bool {

@@ -31,7 +31,7 @@ use orcas_base::error::Error;
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_base::sync::{Mutex, RwLock};
 use orcas_chunks::Packs;
-use orcas_decide::Failure;
+use orcas_decide::{Failure, Quota};
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
 use orcas_journal::JournalFiles;
@@ -70,6 +70,8 @@ pub(super) struct EngineState {
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
     pub events: EventQueue,
+    /// Those of owners. Replaced as a whole.
+    pub owner_quotas: RwLock<Arc<HashMap<Bytes, Quota>>>,
     /// `None` if no events are kept.
     pub journal: Option<JournalFiles>,
     /// Set once.

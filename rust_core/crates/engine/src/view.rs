@@ -237,7 +237,7 @@ fn note_current(overlay: &Overlay, bucket: BucketId, prefix: &[u8], recent: &mut
     }
 }
 
-/// What maintenance asks.
+/// What maintenance and quotas ask.
 impl SequencerView<'_> {
     /// Condemns `blob` if nothing refers to it or asks for it, and nothing has since it was chosen. If it returns true,
     /// nothing ever will.
@@ -261,6 +261,21 @@ impl SequencerView<'_> {
         }
         // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
         Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
+    }
+
+    /// A part of an upload.
+    pub fn part(&self, id: UploadId, number: u16) -> Result<Option<Arc<Part>>> {
+        let after = number.saturating_sub(1);
+        let of = |overlay: &Overlay| overlay.parts(id, after).next().filter(|part| part.number == number).cloned();
+        // The overlay first: what it loses meanwhile is in the index by then.
+        if let Some(part) = of(self.pending).or_else(|| of(&self.shared.overlay.read())) {
+            return Ok(Some(part));
+        }
+        let found = self.shared.index.read()?.parts(id, after, 1)?;
+        match found.first().filter(|row| row.number == number) {
+            Some(row) => Ok(Some(Arc::new(part_of(&row.part)?))),
+            None => Ok(None),
+        }
     }
 
     /// Whether `id` is a layer that is to be removed.

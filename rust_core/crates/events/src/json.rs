@@ -93,6 +93,24 @@ pub fn write_record(out: &mut Vec<u8>, context: Context<'_>, event: &Event) {
     serde_json::to_writer(out, &record).expect("text and numbers, written to memory");
 }
 
+/// The message by which S3 tells a destination that the notifications of a bucket name it.
+pub fn test_message(time_ms: u64, bucket: &str, request_id: &str, host_id: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Test<'a> {
+        service: &'a str,
+        event: &'a str,
+        time: &'a str,
+        bucket: &'a str,
+        request_id: &'a str,
+        host_id: &'a str,
+    }
+    let time = iso_time(i64::try_from(time_ms).unwrap_or(i64::MAX));
+    let (service, event, time) = ("Amazon S3", "s3:TestEvent", &*text(&time));
+    let test = Test { service, event, time, bucket, request_id, host_id };
+    serde_json::to_vec(&test).expect("text, written to memory")
+}
+
 /// Reads a message. `Records` may hold any number of events.
 ///
 /// # Errors
@@ -258,6 +276,16 @@ mod tests {
         let mut out = Vec::new();
         write_record(&mut out, CONTEXT, event);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_test_message_is_that_of_s3() {
+        assert_eq!(
+            String::from_utf8(test_message(1_413_215_822_089, "bucketname", "5582815E1AEA5ADF", "host")).unwrap(),
+            r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2014-10-13T15:57:02.089Z","Bucket":"bucketname","#
+                .to_owned()
+                + r#""RequestId":"5582815E1AEA5ADF","HostId":"host"}"#
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::accept::below;
 use super::lane::Lane;
+use super::website::page_target;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
 use orcas_s3::resolve::resolve;
@@ -21,7 +22,9 @@ impl Lane {
     /// `root` as of `accept_below`.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         if let Some(bucket) = self.website_bucket(head) {
-            return Description { bucket: Some(bucket), ..Description::default() };
+            let target = page_target(bucket.clone(), below(head.path, root)).ok();
+            let key = target.as_ref().and_then(Target::key).map(|key| String::from_utf8_lossy(key).into_owned());
+            return Description { bucket: Some(bucket), key, ..Description::default() };
         }
         let host = head.headers.get("host").unwrap_or_default();
         let access_key = claimed_signature(head).map(|(access_key, _)| access_key);

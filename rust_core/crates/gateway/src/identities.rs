@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use orcas_http::parse_hex;
+use orcas_s3::headers::bucket_arn;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Credential;
 
@@ -49,8 +50,8 @@ impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service => f.write_str("arn:aws:s3:::*"),
-            Self::Bucket(bucket) => write!(f, "arn:aws:s3:::{bucket}"),
-            Self::Object { bucket, key } => write!(f, "arn:aws:s3:::{bucket}/{}", String::from_utf8_lossy(key)),
+            Self::Bucket(bucket) => f.write_str(&bucket_arn(bucket)),
+            Self::Object { bucket, key } => write!(f, "{}/{}", bucket_arn(bucket), String::from_utf8_lossy(key)),
         }
     }
 }

@@ -16,6 +16,7 @@ use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::BodyObserver as _;
 use orcas_http::Headers;
+use orcas_http::hex;
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5};
 use orcas_s3::{ErrorCode, S3Error};
@@ -228,7 +229,7 @@ impl DeclaredBody {
     /// `trailers` are those of a framed body.
     fn check_digests(&self, computed: &Digests, trailers: Option<&Trailers>) -> Result<(), Problem> {
         if let Some(declared) = self.md5.filter(|declared| *declared != computed.md5) {
-            let error = S3Error::new(ErrorCode::BadDigest).field("ExpectedDigest", base64_encode(&declared));
+            let error = S3Error::new(ErrorCode::BadDigest).field("ExpectedDigest", hex(&declared));
             return Err(error.field("CalculatedDigest", base64_encode(&computed.md5)).into());
         }
         let declared = match self.checksum {

@@ -180,11 +180,19 @@ impl Lane {
         }
     }
 
+    /// The location constraint of a bucket, or the region of the server.
+    pub fn location_of<'a>(&'a self, bucket: &'a Bucket) -> &'a str {
+        match std::str::from_utf8(&bucket.location) {
+            Ok(location) if !location.is_empty() => location,
+            _ => &self.options.region,
+        }
+    }
+
     /// The region that answers show for a bucket.
     pub fn region_of<'a>(&'a self, bucket: &'a Bucket) -> &'a str {
-        match std::str::from_utf8(&bucket.location) {
-            Ok(region) if !region.is_empty() => region,
-            _ => &self.options.region,
+        match self.location_of(bucket) {
+            EU => "eu-west-1",
+            region => region,
         }
     }
 
@@ -229,6 +237,9 @@ impl EventSink for Heard {
         }
     }
 }
+
+/// What eu-west-1 was called as a location constraint, and may still be called.
+pub const EU: &str = "EU";
 
 /// Milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "where requests get their time")]

@@ -50,6 +50,7 @@ pub mod store_body;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod traces;
 mod treatment;
 mod upload_ids;
 mod versions;

@@ -5,7 +5,7 @@
 
 use orcas_base::error::{Error, KeyFault};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
-use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
+use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, QuotaOf, Refusal};
 use orcas_http::timestamp::iso_time;
 use orcas_s3::form::missing_field;
 use orcas_s3::{ErrorCode, S3Error};
@@ -207,6 +207,16 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             let limit = orcas_decide::DOCUMENTS_LEN_MAX;
             let message = format!("The configurations of all buckets together may have at most {limit} bytes");
             S3Error::with(ErrorCode::InvalidRequest, message)
+        }
+        Refusal::QuotaExceeded { of, limit } => {
+            let (whose, what) = match of {
+                QuotaOf::BucketBytes => ("the bucket", "bytes"),
+                QuotaOf::BucketVersions => ("the bucket", "objects"),
+                QuotaOf::OwnerBytes => ("the owner of the bucket", "bytes"),
+                QuotaOf::OwnerVersions => ("the owner of the bucket", "objects"),
+            };
+            let message = format!("The quota of {whose} is {limit} {what}, and this request would exceed it.");
+            S3Error::with(ErrorCode::QuotaExceeded, message)
         }
         Refusal::NoSuchKey => ErrorCode::NoSuchKey.into(),
         Refusal::NoSuchVersion => ErrorCode::NoSuchVersion.into(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::access::note::{Asked, Auth, Note, without_query};
 use super::body_plan::BodyPlan;
 use super::identities::Principal;
 use super::intake::DeclaredBody;
@@ -47,6 +48,34 @@ pub struct Reading<'a> {
 impl Reading<'_> {
     pub fn headers(&self) -> &Headers<'_> {
         &self.head.headers
+    }
+
+    /// What the access log says of the request, if somebody wants to know.
+    pub fn note(&self) -> Option<Box<Note>> {
+        // The head of a form is not that of its request.
+        if !self.lane.access_lines.is_open() || self.operation == Operation::PostObject {
+            return None;
+        }
+        let header = |name| self.headers().get(name);
+        let principal = &*self.principal;
+        let asked = Asked {
+            principal: &principal.owner,
+            access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
+            auth: match self.how {
+                Authentication::Header => Auth::Header,
+                Authentication::Presigned | Authentication::PresignedVersionTwo => Auth::Query,
+                Authentication::Anonymous => Auth::Anonymous,
+            },
+            operation: Some(self.operation.name()),
+            method: self.head.method,
+            bucket: self.target.bucket(),
+            key: self.target.key(),
+            version_id: self.query.get("versionId"),
+            host: header("host"),
+            user_agent: header("user-agent"),
+            referer: header("referer").map(without_query),
+        };
+        Some(Box::new(Note::new(&asked)))
     }
 
     /// The name of a bucket that need not exist.

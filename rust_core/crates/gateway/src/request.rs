@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::access::note::Note;
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
 use super::form_file::FileFrame;
@@ -143,6 +144,9 @@ pub trait Request: Pending {
     /// The bucket that it is about, if that exists.
     fn bucket(&self) -> Option<&Arc<Bucket>>;
 
+    /// What the access log says of it, if there was one when it was accepted.
+    fn note(&self) -> Option<&Note>;
+
     fn body(&self) -> &BodyPlan;
 
     /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
@@ -167,6 +171,7 @@ pub struct Call<O> {
     pub input: O,
     name: Name,
     pub principal: Arc<Principal>,
+    note: Option<Box<Note>>,
     bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
@@ -193,6 +198,7 @@ impl<O: Operation> Call<O> {
             input,
             name: reading.operation,
             principal: Arc::clone(&reading.principal),
+            note: reading.note(),
             bucket: reading.found.get().cloned(),
             body,
             unread: AtomicBool::new(reading.has_body),
@@ -282,6 +288,10 @@ impl<O: Operation> Request for Call<O> {
 
     fn envelope(&self) -> &Envelope {
         &self.envelope
+    }
+
+    fn note(&self) -> Option<&Note> {
+        self.note.as_deref()
     }
 
     fn principal(&self) -> &Arc<Principal> {

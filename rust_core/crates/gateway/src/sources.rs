@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::conditions::source_conditions;
-use super::lane::Lane;
+use super::lane::{Lane, now_ms};
 use super::problem::Problem;
 use super::reading::Reading;
 use super::versions::{shows_versions, version_id, version_name};
 use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind};
 use orcas_engine::PinnedObject;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, VersionId};
 use orcas_s3::conditions::ReadConditions;
 use orcas_s3::target::CopySource;
 use orcas_s3::versions::VersionName;
@@ -30,7 +30,7 @@ impl Source {
         let name = reading.source.clone();
         let name = name.ok_or_else(|| Problem::internal("an operation has a source that was not authorized"))?;
         let expected_owner = reading.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
-        Ok(Self { name, conditions, expected_owner })
+        Ok(Self { name, conditions: conditions.at(now_ms), expected_owner })
     }
 
     /// With the conditions of copies.
@@ -83,8 +83,10 @@ pub struct Pinned {
 impl Source {
     pub fn pinned(&self, bucket: &Bucket, found: &PinnedObject) -> Pinned {
         let id = found.object.version.version_id;
-        let shown = (self.name.version.is_some() || shows_versions(bucket)).then(|| version_name(id));
-        Pinned { source: (bucket.id, self.key(), shown.map(version_id)), shown }
+        let pinned = (self.name.version.is_some() || shows_versions(bucket)).then(|| version_name(id));
+        // The null version has no name unless the request gives it one.
+        let shown = pinned.filter(|_| self.name.version.is_some() || id != VersionId::Null);
+        Pinned { source: (bucket.id, self.key(), pinned.map(version_id)), shown }
     }
 }
 

@@ -29,8 +29,13 @@ pub enum PartOf {
         key: Bytes,
         /// The request says itself how it is encrypted.
         asked: bool,
+        /// As of an upload.
+        four: bool,
     },
 }
+
+const REQUESTED_ENCRYPTION: &str = "The multipart upload initiate requested encryption. Subsequent part requests must \
+                                    include the appropriate encryption parameters.";
 
 /// How a body is treated.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +43,8 @@ pub struct Treatment {
     /// The algorithm in which the server computes the checksum of the body, whichever the client declares. `None` if that
     /// is up to the client: of a composite checksum, S3 computes no part by itself.
     pub algorithm: Option<ChecksumAlgorithm>,
+    /// The upload was created with an algorithm, so the answer to a copy of a part shows its checksum.
+    pub shows_checksum: bool,
     pub sealing: Sealing,
     /// In the place of its MD5, if that is to be hidden.
     md5: Option<[u8; 16]>,
@@ -46,12 +53,12 @@ pub struct Treatment {
 impl Treatment {
     /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then.
     pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing) -> Result<Self, Problem> {
-        let (algorithm, sealing) = match part {
-            None => (None, own),
+        let treatment = match part {
+            None => Self { sealing: own, ..Self::default() },
             Some(part) => part.found(engine, own)?,
         };
-        let md5 = engine.hidden_md5(sealing.encryption.as_ref())?;
-        Ok(Self { algorithm, sealing, md5 })
+        let md5 = engine.hidden_md5(treatment.sealing.encryption.as_ref())?;
+        Ok(Self { md5, ..treatment })
     }
 
     /// The digests that may be stored.
@@ -64,7 +71,7 @@ impl Treatment {
 }
 
 impl PartOf {
-    fn found(&self, engine: &Handle, own: Sealing) -> Result<(Option<ChecksumAlgorithm>, Sealing), Problem> {
+    fn found(&self, engine: &Handle, own: Sealing) -> Result<Treatment, Problem> {
         match self {
             Self::Upload { bucket, key, upload, four } => {
                 let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
@@ -74,17 +81,33 @@ impl PartOf {
                     Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
                     Some((_, ChecksumType::Composite)) => None,
                 };
-                Ok((algorithm, sealing))
+                Ok(Treatment { algorithm, shows_checksum: upload.checksum.is_some(), sealing, md5: None })
             }
-            Self::Object { bucket, key, asked } => {
-                let Some(found) = engine.object_in(bucket, key)? else { return Ok((None, own)) };
+            Self::Object { bucket, key, asked, four } => {
+                let Some(found) = engine.object_in(bucket, key)? else {
+                    return Ok(Treatment { sealing: own, ..Treatment::default() });
+                };
                 let version = &found.object.version;
                 let whole = version.checksum.map(|whole| whole.checksum.algorithm());
                 let of_object = version.attributes.encryption.clone();
+                if matches!(of_object, Some(Encryption::Named(_))) && !four {
+                    return Err(needs_version_four().into());
+                }
                 let sealing = if *asked { own } else { Sealing::from(of_object) };
-                Ok((whole.filter(|algorithm| algorithm.joins()), sealing))
+                let algorithm = whole.filter(|algorithm| algorithm.joins());
+                Ok(Treatment { algorithm, sealing, ..Treatment::default() })
             }
         }
+    }
+}
+
+/// Refuses a request about an upload as a whole that brings another key than its parts have. One that brings none is
+/// refused if the upload has a checksum: S3 tells nothing of that without the key.
+pub fn check_upload_key(engine: &Handle, upload: &Upload, own: Option<Sealing>, four: bool) -> Result<(), Problem> {
+    let has_key = matches!(upload.attributes.encryption, Some(Encryption::Customer(_)));
+    match own {
+        None if !has_key || upload.checksum.is_none() => Ok(()),
+        own => part_sealing(engine, upload, own.unwrap_or_default(), four).map(drop),
     }
 }
 
@@ -93,14 +116,12 @@ pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, four: bool) 
     let encryption = upload.attributes.encryption.clone();
     let refused = |message: &'static str| Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
     match (&encryption, &own.key) {
-        (Some(Encryption::Customer(_)), None) => refused(
-            "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate \
-             encryption parameters.",
-        ),
+        (Some(Encryption::Customer(_)), None) => refused(REQUESTED_ENCRYPTION),
         (Some(Encryption::Customer(check)), Some(key)) if !engine.is_key_of(key, check)? => {
             refused("The provided encryption parameters did not match the ones used originally.")
         }
-        (None | Some(Encryption::Managed | Encryption::Named(_)), Some(_)) => refused(
+        (Some(Encryption::Managed | Encryption::Named(_)), Some(_)) => refused(REQUESTED_ENCRYPTION),
+        (None, Some(_)) => refused(
             "The multipart upload initiate did not request encryption. Please resend the request without sending \
              encryption parameters.",
         ),

@@ -98,7 +98,7 @@ impl VersionAddress {
 
     /// The name of `version` as answers show it, where they do.
     pub fn shown(&self, version: &Version) -> Option<VersionName> {
-        (self.version.is_some() || shows_versions(&self.bucket)).then(|| version_name(version.version_id))
+        shows_versions(&self.bucket).then(|| version_name(version.version_id))
     }
 
     /// Looks the version up, which may block, and answers with it, or says that there is none.

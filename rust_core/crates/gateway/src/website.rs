@@ -94,7 +94,7 @@ impl Lane {
 }
 
 /// What a path names on the host of a website. `path` is raw and undecoded.
-fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
+pub(super) fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
     let key = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
     if key.is_empty() {
         return Ok(Target::Bucket(bucket));

@@ -30,6 +30,8 @@ pub struct Resumed {
 struct Intact {
     resumed: Resumed,
     end: u64,
+    /// The bytes up to its first mark.
+    began: u64,
 }
 
 impl Journal {
@@ -52,7 +54,7 @@ impl Journal {
             let length = file.len()?;
             let counts = distrusted.filter(|(number, _)| *number == last.number).map_or(length, |(_, end)| end);
             let mut scanner = Scanner::new(Arc::clone(&file), last.salt, HEADER as u64, counts.min(length));
-            let Some(Intact { resumed: found, end }) = intact(last, &mut scanner)? else {
+            let Some(Intact { resumed: found, end, began }) = intact(last, &mut scanner)? else {
                 // Without its first mark it does not have the whole state: a crash may leave it so. The one before has.
                 tracing::warn!(path = %path.display(), "A segment of the event journal is damaged and is removed");
                 options.fs.remove(&path)?;
@@ -61,7 +63,7 @@ impl Journal {
             };
             file.set_len(end)?;
             file.sync_data()?;
-            active = Some(Active::resumed(file, Segment::new(last, end), found.sequence));
+            active = Some(Active::resumed(file, Segment::new(last, end), found.sequence, began));
             resumed = Some(found);
             break;
         }
@@ -115,7 +117,7 @@ fn intact(header: &Header, scanner: &mut Scanner) -> Result<Option<Intact>> {
         time_ms: header.began_ms,
         states: Vec::new(),
     };
-    let mut end = None;
+    let (mut end, mut began) = (None, None);
     // Since the last mark.
     let (mut last, mut time_ms, mut states) = (resumed.last, resumed.time_ms, Vec::new());
     while let Some(frame) = scanner.next()? {
@@ -128,10 +130,11 @@ fn intact(header: &Header, scanner: &mut Scanner) -> Result<Option<Intact>> {
                 resumed.states.append(&mut states);
                 resumed = Resumed { mark, sequence: frame.place.sequence, last, time_ms, ..resumed };
                 end = Some(scanner.offset());
+                began = began.or(end);
             }
         }
     }
-    Ok(end.map(|end| Intact { resumed, end }))
+    Ok(end.zip(began).map(|(end, began)| Intact { resumed, end, began }))
 }
 
 /// Removes the journal of a store, with its directory's files. What is not there is removed.

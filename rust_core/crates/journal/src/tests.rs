@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use orcas_base::error::Error;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_fs::sim::{Fault, Operation, SimDisk};
 
 use super::*;
 
@@ -159,7 +160,7 @@ fn damage_in_the_middle_costs_the_rest_of_its_segment_and_readers_are_told() {
     let store = store.reopen();
     assert_eq!(store.read(JournalCursor::Oldest), (vec![1, 2, 6, 7, 8, 9], true));
     assert_eq!(store.read(JournalCursor::After(Place::behind(5))), (vec![6, 7, 8, 9], false));
-    let examined = examine(&RealFileSystem, store.dir.path()).unwrap();
+    let examined = examine(&RealFileSystem, store.dir.path());
     assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 6, 1));
     assert_eq!(examined.damaged[0].0, path);
 }
@@ -279,4 +280,39 @@ fn a_gap_is_told_also_when_more_segments_follow() {
     assert_eq!((sequences(&before), before.lost), (vec![1, 2, 3], false));
     let behind = reader.read(usize::MAX).unwrap();
     assert_eq!((sequences(&behind), behind.lost), (vec![21, 22, 23, 31, 32, 33], true));
+}
+
+#[test]
+fn a_large_state_does_not_fill_a_segment_by_itself() {
+    let mut store = Store::new(1 << 20);
+    let state = vec![5; 60_000];
+    let states = || (0..4).map(|_| &state[..]);
+    store.journal.roll(&start(store.last, 0), states()).unwrap();
+    assert!(!store.journal.is_full(0), "what every segment begins with");
+    store.write(1..=100);
+    let mut store = store.reopen();
+    assert!(!store.journal.is_full(0));
+    store.write(101..=1_000);
+    assert!(store.journal.is_full(0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_and_the_others_are_examined() {
+    let mut store = Store::new(1 << 20);
+    store.write(1..=3);
+    store.roll();
+    store.write(4..=5);
+    let (disk, events) = (SimDisk::new(), std::path::Path::new("/store/events"));
+    disk.create_dir(events.parent().unwrap()).unwrap();
+    disk.create_dir(events).unwrap();
+    for path in store.segments() {
+        let file = disk.open(&events.join(path.file_name().unwrap()), orcas_fs::Open::Create).unwrap();
+        file.write_at(0, &std::fs::read(&path).unwrap()).unwrap();
+    }
+    // Behind the header of the first one.
+    disk.fail(Operation::Read, 2, Fault::Io, false);
+    let examined = examine(&disk, events.parent().unwrap());
+    assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 2, 0));
+    let [(path, _)] = &examined.unreadable[..] else { panic!("{examined:?}") };
+    assert_eq!(path.file_name(), store.segments()[0].file_name());
 }

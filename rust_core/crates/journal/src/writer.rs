@@ -8,7 +8,7 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{File, Open};
 
-use super::format::{Frame, FrameKind, HEADER, Header, Mark, Place};
+use super::format::{Frame, FrameKind, Header, Mark, Place};
 use super::segments::Segment;
 use super::shared::JournalFiles;
 
@@ -20,12 +20,14 @@ pub(crate) struct Active {
     written: u64,
     synced: u64,
     synced_end: u64,
+    /// Bytes up to the first mark: what the segment began with.
+    began: u64,
 }
 
 impl Active {
-    pub fn resumed(file: Arc<dyn File>, segment: Segment, sequence: u64) -> Self {
+    pub fn resumed(file: Arc<dyn File>, segment: Segment, sequence: u64, began: u64) -> Self {
         let synced_end = segment.end;
-        Self { file, segment, written: sequence, synced: sequence, synced_end }
+        Self { file, segment, written: sequence, synced: sequence, synced_end, began }
     }
 
     pub fn number(&self) -> u64 {
@@ -122,7 +124,7 @@ impl Journal {
         options.fs.sync_dir(&options.dir)?;
         let segment = Segment::new(&header, bytes.len() as u64);
         self.files.segments.push(segment.clone());
-        self.active = Some(Active::resumed(file, segment, start.sequence));
+        self.active = Some(Active::resumed(file, segment, start.sequence, bytes.len() as u64));
         self.buffer.clear();
         Ok(())
     }
@@ -182,12 +184,14 @@ impl Journal {
         self.active.as_ref().is_some_and(|active| active.synced_end < active.segment.end)
     }
 
-    /// Whether the next segment is due: the present one is full, or its events are to be forgotten some day.
+    /// Whether the next segment is due: the present one is full, or its events are to be forgotten some day. What every
+    /// segment begins with does not count: however much it is, a new segment would have it too.
     pub fn is_full(&self, now_ms: u64) -> bool {
         let options = &self.files.options;
         self.active.as_ref().is_some_and(|active| {
             let old = now_ms.saturating_sub(active.segment.began_ms) > options.retention_ms / 8;
-            active.segment.end >= options.segment_bytes() || old && active.segment.end > HEADER as u64
+            let bytes = active.segment.end - active.began;
+            bytes >= options.segment_bytes() || old && bytes > 0
         })
     }
 
@@ -203,13 +207,26 @@ impl Journal {
             if bytes <= options.max_bytes && ended_ms + options.retention_ms > now_ms {
                 break;
             }
-            // Readers look for it no more.
-            self.files.segments.remove(segment.number);
-            options.fs.remove(&options.path(segment.number))?;
+            self.remove(segment.number)?;
             bytes -= segment.end;
             removed += 1;
         }
         Ok(removed)
+    }
+
+    /// Removes the oldest segment, whatever its age. False if there is only the one that is written.
+    ///
+    /// # Errors
+    /// What removing the file ran into.
+    pub fn remove_oldest(&self) -> Result<bool> {
+        let closed = self.files.segments.closed();
+        closed.first().map_or(Ok(false), |(segment, _)| self.remove(segment.number).map(|()| true))
+    }
+
+    fn remove(&self, number: u64) -> Result<()> {
+        // Readers look for it no more.
+        self.files.segments.remove(number);
+        self.files.options.fs.remove(&self.files.options.path(number))
     }
 }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use orcas_fs::{FileSystem, Random};
 use orcas_seal::{
-    CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DataKey, DataKeyId, Error as SealError, FreshId, KMS_DEFAULT_KEY,
-    Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY,
-    StoreId,
+    CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId, Error as SealError, FreshId,
+    KMS_DEFAULT_KEY, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret,
+    SSE_S3_KEY, StoreId,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -20,6 +20,9 @@ use crate::copies::{self, Copies, NAMES, Presence};
 use crate::error::{ChangeError, KeyError, Older, OpenError};
 use crate::state::{State, sse_s3_key};
 use crate::unsealing::{kdf_for, unseal};
+
+/// From here on, a warning says that the limit is near.
+const DATA_KEYS_MANY: usize = DATA_KEYS_MAX / 10 * 9;
 
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -303,8 +306,12 @@ impl Keyring {
         }
         let mut next = self.state().keys.clone();
         let made = next.add_data_key(by, owner, &mut |bytes| fill(&self.environment, bytes))?;
+        let count = next.data_keys().len();
         self.store_and_publish(&mut writer, next)?;
         drop(writer);
+        if count >= DATA_KEYS_MANY {
+            tracing::warn!(count, limit = DATA_KEYS_MAX, "The keyring has almost as many data keys as it takes");
+        }
         self.unwrap(made.id())
     }
 

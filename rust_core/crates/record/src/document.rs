@@ -15,10 +15,12 @@ pub enum DocumentKind {
     Encryption = 9,
     Notification = 10,
     Logging = 11,
+    /// No S3 operation reads or writes it.
+    Quota = 12,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -30,6 +32,7 @@ impl DocumentKind {
         Self::Encryption,
         Self::Notification,
         Self::Logging,
+        Self::Quota,
     ];
 
     pub fn code(self) -> u8 {

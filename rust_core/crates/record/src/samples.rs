@@ -188,7 +188,7 @@ fn buckets() -> Vec<Record> {
 fn documents() -> Vec<Record> {
     let kinds = every!(
         DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
-        Website, Encryption, Notification, Logging
+        Website, Encryption, Notification, Logging, Quota
     );
     kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }

@@ -139,6 +139,12 @@ impl ReadConditions {
         }
     }
 
+    /// Without a condition on a time that is still to come, which S3 ignores.
+    pub fn at(self, now_ms: impl FnOnce() -> i64) -> Self {
+        let if_modified_since = self.if_modified_since.filter(|time| *time <= now_ms().div_euclid(1000));
+        Self { if_modified_since, ..self }
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

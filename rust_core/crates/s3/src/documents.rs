@@ -10,6 +10,7 @@ use super::cors::CorsConfiguration;
 use super::encryption;
 use super::errors::{ErrorCode, S3Error};
 use super::lifecycle::{Configuration, DefaultSize};
+use super::notification::{self, Targets};
 use super::operations::Operation;
 use super::tags::{self, Tags};
 use super::website::Website;
@@ -21,11 +22,11 @@ pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
 /// The same for a lifecycle configuration, which may have 1,000 rules.
 pub const LIFECYCLE_LEN_MAX: usize = 1 << 20;
 
-/// The document that a write of the bucket `name` stores. Empty: none is left.
+/// The document that a write of the bucket `name` stores. Empty: none is left. `targets` is what notifications can name.
 ///
 /// Errors: `MalformedXML`, `MaxMessageLengthExceeded`, and those that S3 has for the values of the document;
 /// `NotImplemented` for an operation that writes no such document.
-pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, S3Error> {
+pub fn stored(operation: Operation, body: &[u8], name: &str, targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
     check_length(body, DOCUMENT_LEN_MAX)?;
     let written = match operation {
         Operation::PutBucketAccelerateConfiguration => {
@@ -41,6 +42,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             Some(logging) => logging.document(),
             None => return Ok(Vec::new()),
         },
+        Operation::PutBucketNotificationConfiguration => notification::stored(body, targets)?,
         Operation::PutBucketOwnershipControls => ownership_controls(&parsed::ownership(body)?),
         Operation::PutBucketRequestPayment => {
             let payer = parsed::payer(body)?;
@@ -133,8 +135,10 @@ mod tests {
         PutBucketRequestPayment, PutBucketTagging, PutBucketWebsite, PutPublicAccessBlock,
     };
 
+    const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", names: &[] };
+
     fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
-        let written = stored(operation, body.as_bytes(), "b-1").map_err(|error| error.code)?;
+        let written = stored(operation, body.as_bytes(), "b-1", NO_TARGETS).map_err(|error| error.code)?;
         Ok(String::from_utf8(written).unwrap())
     }
 
@@ -209,7 +213,10 @@ mod tests {
         assert_eq!(ownership_of_new_bucket(&Headers::new(&[])), Ok(None));
         assert_eq!(read("BucketOwnerEnforced"), Ok(None));
         let writer = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
-        assert_eq!(read("ObjectWriter"), stored(PutBucketOwnershipControls, writer.as_bytes(), "b-1").map(Some));
+        assert_eq!(
+            read("ObjectWriter"),
+            stored(PutBucketOwnershipControls, writer.as_bytes(), "b-1", NO_TARGETS).map(Some)
+        );
         let refused = read("Me").unwrap_err();
         assert_eq!(
             (refused.code, &*refused.message),
@@ -226,7 +233,7 @@ mod tests {
     fn documents_and_names_have_limits() {
         let accelerate = "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>";
         assert!(store(PutBucketAccelerateConfiguration, accelerate).is_ok());
-        let dotted = stored(PutBucketAccelerateConfiguration, accelerate.as_bytes(), "b.1");
+        let dotted = stored(PutBucketAccelerateConfiguration, accelerate.as_bytes(), "b.1", NO_TARGETS);
         assert_eq!(dotted.unwrap_err().code, ErrorCode::InvalidRequest);
         let long = format!("{accelerate}{}", " ".repeat(DOCUMENT_LEN_MAX));
         assert_eq!(store(PutBucketAccelerateConfiguration, &long), Err(ErrorCode::MaxMessageLengthExceeded));

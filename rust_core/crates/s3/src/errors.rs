@@ -79,7 +79,7 @@ catalogue! {
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";
     InvalidDigest 400 "The Content-MD5 you specified was invalid.";
-    InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.";
+    InvalidEncryptionAlgorithmError 400 "The Encryption request you specified is not valid. Supported value: AES256.";
     InvalidLocationConstraint 400 "The specified location-constraint is not valid";
     InvalidObjectState 403 "The operation is not valid for the object's storage class";
     InvalidPart 400 "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
@@ -132,6 +132,7 @@ catalogue! {
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.";
     OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found";
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold";
+    QuotaExceeded 403 "The quota would be exceeded.";
     ReplicationConfigurationNotFoundError 404 "The replication configuration was not found";
     RequestHeaderSectionTooLarge 400 "Your request header section exceeds the maximum allowed request header section size";
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.";

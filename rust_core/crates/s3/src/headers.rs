@@ -179,6 +179,11 @@ pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -
     block
 }
 
+/// The ARN of a bucket.
+pub fn bucket_arn(name: &str) -> String {
+    format!("arn:aws:s3:::{name}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

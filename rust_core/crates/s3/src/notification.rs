@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use super::configurations::{document as written, generated_id};
-use super::documents::{DOCUMENT_LEN_MAX, check_length};
 use super::errors::{ErrorCode, S3Error};
 use super::xml::XmlWriter;
 use super::xml::parse::{Element, document, malformed};
@@ -30,6 +29,8 @@ pub struct Notification {
     pub names: EventNames,
     pub prefix: Vec<u8>,
     pub suffix: Vec<u8>,
+    /// S3 sends a test message to topics and queues, and none to functions.
+    pub is_tested: bool,
 }
 
 impl Notification {
@@ -61,10 +62,9 @@ pub fn notifications(stored: &[u8]) -> Option<Vec<Notification>> {
 /// document.
 ///
 /// # Errors
-/// `MalformedXML`, `MaxMessageLengthExceeded`, and `InvalidArgument` for values that S3 does not allow and for ARNs that
-/// name no target. `NotImplemented` for EventBridge.
+/// `MalformedXML`, and `InvalidArgument` for values that S3 does not allow and for ARNs that name no target.
+/// `NotImplemented` for EventBridge.
 pub fn stored(body: &[u8], targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
-    check_length(body, DOCUMENT_LEN_MAX)?;
     let root = document(body, ROOT)?;
     if root.children.is_empty() {
         return Ok(Vec::new());
@@ -82,9 +82,7 @@ pub fn stored(body: &[u8], targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
         rule.id = generated_id(&written(ROOT, |xml| rule.write(xml)), at);
     }
     check(&rules, targets)?;
-    let written = written(ROOT, |xml| rules.iter().for_each(|rule| rule.write(xml)));
-    check_length(&written, DOCUMENT_LEN_MAX)?;
-    Ok(written)
+    Ok(written(ROOT, |xml| rules.iter().for_each(|rule| rule.write(xml))))
 }
 
 fn check(rules: &[Rule], targets: Targets<'_>) -> Result<(), S3Error> {
@@ -229,6 +227,7 @@ impl Rule {
             names,
             prefix: decoded(self.filter.as_ref().and_then(|filter| filter.prefix.as_ref())),
             suffix: decoded(self.filter.as_ref().and_then(|filter| filter.suffix.as_ref())),
+            is_tested: self.kind != Kind::Function,
         })
     }
 
@@ -444,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_limits_and_a_schema() {
+    fn documents_have_a_schema_and_at_most_100_configurations() {
         for content in [
             "<Foreign/>",
             &queue(CREATED),
@@ -465,7 +464,6 @@ mod tests {
         assert_eq!(code, ErrorCode::InvalidArgument);
         assert_eq!(message, "Same ID used for multiple configurations. IDs must be unique.");
         assert_eq!(refusal(&filtered(&"i".repeat(256), &[("prefix", "a")])).0, ErrorCode::InvalidArgument);
-        assert_eq!(refusal(&" ".repeat(DOCUMENT_LEN_MAX)).0, ErrorCode::MaxMessageLengthExceeded);
     }
 
     proptest! {

@@ -78,7 +78,8 @@ impl LockHeaders {
             }),
             (mode, _) => {
                 let message = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied";
-                return Err(S3Error::argument(message, if mode.is_some() { UNTIL } else { MODE }, b""));
+                let missing = if mode.is_some() { UNTIL } else { MODE };
+                return Err(S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", missing));
             }
         };
         let legal_hold = match value(HOLD) {
@@ -150,6 +151,9 @@ pub fn read_retention(body: &[u8]) -> Result<Option<Retention>, S3Error> {
 
 /// Whether a LegalHold document switches the hold on.
 pub fn read_legal_hold(body: &[u8]) -> Result<bool, S3Error> {
+    if body.is_empty() {
+        return Err(malformed());
+    }
     let root = document(body, "LegalHold")?;
     let [status] = root.children.as_slice() else { return Err(malformed()) };
     match (status.name.as_str(), status.leaf()?.trim()) {

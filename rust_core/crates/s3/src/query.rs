@@ -104,6 +104,18 @@ impl KeySelection {
     }
 }
 
+impl KeySelection {
+    /// Where a page begins for this marker. If a common prefix includes the key that it names, that is behind the prefix.
+    pub fn behind<'a>(&self, marker: &'a [u8]) -> &'a [u8] {
+        let included = self.delimiter.as_ref().and_then(|delimiter| {
+            let rest = marker.strip_prefix(&self.prefix[..])?;
+            let at = rest.windows(delimiter.len()).position(|window| window == &delimiter[..])?;
+            marker.get(..self.prefix.len() + at + delimiter.len())
+        });
+        included.unwrap_or(marker)
+    }
+}
+
 /// ListObjects, the first version. The listing starts after `marker`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsQuery {

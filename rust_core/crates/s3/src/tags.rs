@@ -105,7 +105,11 @@ fn without_duplicates(tags: Vec<(String, String)>, reserved: &'static str) -> Re
 
 fn in_document(body: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
     let root = document(body, "Tagging")?;
-    let [set] = root.children.as_slice() else { return Err(malformed()) };
+    let set = match root.children.as_slice() {
+        [] => return Ok(Vec::new()),
+        [set] => set,
+        _ => return Err(malformed()),
+    };
     if set.name != "TagSet" {
         return Err(malformed());
     }
@@ -249,7 +253,7 @@ mod tests {
             |count| read_bucket_document(format!("<Tagging><TagSet>{}</TagSet></Tagging>", many(count)).as_bytes());
         assert_eq!(of_bucket(50).map(|tags| tags.len()), Ok(50));
         assert_eq!(of_bucket(51).unwrap_err().message, "Bucket tag count cannot be greater than 50");
-        assert_eq!(read_document(b"<Tagging/>").unwrap_err().code, ErrorCode::MalformedXML);
+        assert_eq!(read_document(b"<Tagging/>"), Ok(Tags::new()));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub enum Error {
     KeyState { id: KeyId },
     #[error("a key with this name exists")]
     NameTaken,
+    /// No owner gets another data key.
+    #[error("the keyring has 16,384 data keys, as many as it takes")]
+    TooManyDataKeys,
     /// A limit of the keyring, or a name or number outside its bounds.
     #[error("{reason}")]
     Invalid { reason: &'static str },

@@ -108,11 +108,14 @@ impl Keyring {
     /// Makes a data key for an owner and keeps it, wrapped by an enabled key.
     ///
     /// # Errors
-    /// Those of [`Self::wrap`] and of `random`, and [`Error::Invalid`] when there are [`DATA_KEYS_MAX`] data keys or the
-    /// owner has more than 255 bytes.
+    /// Those of [`Self::wrap`] and of `random`, [`Error::TooManyDataKeys`] when there are [`DATA_KEYS_MAX`], and
+    /// [`Error::Invalid`] when the owner has more than 255 bytes.
     pub fn add_data_key(&mut self, id: KeyId, owner: &[u8], random: Random<'_>) -> Result<DataKey> {
-        if self.data_keys.len() >= DATA_KEYS_MAX || owner.len() > 255 {
-            return Err(Error::Invalid { reason: "the keyring takes 16,384 data keys, of owners of up to 255 bytes" });
+        if self.data_keys.len() >= DATA_KEYS_MAX {
+            return Err(Error::TooManyDataKeys);
+        }
+        if owner.len() > 255 {
+            return Err(Error::Invalid { reason: "the owner of a data key has at most 255 bytes" });
         }
         let data_key = DataKey::generate(self.store, random)?;
         let none = EncryptionContext::default();

@@ -26,7 +26,7 @@ impl Handle {
         let data = &shared.options.data;
         let collector = &Collector::new(options, progress, data.clone());
         let scratch = &ScratchDir::new()?;
-        check_journal(collector, &*shared.fs, data)?;
+        check_journal(collector, &*shared.fs, data);
         // Before the copy: whatever the copy leads to stays in its place.
         let _pin = shared.epochs.pin();
         let copy = scratch.path().join(COPY_NAME);

@@ -4,6 +4,7 @@
 //! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before its sync has
 //! returned. The index gets durable batches only. After a failed write or sync nothing is retried on that file.
 
+mod deciding;
 mod limits;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::metrics::timed;
 use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
-use super::requirements::{SMALL_RECORDS_LEN, adds_content, durability, may_be_long, new_packs};
+use super::quotas::QuotaLedger;
 use super::state::{EngineState, UpkeepTask};
 use super::tokens::RequestTokens;
 use super::upload_ids::UploadIds;
@@ -26,9 +27,9 @@ use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
-use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide, records_len};
+use orcas_decide::{Failure, Outcome};
 use orcas_log::{Batch, Log, LogPosition};
-use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
+use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence};
 
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
 const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
@@ -69,6 +70,7 @@ pub(super) struct Committer {
     births: Vec<PackId>,
     upload_ids: UploadIds,
     version_key: [u8; 32],
+    quotas: QuotaLedger,
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
@@ -110,6 +112,7 @@ impl Committer {
             updates: 0,
             births: Vec::new(),
             upload_ids: UploadIds::default(),
+            quotas: QuotaLedger::default(),
             deadline: None,
             failures: 0,
             space: None,
@@ -148,6 +151,7 @@ impl Committer {
         let began = self.shared.clock.monotonic();
         let intents = taken.len();
         self.space = None;
+        self.quotas.set_owners(&self.shared.owner_quotas.read());
         self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
@@ -155,7 +159,7 @@ impl Committer {
         let start = self.batch.len();
         let mut rest = taken.drain(..);
         while let Some(submitted) = rest.next() {
-            let before = self.fresh.len();
+            let before = self.next_sequence;
             let asked = match submitted {
                 Submitted::S3(intent, cause, waiter) => {
                     let asked = self.durability(&intent);
@@ -172,7 +176,7 @@ impl Committer {
                     Durability::Sync
                 }
             };
-            if self.fresh.len() > before {
+            if self.next_sequence > before {
                 durability = durability.max(asked);
                 patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
@@ -203,63 +207,6 @@ impl Committer {
             Durability::Interval => Some(self.shared.options.sync_interval),
             Durability::Buffered => Some(self.shared.options.write_buffer_window),
         }
-    }
-
-    fn durability(&self, intent: &Intent) -> Durability {
-        durability(intent, |bucket| {
-            let bucket = self.buckets.by_id(bucket);
-            bucket.and_then(|bucket| bucket.settings.durability).unwrap_or(self.shared.options.durability)
-        })
-    }
-
-    /// Whether anything is taken on now.
-    fn check_takes(&self) -> Result<()> {
-        self.shared.faults.check_writable()?;
-        self.stuck.clone().map_or(Ok(()), Err)
-    }
-
-    fn decide(&mut self, intent: Intent, cause: &Cause) -> Result<Outcome, Failure> {
-        self.check_takes()?;
-        if adds_content(&intent) {
-            self.check_space()?;
-        }
-        let births = self.unborn_packs(&new_packs(&intent));
-        let context = Context {
-            now_ms: self.shared.clock.now_ms(),
-            next_sequence: self.next_sequence + births.len() as u64,
-            upload_id: match &intent {
-                Intent::CreateUpload { .. } => self.upload_ids.next(&*self.shared.clock, &*self.shared.random)?,
-                // Randomness costs a system call.
-                _ => UploadId([0; 16]),
-            },
-            version_key: self.version_key,
-        };
-        let (token, may_be_long) = (intent.token(), may_be_long(&intent));
-        let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
-        if may_be_long && records_len(&records) > SMALL_RECORDS_LEN {
-            self.check_space()?;
-        }
-        self.push_all(births, records, cause);
-        if matches!(outcome, Outcome::Moved { .. }) {
-            (self.bulk, self.moved.prefix) = (true, true);
-        }
-        token.into_iter().for_each(|token| self.tokens.add(&token));
-        Ok(outcome)
-    }
-
-    /// Once a round: what a round brings is far less than the reserve.
-    fn check_space(&mut self) -> Result<()> {
-        self.space.get_or_insert_with(|| self.shared.check_space()).clone()
-    }
-
-    fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
-        self.check_takes()?;
-        let births = self.unborn_packs(&intent.new_packs());
-        let merges = matches!(intent, MaintenanceIntent::MergeLayers { .. });
-        let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
-        self.moved.layer |= merges && outcome.changed;
-        self.push_all(births, records, &Cause::Engine);
-        Ok(outcome)
     }
 
     pub(super) fn view(&self) -> SequencerView<'_> {
@@ -368,7 +315,7 @@ impl Committer {
         self.publish();
         self.promised = true;
         self.deadline = [self.deadline, deadline].into_iter().flatten().min();
-        if self.deadline.is_none() {
+        if self.deadline.is_none() || planted::is(Bug::EventsBeforeSync) {
             self.unsynced[self.settled..].iter().for_each(|batch| self.shared.events.push(batch));
             self.settled = self.unsynced.len();
         }
@@ -461,6 +408,7 @@ impl Committer {
         self.deadline = None;
         self.pending.clear();
         self.tokens.failed();
+        self.quotas.forget();
         self.updates = self.shared.updates.load(Ordering::Acquire);
         self.buckets = Arc::clone(&self.shared.buckets.read());
         if promised {

@@ -29,10 +29,12 @@ pub enum ChangeKind {
     Marked = 7,
     /// Attributes of a version were changed: the operation tells which.
     Updated = 8,
+    /// A client has written the notification configuration of a bucket, and it is not empty.
+    Configured = 9,
 }
 
 impl ChangeKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::BucketCreated,
         Self::BucketRemoved,
         Self::Stored,
@@ -41,6 +43,7 @@ impl ChangeKind {
         Self::Removed,
         Self::Marked,
         Self::Updated,
+        Self::Configured,
     ];
 }
 
@@ -54,11 +57,11 @@ pub struct Change {
     pub bucket: BucketId,
     pub bucket_name: Bytes,
     pub owner: Bytes,
-    /// Empty if the bucket itself was created or removed.
+    /// Empty if the change is about the bucket itself.
     pub key: Bytes,
     /// `None` in a bucket that never had versioning.
     pub version: Option<VersionId>,
-    /// Size and entity tag of what was stored.
+    /// Size and entity tag of what was stored: an object, or the configuration.
     pub content: Option<(u64, Etag)>,
 }
 

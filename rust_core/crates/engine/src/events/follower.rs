@@ -236,6 +236,8 @@ impl Follower {
             following.expired = Some(now);
             following.journal.expire(now_ms)?;
         }
+        // Old events give way to what makes room: deletions and compaction need some first.
+        while following.journal.is_dirty() && shared.is_under_reserve() && following.journal.remove_oldest()? {}
         let due = now.saturating_sub(following.synced) >= SYNC_AFTER;
         if following.journal.is_dirty() && (hurry || due || shared.events.is_closed()) {
             following.journal.sync()?;

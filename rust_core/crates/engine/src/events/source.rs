@@ -9,8 +9,11 @@ use bytes::Bytes;
 use super::super::buckets::BucketTable;
 use super::change::{Change, ChangeKind};
 use orcas_base::error::{Error, Result};
+use orcas_checksum::{Etag, Md5Hasher};
 use orcas_journal::Place;
-use orcas_record::{self as record, Bucket, BucketId, BucketRole, Cause, Record, Version, VersionId, Versioning};
+use orcas_record::{
+    self as record, Bucket, BucketId, BucketRole, Cause, DocumentKind, Record, Version, VersionId, Versioning,
+};
 
 #[derive(Default)]
 pub(super) struct Source {
@@ -116,6 +119,17 @@ impl Source {
             Record::UpdateVersion { bucket, key, version_id, .. } => {
                 if let Some(bucket) = self.of_object(bucket) {
                     made.removed(ChangeKind::Updated, bucket, key, version_id);
+                }
+            }
+            Record::PutDocument { bucket, kind: DocumentKind::Notification, document } => {
+                // Not for a fork, which gets a copy of the document.
+                if !document.is_empty()
+                    && matches!(cause, Cause::Request(_))
+                    && let Some(bucket) = self.buckets.get(&bucket)
+                {
+                    let change = made.change(ChangeKind::Configured, bucket, now_ms);
+                    let etag = Etag::simple(Md5Hasher::digest(&document));
+                    made.push(Change { content: Some((document.len() as u64, etag)), ..change });
                 }
             }
             Record::PutDocument { .. }

@@ -349,3 +349,31 @@ fn a_long_backlog_goes_into_many_segments_of_which_the_newest_stay() {
     assert!(lost, "the journal may not be that large");
     assert_eq!(changes.last().map(|change| &change.key[..]), Some(&b"4199"[..]));
 }
+
+#[test]
+fn below_the_reserve_the_oldest_events_give_way() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| {
+        small(options);
+        options.events = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 512 << 10 });
+        options.reserve = 1 << 20;
+    });
+    let bucket = steps.bucket("b");
+    let key = |n: u64| format!("{n:0>1000}");
+    for n in 0..200 {
+        steps.put(&bucket, &key(n), &noise(300, n));
+        if n % 20 == 0 {
+            follow(&mut steps, false).unwrap();
+        }
+    }
+    follow(&mut steps, true).unwrap();
+    let (changes, lost) = read(steps.handle(), JournalCursor::Oldest);
+    assert_eq!((changes.len(), lost), (201, false));
+    disk.set_free_bytes(0);
+    steps.run(delete(&bucket, &key(0))).unwrap();
+    follow(&mut steps, true).unwrap();
+    let (kept, lost) = read(steps.handle(), JournalCursor::After(changes[0].place));
+    assert!(lost, "whoever was behind is told");
+    assert!((1..100).contains(&kept.len()), "{} events are left", kept.len());
+    assert_eq!(kept.last().map(|change| change.kind), Some(ChangeKind::Removed));
+}

@@ -16,6 +16,7 @@ mod listing;
 mod locks;
 mod merges;
 mod moves;
+mod quotas;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;

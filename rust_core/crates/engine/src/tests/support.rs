@@ -291,6 +291,17 @@ impl Store {
     }
 
     pub fn put_part(&self, bucket: &Bucket, key: &str, upload: UploadId, number: u16, bytes: &[u8]) -> (u16, [u8; 16]) {
+        self.try_put_part(bucket, key, upload, number, bytes).unwrap()
+    }
+
+    pub fn try_put_part(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: UploadId,
+        number: u16,
+        bytes: &[u8],
+    ) -> Result<(u16, [u8; 16]), Failure> {
         let md5 = Md5Hasher::digest(bytes);
         let put = PutPart {
             bucket: bucket.id,
@@ -303,8 +314,8 @@ impl Store {
             computed: None,
             body: self.body(bucket, bytes).unwrap(),
         };
-        self.handle().execute(Intent::PutPart(Box::new(put))).unwrap();
-        (number, md5)
+        self.handle().execute(Intent::PutPart(Box::new(put)))?;
+        Ok((number, md5))
     }
 
     pub fn complete(

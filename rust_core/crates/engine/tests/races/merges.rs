@@ -17,6 +17,9 @@ const SCHEDULES: u64 = 4_000;
 /// The more there are, the longer a publication takes to reach the last of them.
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "k"];
 const STEPS: usize = 60;
+/// The merge reaches a key while its reader is in the middle of one of these.
+const LOOKUPS: usize = 24;
+const READERS: usize = 3;
 
 fn snapshot(handle: &Handle, bucket: &Bucket, name: &'static str) {
     handle.execute(Intent::CreateSnapshot { bucket: bucket.id, name: name.into() }).unwrap();
@@ -66,13 +69,16 @@ fn schedule(seed: u64) {
 
     let merging = thread::spawn(move || merge(reclamation));
     let expected = replaced.then_some(new.len() as u64);
-    let looking = {
-        let handle = handle.clone();
-        thread::spawn(move || (0..3).for_each(|_| assert_eq!(size_of(&handle, "k"), expected)))
-    };
-    looking.join().unwrap();
+    let readers: Vec<_> = KEYS[KEYS.len() - READERS..]
+        .iter()
+        .map(|key| {
+            let handle = handle.clone();
+            thread::spawn(move || (0..LOOKUPS).for_each(|_| assert_eq!(size_of(&handle, key), expected)))
+        })
+        .collect();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
     merging.join().unwrap();
-    assert_eq!(size_of(&handle, "k"), expected);
+    KEYS.iter().for_each(|key| assert_eq!(size_of(&handle, key), expected));
     drop(handle);
     store.close().unwrap();
 }

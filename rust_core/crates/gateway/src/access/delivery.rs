@@ -14,6 +14,12 @@ use orcas_s3::{ErrorCode, S3Error};
 const DAY_MS: i64 = 86_400_000;
 
 impl Lane {
+    /// Whether requests to the bucket with this name are logged.
+    pub fn is_logged(&self, bucket: &str) -> bool {
+        let bucket = self.engine.bucket(bucket.as_bytes());
+        bucket.is_some_and(|bucket| self.engine.document(bucket.id, DocumentKind::Logging).is_some())
+    }
+
     /// Keeps the record if its bucket is logged.
     pub fn log_to_bucket(&self, record: &AccessRecord<'_>) {
         let Some(bucket) = record.bucket.as_deref().and_then(|name| self.engine.bucket(name.as_bytes())) else {

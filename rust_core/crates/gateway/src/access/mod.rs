@@ -3,7 +3,7 @@
 //! Nothing here waits: a line for which the queue has no room is only counted. No line has a secret or a signature.
 
 mod delivery;
-mod json;
+pub mod note;
 pub mod parcels;
 pub mod queue;
 pub mod record;

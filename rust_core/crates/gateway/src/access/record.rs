@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::note::{Asked, Auth, Ended, Note, without_query};
 use crate::describe::Description;
 use crate::lane::{Lane, now_ms};
 use crate::metrics::requests::Finished;
@@ -30,15 +31,6 @@ pub struct AccessRecord<'a> {
     pub began_ms: i64,
     /// Header lines of the response.
     pub answered: &'a [u8],
-}
-
-/// How a request says who sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Auth {
-    Anonymous,
-    Header,
-    Query,
-    Form,
 }
 
 /// What only the connection knows.
@@ -84,9 +76,28 @@ impl<'a> AccessRecord<'a> {
             version_id: query.and_then(|query| query.get("versionId").map(<[u8]>::to_vec)),
             auth,
             finished,
-            began_ms: now_ms() - millis(finished.time),
+            began_ms: began_ms(finished),
             answered: seen.answered,
         }
+    }
+
+    /// The line of the access log, with its end.
+    pub fn line(&self) -> String {
+        let asked = Asked {
+            principal: self.principal,
+            access_key: self.access_key.as_deref(),
+            auth: self.auth,
+            operation: self.operation,
+            method: self.head.method,
+            bucket: self.bucket.as_deref(),
+            key: self.key.as_deref().map(str::as_bytes),
+            version_id: self.version_id.as_deref(),
+            host: self.header("host"),
+            user_agent: self.header("user-agent"),
+            referer: self.referer(),
+        };
+        let Self { remote, request_id, finished, began_ms, .. } = *self;
+        Note::new(&asked).line(&Ended { remote, request_id, trace_id: None, finished, began_ms })
     }
 
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
@@ -95,7 +106,7 @@ impl<'a> AccessRecord<'a> {
 
     /// The page that the request came from, without its query, which may be that of a presigned URL.
     pub fn referer(&self) -> Option<&'a [u8]> {
-        self.header("referer").map(|page| page.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default())
+        self.header("referer").map(without_query)
     }
 
     /// The value of a header line of the response.
@@ -106,6 +117,11 @@ impl<'a> AccessRecord<'a> {
             found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.strip_prefix(b": ")).flatten()
         })
     }
+}
+
+/// When the head of a request had arrived that is done now.
+pub fn began_ms(finished: &Finished) -> i64 {
+    now_ms() - millis(finished.time)
 }
 
 pub fn millis(time: Duration) -> i64 {

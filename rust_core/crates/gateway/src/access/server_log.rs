@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::record::{AccessRecord, Auth, millis};
+use super::note::Auth;
+use super::record::{AccessRecord, millis};
 use orcas_http::calendar::civil_from_days;
 use orcas_http::{form_decode, percent_encode_into};
 

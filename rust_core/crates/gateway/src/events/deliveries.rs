@@ -9,14 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use orcas_base::error::Result;
-use orcas_engine::{Change, EventReader, JournalCursor, Place};
+use orcas_checksum::{Etag, Md5Hasher};
+use orcas_engine::{Change, ChangeKind, EventReader, JournalCursor, Place};
 use orcas_events::Event;
-use orcas_events::json::{Context, write_records};
+use orcas_events::json::{Context, test_message, write_records};
 use orcas_record::{BucketId, DocumentKind};
 use orcas_s3::notification::{Notification, notifications};
 
 use super::listener::{id, named};
-use super::names::event_of;
+use super::names::{event_of, request_id};
 use crate::lane::Lane;
 
 /// Bytes of the journal that one look reads, and deliveries after which it ends.
@@ -33,6 +34,8 @@ pub struct Delivery {
     pub key: Vec<u8>,
     /// JSON in S3's structure.
     pub message: Vec<u8>,
+    /// No event: it only tells that a configuration names the target.
+    pub is_test: bool,
 }
 
 /// What one look brings.
@@ -105,7 +108,9 @@ impl DeliveryReader {
             && let Some(change) = self.changes.pop_front()
         {
             self.place = change.place;
-            if let Some(event) = event_of(&change)
+            if change.kind == ChangeKind::Configured {
+                found.extend(lane.test_delivery(&change, &self.target));
+            } else if let Some(event) = event_of(&change)
                 && let Some(notification) = lane.notification(&event, &self.target)
             {
                 found.push(lane.delivery(&event, change.place, &notification));
@@ -120,8 +125,25 @@ impl Lane {
     /// The notification of the bucket that sends the event to the target.
     fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
         let document = self.engine.document(BucketId(event.bucket.id), DocumentKind::Notification)?;
-        let parsed = document.parsed(notifications)?;
-        parsed.as_ref().as_ref()?.iter().find(|one| one.target == target && one.matches(event)).cloned()
+        let of_bucket = document.parsed(notifications)?;
+        of_bucket.as_ref().as_ref()?.iter().find(|one| one.target == target && one.matches(event)).cloned()
+    }
+
+    /// What S3 sends to the topics and queues of a configuration when it is stored. Nothing if it is another one by now.
+    fn test_delivery(&self, change: &Change, target: &str) -> Option<Delivery> {
+        let document = self.engine.document(change.bucket, DocumentKind::Notification)?;
+        if change.content.map(|(_, etag)| etag) != Some(Etag::simple(Md5Hasher::digest(&document.bytes))) {
+            return None;
+        }
+        let of_bucket = document.parsed(notifications)?;
+        let is_told = |one: &Notification| one.is_tested && one.target == target;
+        if !of_bucket.as_ref().as_ref()?.iter().any(is_told) {
+            return None;
+        }
+        let bucket = String::from_utf8_lossy(&change.bucket_name).into_owned();
+        let request_id = request_id(&change.cause);
+        let message = test_message(change.time_ms, &bucket, &request_id, &self.host_id);
+        Some(Delivery { id: id(self, change.place), bucket, key: Vec::new(), message, is_test: true })
     }
 
     fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
@@ -134,6 +156,7 @@ impl Lane {
             bucket: event.bucket.name.clone(),
             key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),
             message,
+            is_test: false,
         }
     }
 }

@@ -9,13 +9,12 @@ use orcas_s3::versions::VersionName;
 
 use super::position;
 
-/// The event of a change. `None` if S3 has none for it.
+/// The event of a change. `None` if S3 has none for it, or only a message of another form.
 pub fn event_of(change: &Change) -> Option<Event> {
     let name = name_of(change)?;
-    let (principal, request_id) = match &change.cause {
-        Cause::Request(request) if request.principal == [0; 32] => (String::new(), number(request.request)),
-        Cause::Request(request) => (hex(&request.principal), number(request.request)),
-        Cause::Engine | Cause::Lifecycle => (String::new(), String::new()),
+    let principal = match &change.cause {
+        Cause::Request(request) if request.principal != [0; 32] => hex(&request.principal),
+        Cause::Request(_) | Cause::Engine | Cause::Lifecycle => String::new(),
     };
     let object = (!name.is_of_bucket()).then(|| Object {
         key: change.key.to_vec(),
@@ -31,7 +30,7 @@ pub fn event_of(change: &Change) -> Option<Event> {
         bucket: Bucket { name: text(&change.bucket_name), owner: text(&change.owner), id: change.bucket.0 },
         object,
         principal,
-        request_id,
+        request_id: request_id(&change.cause),
         source_address: String::new(),
     })
 }
@@ -62,6 +61,7 @@ fn name_of(change: &Change) -> Option<EventName> {
             Operation::PutObjectRetention | Operation::PutObjectLegalHold => EventName::ObjectRetentionPut,
             _ => return None,
         },
+        ChangeKind::Configured => return None,
     })
 }
 
@@ -72,8 +72,12 @@ fn operation(cause: &Cause) -> Option<Operation> {
     }
 }
 
-fn number(request: u64) -> String {
-    format!("{request:016X}")
+/// Empty if it was no request.
+pub(super) fn request_id(cause: &Cause) -> String {
+    match cause {
+        Cause::Request(request) => format!("{:016X}", request.request),
+        Cause::Engine | Cause::Lifecycle => String::new(),
+    }
 }
 
 fn hex(bytes: &[u8; 32]) -> String {

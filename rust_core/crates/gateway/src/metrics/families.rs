@@ -16,8 +16,8 @@ macro_rules! families {
 families! {
     BUILD Info "orcas_build" "" ["version"] "The version that runs.";
     REQUESTS Counter "orcas_requests" "" ["operation", "result"]
-        "S3 requests that are done, by operation (none: refused before it was known) and result: 2xx to 5xx, \
-         or incomplete if the client left or the response could not be finished.";
+        "S3 requests that are done, by operation (none: a preflight, or refused before it was known) and result: \
+         2xx to 5xx, or incomplete if the client left or the response could not be finished.";
     REQUEST_TIME Histogram "orcas_request_duration_seconds" "seconds" ["operation"]
         "From the head of a request to the last byte of its response that was handed to the socket.";
     FIRST_BYTE_TIME Histogram "orcas_request_first_byte_seconds" "seconds" ["operation"]
@@ -34,6 +34,8 @@ families! {
         "Lines that the access log lacks, because it was written too slowly or could not be written.";
     BUCKET_LOGS_DROPPED Counter "orcas_bucket_log_dropped_records" "" []
         "Records of requests that logged buckets lack, because memory was short or they could not be stored.";
+    TRACE_SPANS Counter "orcas_trace_spans" "" ["result"]
+        "Spans of traced requests that were sent to the receiver of traces, or dropped because it did not take them.";
     CONNECTIONS Gauge "orcas_connections" "" [] "Open connections of clients.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";

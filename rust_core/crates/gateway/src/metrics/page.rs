@@ -24,6 +24,8 @@ pub struct Around {
     pub refusals: Vec<(String, u64)>,
     /// Most buckets that are shown by name.
     pub buckets_max: usize,
+    /// Spans of traces that were sent, and that were dropped.
+    pub spans: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
 }
@@ -87,6 +89,7 @@ impl Lane {
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
+        each(page, &of::TRACE_SPANS, [("sent", around.spans.0), ("dropped", around.spans.1)]);
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

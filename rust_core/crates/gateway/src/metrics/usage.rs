@@ -39,6 +39,29 @@ pub struct RequestCounts {
     pub sent: u64,
 }
 
+/// What usage costs, in any currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prices {
+    /// 2^30 bytes for a month.
+    pub gb_month: f64,
+    /// A thousand requests.
+    pub writes_1000: f64,
+    pub reads_1000: f64,
+    /// 2^30 bytes.
+    pub gb_in: f64,
+    pub gb_out: f64,
+}
+
+impl Prices {
+    pub fn cost(&self, counts: &RequestCounts, gb_months: f64) -> f64 {
+        const THOUSANDTH: f64 = 1.0 / 1000.0;
+        const PER_GB: f64 = 1.0 / (1u64 << 30) as f64;
+        let requests = counts.writes as f64 * self.writes_1000 + counts.reads as f64 * self.reads_1000;
+        let bytes = counts.received as f64 * self.gb_in + counts.sent as f64 * self.gb_out;
+        gb_months * self.gb_month + requests * THOUSANDTH + bytes * PER_GB
+    }
+}
+
 /// The requests of one day by one access key to one bucket. Names are empty where there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestUsage {
@@ -235,6 +258,14 @@ mod tests {
         let off = UsageMeter::new(false, || 0);
         off.count(&billed(&principal, None, RequestClass::Write, now));
         assert_eq!(off.take(), []);
+    }
+
+    #[test]
+    fn each_unit_has_its_price() {
+        let prices = Prices { gb_month: 0.5, writes_1000: 4.0, reads_1000: 2.0, gb_in: 8.0, gb_out: 16.0 };
+        let counts = RequestCounts { writes: 500, reads: 250, free: 9_999, received: 1 << 29, sent: 1 << 28 };
+        assert_eq!(prices.cost(&counts, 3.0), 1.5 + 2.0 + 0.5 + 4.0 + 4.0);
+        assert_eq!(Prices::default().cost(&counts, 3.0), 0.0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::treatment::part_sealing;
+use crate::treatment::check_upload_key;
 use crate::upload_ids::named_upload;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
@@ -86,9 +86,10 @@ impl Operation for CompleteMultipartUpload {
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
         let intent = call.input.intent(&content)?;
-        Ok(match &call.input.sent_key {
-            None => call.submit(intent, slot),
-            Some(_) => call.later(slot, |call| call.complete_with_key(intent)),
+        // Without a keyring, no upload has a key.
+        Ok(match call.lane.engine.can_seal() {
+            false => call.submit(intent, slot),
+            true => call.later(slot, |call| call.complete_with_key(intent)),
         })
     }
 
@@ -120,8 +121,7 @@ impl Call<CompleteMultipartUpload> {
         let (engine, input) = (&self.lane.engine, &self.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
-            let own = input.sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
-            part_sealing(engine, &upload, own, input.four)?;
+            check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.four)?;
         }
         CompleteMultipartUpload::answer(self, engine.execute_for(self.cause(), intent)?)
     }

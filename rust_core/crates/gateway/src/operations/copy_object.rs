@@ -19,7 +19,7 @@ use orcas_checksum::ChecksumAlgorithm;
 use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome};
 use orcas_engine::{CopyKeys, CopyRequest};
 use orcas_http::Headers;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, VersionId};
 use orcas_s3::annotations::copies_annotations;
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
@@ -64,7 +64,7 @@ impl Operation for CopyObject {
         let restores = source.name.version.is_some() && shows_versions(&bucket);
         let (chosen, source_key) = (reading.chosen_encryption(bucket.id)?, reading.sent_source_key()?);
         let encryption = chosen.encryption.clone();
-        if itself && !restores && headers.keeps_all() && algorithm.is_none() && encryption.is_none() {
+        if itself && !restores && headers.keeps_all() && algorithm.is_none() && !chosen.asked {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
                            changing the object's metadata, storage class, website redirect location or encryption \
                            attributes.";
@@ -127,8 +127,8 @@ impl Call<CopyObject> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();
-        if let Some(version) = put.version_id {
-            headers.set_version_id(&version_name(version));
+        if shows_versions(bucket) {
+            headers.set_version_id(&version_name(put.version_id.unwrap_or(VersionId::Null)));
         }
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::intake::{DeclaredBody, Digests};
-use crate::lane::Lane;
+use crate::lane::{EU, Lane};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
@@ -16,6 +16,7 @@ use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_record::{BucketSettings, DocumentKind};
 use orcas_s3::documents::{ownership_of_new_bucket, tagging};
 use orcas_s3::extensions::OF_A_BUCKET;
+use orcas_s3::headers::bucket_arn;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
 use orcas_s3::xml::requests::create_bucket;
@@ -68,6 +69,7 @@ impl Call<CreateBucket> {
         }
         let mut headers = HeaderBlock::new();
         headers.push("location", format!("/{}", input.name).as_bytes());
+        headers.push("x-amz-bucket-arn", bucket_arn(&input.name).as_bytes());
         Ok(self.envelope.empty(200, headers))
     }
 
@@ -112,7 +114,7 @@ fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
     const REGION_LEN_MAX: usize = 64;
     let plausible = region.len() <= REGION_LEN_MAX
         && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    if !plausible {
+    if !plausible && region != EU {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
     if lane.options.strict_region && region != lane.options.region {

@@ -6,9 +6,10 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::shows_versions;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::Bucket;
-use orcas_s3::Named;
+use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub struct DeleteBucket(Arc<Bucket>);
 
@@ -23,6 +24,14 @@ impl Operation for DeleteBucket {
 
     fn named(&self) -> Named<'_> {
         Named { bucket: Some(&self.0.name), ..Named::default() }
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        if error.code == ErrorCode::BucketNotEmpty && shows_versions(&self.0) {
+            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            return S3Error { message: message.into(), ..error };
+        }
+        error
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

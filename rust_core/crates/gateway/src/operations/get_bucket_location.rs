@@ -17,7 +17,7 @@ impl Operation for GetBucketLocation {
     }
 
     fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let document = location_constraint(call.lane.region_of(&call.input.0));
+        let document = location_constraint(call.lane.location_of(&call.input.0));
         Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }

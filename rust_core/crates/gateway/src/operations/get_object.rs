@@ -9,7 +9,7 @@ use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
 use crate::encryption::{SentKey, opened};
 use crate::expiration::Expiring;
-use crate::lane::Lane;
+use crate::lane::{Lane, now_ms};
 use crate::metadata::shown;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -88,7 +88,7 @@ pub struct PageHeaders {
 impl PageHeaders {
     pub fn parse(headers: &Headers<'_>) -> Self {
         Self {
-            conditions: ReadConditions::of_read(headers),
+            conditions: ReadConditions::of_read(headers).at(now_ms),
             range: headers.get("range").map(<[u8]>::to_vec),
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
         }
@@ -107,7 +107,7 @@ impl Operation for GetObject {
         check_range_or_part(range.as_deref(), part)?;
         Ok(Self {
             address,
-            conditions: ReadConditions::of_read(headers),
+            conditions: ReadConditions::of_read(headers).at(now_ms),
             range,
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
             part,

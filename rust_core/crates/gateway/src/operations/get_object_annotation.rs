@@ -21,6 +21,8 @@ pub struct GetObjectAnnotation {
     address: VersionAddress,
     name: Bytes,
     wants_checksum: bool,
+    /// The request is signed with version 4.
+    four: bool,
 }
 
 impl Operation for GetObjectAnnotation {
@@ -29,7 +31,8 @@ impl Operation for GetObjectAnnotation {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let address = VersionAddress::parse(reading)?;
         let name = Bytes::copy_from_slice(name_in(&reading.query));
-        Ok(Self { address, name, wants_checksum: wants_checksum(reading.headers())? })
+        let four = reading.is_version_four();
+        Ok(Self { address, name, wants_checksum: wants_checksum(reading.headers())?, four })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -43,11 +46,12 @@ impl Operation for GetObjectAnnotation {
 
 impl Call<GetObjectAnnotation> {
     fn read_annotation(&self) -> Result<Response, Problem> {
-        let GetObjectAnnotation { address, name, wants_checksum } = &self.input;
+        let GetObjectAnnotation { address, name, wants_checksum, four } = &self.input;
         address.find(&self.lane, &self.envelope, |found| {
             let Some(text) = found.annotation(name) else {
                 return Err(S3Error::new(ErrorCode::NoSuchAnnotation).field("AnnotationName", name.to_vec()).into());
             };
+            self.lane.check_readable(&found.object.version, None, *four)?;
             let version = &text.object.version;
             let mut headers = HeaderBlock::new();
             headers.set_object_headers(&version.etag, version.size, time(version.modified_ms));

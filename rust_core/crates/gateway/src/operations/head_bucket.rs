@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::HeaderBlock;
 use crate::settings::show;
 use orcas_record::Bucket;
+use orcas_s3::headers::bucket_arn;
 
 pub struct HeadBucket(Arc<Bucket>);
 
@@ -20,6 +22,8 @@ impl Operation for HeadBucket {
         let bucket = &call.input.0;
         let mut headers = HeaderBlock::new();
         headers.push("x-amz-bucket-region", call.lane.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
+        headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");
         show(&bucket.settings, &mut headers);
         Ok(call.envelope.empty(200, headers).into())

@@ -43,7 +43,7 @@ impl Call<ListMultipartUploads> {
             bucket: bucket.id,
             prefix: Bytes::copy_from_slice(&query.keys.prefix),
             delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),
-            after_key: query.key_marker.as_deref().map(Bytes::copy_from_slice),
+            after_key: query.key_marker.as_deref().map(|marker| Bytes::copy_from_slice(query.keys.behind(marker))),
             after_upload: query.upload_id_marker.as_deref().map(upload_marker).transpose()?,
             max_uploads: usize::from(query.keys.max),
         })?;
@@ -58,9 +58,9 @@ impl Call<ListMultipartUploads> {
             });
         }
         page.prefixes.iter().for_each(|prefix| document.prefix(prefix));
-        let last = page.last.as_ref().filter(|_| page.truncated);
-        let last = last.map(|(key, id)| (key.as_ref(), id.map(upload_id_text).unwrap_or_default()));
-        let document = document.end(last.as_ref().map(|(key, id)| (*key, id.as_str())));
+        let last = page.last.as_ref();
+        let id = last.and_then(|(_, id)| id.map(upload_id_text)).unwrap_or_default();
+        let document = document.end((last.map_or(&[][..], |(key, _)| &key[..]), &id), page.truncated);
         Ok(self.envelope.document(200, HeaderBlock::new(), document))
     }
 }

@@ -76,7 +76,7 @@ impl Call<ListObjectVersions> {
     fn list_versions(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;
-        let after = key_marker.as_deref().map(Bytes::copy_from_slice);
+        let after = key_marker.as_deref().map(|marker| Bytes::copy_from_slice(keys.behind(marker)));
         let list = engine::ListVersions {
             bucket: input.bucket.id,
             prefix: Bytes::copy_from_slice(&keys.prefix),

@@ -62,7 +62,8 @@ impl Listing for ListObjects {
     }
 
     fn selection(&self) -> (&KeySelection, Option<&[u8]>) {
-        (&self.query.keys, self.query.marker.as_deref())
+        let keys = &self.query.keys;
+        (keys, self.query.marker.as_deref().map(|marker| keys.behind(marker)))
     }
 
     fn document(&self, out: Vec<u8>) -> ObjectList<'_> {

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
-use crate::treatment::part_sealing;
+use crate::treatment::check_upload_key;
 use crate::upload_ids::{named_upload, parse_upload_id};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_engine as engine;
@@ -52,9 +52,7 @@ impl Call<ListParts> {
     fn list_parts(&self) -> Result<Response, Problem> {
         let (handle, ListParts { bucket, key, upload: id, query, sent_key, four }) = (&self.lane.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
-        if let Some(sent) = sent_key {
-            part_sealing(handle, &upload, sent.sealing(), *four)?;
-        }
+        check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *four)?;
         let page = handle.list_parts(engine::ListParts {
             upload: *id,
             after: query.marker,

@@ -5,7 +5,6 @@
 
 mod abort_multipart_upload;
 mod bucket_lifecycle;
-mod bucket_notification;
 mod bucket_versioning;
 mod complete_multipart_upload;
 mod confirm_configuration;
@@ -147,7 +146,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
     row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
-    row::<bucket_notification::PutBucketNotification>(Name::PutBucketNotificationConfiguration),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketNotificationConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
     row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),

@@ -58,7 +58,8 @@ impl PostObject {
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);
         let condition = WriteCondition::Always;
-        let put = PutObject { bucket, key, condition, headers, attributes, chosen, offset: None };
+        let (offset, four) = (None, reading.is_version_four());
+        let put = PutObject { bucket, key, condition, headers, attributes, chosen, offset, four };
         Ok(Self { put, frame, action, location })
     }
 }

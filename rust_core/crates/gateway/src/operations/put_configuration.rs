@@ -15,6 +15,7 @@ use crate::response::{HeaderBlock, Response};
 use orcas_decide::Intent;
 use orcas_record::Bucket;
 use orcas_s3::documents;
+use orcas_s3::notification::Targets;
 
 pub struct PutConfiguration(Arc<Bucket>);
 
@@ -42,7 +43,9 @@ impl Call<PutConfiguration> {
         if self.operation() == orcas_s3::Operation::PutBucketLogging {
             self.lane.check_log_target(bucket, body)?;
         }
-        let document = documents::stored(self.operation(), body, name_of(bucket))?.into();
+        let options = &self.lane.options;
+        let targets = Targets { region: &options.region, names: &options.event_targets };
+        let document = documents::stored(self.operation(), body, name_of(bucket), targets)?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };

@@ -38,6 +38,8 @@ pub struct PutObject {
     pub(super) chosen: Chosen,
     /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.
     pub(super) offset: Option<u64>,
+    /// The request is signed with version 4.
+    pub(super) four: bool,
 }
 
 /// The headers that say what was stored.
@@ -87,7 +89,8 @@ impl Operation for PutObject {
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         }
-        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset })
+        let four = reading.is_version_four();
+        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset, four })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -165,6 +168,7 @@ impl Upload for PutObject {
             bucket: Arc::clone(&self.bucket),
             key: self.key.clone(),
             asked: self.chosen.asked,
+            four: self.four,
         })
     }
 }

@@ -28,13 +28,15 @@ const ATTEMPTS_MAX: usize = 8;
 
 pub struct PutObjectAnnotation {
     annotation: AnnotationAddress,
+    /// The request is signed with version 4.
+    four: bool,
 }
 
 impl Operation for PutObjectAnnotation {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ANNOTATION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { annotation: AnnotationAddress::parse(reading)? })
+        Ok(Self { annotation: AnnotationAddress::parse(reading)?, four: reading.is_version_four() })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -104,6 +106,7 @@ impl Call<PutObjectAnnotation> {
                     let message = "An object that is encrypted with a customer provided key takes no annotations.";
                     return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
                 }
+                self.lane.check_readable(&found.object.version, None, self.input.four)?;
                 let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(md5);
                 let sealing = Sealing::from(encryption.clone());
                 let body = match encryption {

@@ -66,7 +66,7 @@ impl Call<UploadPartCopy> {
         let size = found.object.version.size;
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, four: *four };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
-        let Treatment { sealing, .. } = Treatment::of(&self.lane.engine, Some(&part), own)?;
+        let Treatment { sealing, shows_checksum, .. } = Treatment::of(&self.lane.engine, Some(&part), own)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,
@@ -83,7 +83,8 @@ impl Call<UploadPartCopy> {
             },
         };
         let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
-        let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
+        let checksum = put.checksum.as_ref().filter(|_| shows_checksum);
+        let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), checksum);
         let mut headers = HeaderBlock::new();
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);

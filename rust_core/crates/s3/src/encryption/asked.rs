@@ -3,7 +3,7 @@
 use super::super::errors::S3Error;
 use super::super::form::json::{Json, parse};
 use super::super::header_block::HeaderBlock;
-use super::customer::CustomerKey;
+use super::customer::{CustomerKey, OF_CUSTOMERS};
 use super::names::{BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID, KMS};
 use orcas_checksum::{base64_decode, base64_encode};
 use orcas_http::Headers;
@@ -37,17 +37,19 @@ impl Asked {
     /// Errors: `InvalidArgument` for headers that contradict each other or have no meaning, `NotImplemented` for two
     /// layers of encryption, and those of [`CustomerKey::parse`].
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        let customer = CustomerKey::parse(headers)?;
         let value = headers.get(ENCRYPTION).map(<[u8]>::trim_ascii);
+        if let Some(value) = value
+            && OF_CUSTOMERS.iter().any(|name| headers.get(name).is_some())
+        {
+            let message = "Server Side Encryption with Customer provided key is incompatible with the encryption method \
+                           specified";
+            return Err(S3Error::argument(message, ENCRYPTION, value));
+        }
+        let customer = CustomerKey::parse(headers)?;
         let (key, context) = (headers.get(KEY_ID), headers.get(CONTEXT));
         let bucket_key = headers.get(BUCKET_KEY).map(flag).transpose()?;
         let method = match (value, customer) {
-            (Some(value), Some(_)) => {
-                let message = "Server Side Encryption with Customer provided key is incompatible with the encryption \
-                               method specified";
-                return Err(S3Error::argument(message, ENCRYPTION, value));
-            }
-            (None, Some(customer)) => Some(Method::Customer(customer)),
+            (_, Some(customer)) => Some(Method::Customer(customer)),
             (None, None) => None,
             (Some(b"AES256"), None) => Some(Method::Managed),
             (Some(b"aws:kms"), None) => {

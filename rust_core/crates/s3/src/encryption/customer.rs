@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::super::errors::{ErrorCode, S3Error};
 use super::super::header_block::HeaderBlock;
-use super::names::AES256;
+use super::names::{AES256, ENCRYPTION};
 use orcas_checksum::{Md5Hasher, base64_decode, base64_encode};
 use orcas_http::Headers;
 
@@ -53,36 +53,37 @@ impl CustomerKey {
         if values.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let refused = |name: usize, message: &'static str| S3Error::argument(message, names[name], b"null");
+        // S3 names this header whichever is wrong, also for the source of a copy.
+        let refused = |message: &'static str| {
+            S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", ENCRYPTION)
+        };
         let algorithm = algorithm.filter(|value| !value.is_empty()).ok_or_else(|| {
             refused(
-                0,
                 "Requests specifying Server Side Encryption with Customer provided keys must provide a valid \
                         encryption algorithm.",
             )
         })?;
         if algorithm != AES256.as_bytes() {
-            return Err(ErrorCode::InvalidEncryptionAlgorithmError.into());
+            let error = S3Error::new(ErrorCode::InvalidEncryptionAlgorithmError);
+            return Err(error.field("ArgumentName", ENCRYPTION).field("ArgumentValue", algorithm));
         }
         let key = key.filter(|value| !value.is_empty()).ok_or_else(|| {
             refused(
-                1,
                 "Requests specifying Server Side Encryption with Customer provided keys must provide an \
                         appropriate secret key.",
             )
         })?;
         let bytes = base64_decode(key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| refused(1, "The secret key was invalid for the specified algorithm."))?;
+        let bytes = bytes.ok_or_else(|| refused("The secret key was invalid for the specified algorithm."))?;
         let md5 = md5.filter(|value| !value.is_empty()).ok_or_else(|| {
             refused(
-                2,
                 "Requests specifying Server Side Encryption with Customer provided keys must provide the client \
                         calculated MD5 of the secret key.",
             )
         })?;
         let computed = Md5Hasher::digest(&bytes);
         if base64_decode(md5).as_deref() != Some(&computed[..]) {
-            return Err(refused(2, "The calculated MD5 hash of the key did not match the hash that was provided."));
+            return Err(refused("The calculated MD5 hash of the key did not match the hash that was provided."));
         }
         Ok(Some(Self { bytes, md5: computed }))
     }

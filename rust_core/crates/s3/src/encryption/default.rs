@@ -57,7 +57,8 @@ impl BucketDefault {
             Some(AES256) if key.is_some() => {
                 let message =
                     "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse";
-                return Err(S3Error::with(ErrorCode::InvalidArgument, message));
+                let error = S3Error::with(ErrorCode::InvalidArgument, message);
+                return Err(error.field("ArgumentName", "ApplyServerSideEncryptionByDefault"));
             }
             Some(AES256) => DefaultKind::Managed,
             Some(KMS) => DefaultKind::Named(key.filter(|key| !key.is_empty())),

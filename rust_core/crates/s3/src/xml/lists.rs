@@ -3,6 +3,7 @@
 //! Common prefixes are gathered apart and follow the entries: some clients cannot read the two interleaved.
 
 use super::XmlWriter;
+use crate::headers::bucket_arn;
 use crate::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
     ListUploadsQuery,
@@ -73,6 +74,8 @@ impl Names {
     }
 }
 
+const UPLOADS: &str = "ListMultipartUploadsResult";
+
 /// The part that all listings of keys share.
 pub(super) struct Listing {
     pub xml: XmlWriter,
@@ -88,7 +91,10 @@ impl Listing {
         let names = Names { url_encoded: keys.url_encoded };
         xml.open_root(root);
         xml.text(bucket.0, bucket.1.as_bytes());
-        names.write(&mut xml, "Prefix", &keys.prefix);
+        // As S3: the list of uploads leaves an empty one out.
+        if root != UPLOADS || !keys.prefix.is_empty() {
+            names.write(&mut xml, "Prefix", &keys.prefix);
+        }
         if let Some(delimiter) = &keys.delimiter {
             names.write(&mut xml, "Delimiter", delimiter);
         }
@@ -174,7 +180,7 @@ impl<'a> ObjectList<'a> {
         if let Some(continuation) = &query.continuation {
             listing.xml.text("ContinuationToken", &continuation.token);
         }
-        if let Some(start_after) = &query.start_after {
+        if let (Some(start_after), None) = (&query.start_after, &query.continuation) {
             listing.name("StartAfter", start_after);
         }
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
@@ -232,7 +238,7 @@ pub struct UploadList<'a> {
 impl<'a> UploadList<'a> {
     pub fn begin(bucket: &str, query: &ListUploadsQuery, owner: Owner<'a>) -> Self {
         let out = Vec::with_capacity(page_room(query.keys.max));
-        let mut listing = Listing::begin(out, "ListMultipartUploadsResult", ("Bucket", bucket), &query.keys);
+        let mut listing = Listing::begin(out, UPLOADS, ("Bucket", bucket), &query.keys);
         listing.name("KeyMarker", query.key_marker.as_deref().unwrap_or_default());
         listing.xml.text("UploadIdMarker", query.upload_id_marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxUploads", u64::from(query.keys.max));
@@ -259,13 +265,12 @@ impl<'a> UploadList<'a> {
         self.listing.prefix(prefix);
     }
 
-    /// Ends the page; `next` is the last key (or prefix, with an empty id) and upload id of one that was cut.
-    pub fn end(mut self, next: Option<(&[u8], &str)>) -> Vec<u8> {
-        if let Some((key, upload_id)) = next {
-            self.listing.name("NextKeyMarker", key);
-            self.listing.xml.text("NextUploadIdMarker", upload_id.as_bytes());
-        }
-        self.listing.xml.boolean("IsTruncated", next.is_some());
+    /// Ends the page, which is `truncated`; `last` is its last key (or prefix, with an empty id) and upload id, and both
+    /// are empty if there is none.
+    pub fn end(mut self, (key, upload_id): (&[u8], &str), truncated: bool) -> Vec<u8> {
+        self.listing.name("NextKeyMarker", key);
+        self.listing.xml.text("NextUploadIdMarker", upload_id.as_bytes());
+        self.listing.xml.boolean("IsTruncated", truncated);
         self.listing.finish()
     }
 }
@@ -357,6 +362,7 @@ impl BucketList {
         if self.show_region {
             self.xml.text("BucketRegion", region.as_bytes());
         }
+        self.xml.text("BucketArn", bucket_arn(name).as_bytes());
         self.xml.close("Bucket");
     }
 
@@ -450,7 +456,7 @@ mod tests {
         let parsed = ListUploadsQuery::parse(&query("key-marker=k&upload-id-marker=u0")).unwrap();
         let mut list = UploadList::begin("b-1", &parsed, OWNER);
         list.entry(&UploadEntry { key: b"k", upload_id: "u1", initiated_ms: 0, checksum: None, storage_class: None });
-        let document = text(list.end(Some((b"k", "u1"))));
+        let document = text(list.end((b"k", "u1"), true));
         assert!(document.contains("<KeyMarker>k</KeyMarker><UploadIdMarker>u0</UploadIdMarker>"));
         assert!(document.contains("<Upload><Key>k</Key><UploadId>u1</UploadId><Initiator>"));
         assert!(document.contains("<NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>u1</NextUploadIdMarker>"));
@@ -475,7 +481,7 @@ mod tests {
             text(list.end(Some("b-1"))),
             format!(
                 "{HEAD}<ListAllMyBucketsResult {XMLNS}><Owner>{OWNER_XML}</Owner><Buckets><Bucket><Name>b-1</Name>\
-                 <CreationDate>1970-01-01T00:00:00.000Z</CreationDate><BucketRegion>us-east-1</BucketRegion></Bucket>\
+                 <CreationDate>1970-01-01T00:00:00.000Z</CreationDate><BucketRegion>us-east-1</BucketRegion><BucketArn>arn:aws:s3:::b-1</BucketArn></Bucket>\
                  </Buckets><ContinuationToken>{token}</ContinuationToken></ListAllMyBucketsResult>"
             )
         );

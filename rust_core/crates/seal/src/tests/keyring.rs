@@ -1,7 +1,7 @@
 use super::{STORE, context, counting, data_key, domain, fresh};
 use crate::{
-    Algorithm, CONTROL_KEY, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring, SSE_S3_KEY, StoreId,
-    VERSIONS_MAX, WAIT_DAYS_DEFAULT, WrappedKey,
+    Algorithm, CONTROL_KEY, DATA_KEYS_MAX, Error, KEYS_MAX, KeyId, KeyName, KeyReference, KeyState, Keyring,
+    SSE_S3_KEY, StoreId, VERSIONS_MAX, WAIT_DAYS_DEFAULT, WrappedKey,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -203,6 +203,22 @@ fn kept_data_keys_outlive_rotations_and_end_with_their_key() {
     assert_eq!(keyring.open_data_key(&keyring.data_keys()[0]).unwrap_err(), Error::KeyDestroyed { id });
     assert_eq!(keyring.add_data_key(id, b"a", &mut random).unwrap_err(), Error::KeyDestroyed { id });
     assert!(keyring.keys()[0].versions.is_empty());
+}
+
+#[test]
+fn a_keyring_takes_so_many_data_keys() {
+    let (mut keyring, id) = with_key();
+    let mut count = 0u64;
+    let mut random = |bytes: &mut [u8]| {
+        count += 1;
+        bytes.iter_mut().zip(count.to_le_bytes().iter().cycle()).for_each(|(byte, digit)| *byte = *digit);
+        Ok(())
+    };
+    for _ in 0..DATA_KEYS_MAX {
+        keyring.add_data_key(id, b"a", &mut random).unwrap();
+    }
+    assert_eq!(keyring.add_data_key(id, b"b", &mut random).unwrap_err(), Error::TooManyDataKeys);
+    assert!(keyring.open_data_key(&keyring.data_keys()[DATA_KEYS_MAX - 1]).is_ok());
 }
 
 #[test]

@@ -1,0 +1,84 @@
+"""Quotas of buckets and owners over the admin API, under `/_orcas/admin/quotas`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import Body, FastAPI
+from pydantic import BaseModel, ConfigDict, Field
+
+from orcas.admin.snapshots import Name
+from orcas.admin.tools import Refusal, Tools
+from orcas.control.quotas import read_quotas, write_quotas
+from orcas.errors import UnavailableError
+
+log = logging.getLogger("orcas")
+
+_LIMIT_MAX: Final = (1 << 63) - 1
+Limit = Annotated[int | None, Field(ge=0, le=_LIMIT_MAX)]
+
+
+class QuotaBody(BaseModel):
+    """The quota of a bucket or of an owner. Without a limit, there is none."""
+
+    model_config = ConfigDict(extra="forbid")
+    bucket: Name | None = None
+    owner: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    bytes: Limit = None
+    objects: Limit = None
+
+
+def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
+    turn = threading.Lock()
+
+    def directory() -> Path:
+        found = tools().directory
+        if found is None:
+            raise Refusal(409, "NoQuotas", "A store that is open for salvage has no quotas.")
+        return found
+
+    @app.get("/quotas")
+    def quotas() -> dict[str, Any]:
+        """All quotas."""
+        of_owners = read_quotas(directory())
+        return {
+            "buckets": [
+                {"bucket": bucket, "bytes": size, "objects": objects}
+                for bucket, size, objects in tools().core.usage().bucket_quotas()
+            ],
+            "owners": [
+                {"owner": owner, "bytes": size, "objects": objects}
+                for owner, (size, objects) in sorted(of_owners.items())
+            ],
+        }
+
+    @app.put("/quotas")
+    def put(order: Annotated[QuotaBody, Body()]) -> dict[str, Any]:
+        """Set the quota of a bucket or an owner, in place of what it had."""
+        if (order.bucket is None) == (order.owner is None):
+            raise Refusal(400, "InvalidRequest", "Name either a bucket or an owner.")
+        place = directory()
+        usage = tools().core.usage()
+        if order.bucket is not None:
+            refused = usage.set_bucket_quota(order.bucket, order.bytes, order.objects)
+            if refused is not None:
+                raise Refusal(*refused)
+            log.info("The quota of bucket %s was set", order.bucket)
+            return {}
+        with turn:
+            try:
+                known = read_quotas(place)
+                known.pop(str(order.owner), None)
+                if order.bytes is not None or order.objects is not None:
+                    known[str(order.owner)] = (order.bytes, order.objects)
+                write_quotas(place, known)
+            except UnavailableError as error:
+                raise Refusal(503, "StoreError", str(error)) from None
+            usage.set_owner_quotas([(owner, *quota) for owner, quota in known.items()])
+        log.info("The quota of owner %s was set", order.owner)
+        return {}

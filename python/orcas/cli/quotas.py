@@ -1,0 +1,107 @@
+"""Commands for quotas: quota set, remove and list."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table, size, tell
+from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UsageError
+
+quota_app = typer.Typer(no_args_is_help=True, help="Quotas of buckets and owners: how much each may hold.")
+
+_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(r"([0-9]+)\s*(KiB|MiB|GiB|TiB|)", re.ASCII)
+
+Name = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket; with --owner, the id of an owner.")]
+Owner = Annotated[bool, typer.Option("--owner", help="The quota of an owner, for all of its buckets together.")]
+
+
+@quota_app.command("set")
+def set_quota(
+    name: Name,
+    owner: Owner = False,
+    most: Annotated[
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Most bytes, such as 500 MiB or 1000000.")
+    ] = None,
+    objects: Annotated[
+        int | None, typer.Option("--objects", min=0, metavar="COUNT", help="Most objects, all versions counted.")
+    ] = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Limit what a bucket or an owner may hold. What it holds already stays.
+
+    Bytes are those of all versions and of the parts of open uploads.
+
+    Examples:
+
+        orcas quota set photos --bytes 10GiB
+
+        orcas quota set photos --objects 100000
+    """
+    if most is None and objects is None:
+        raise UsageError("Give --bytes, --objects or both; `orcas quota remove` removes a quota.")
+    order = {_kind(owner): name, "bytes": None if most is None else _bytes(most), "objects": objects}
+    _put(order, data, endpoint)
+    tell(order, f"the quota of {_kind(owner)} {name} is set", as_json)
+
+
+@quota_app.command()
+def remove(
+    name: Name, owner: Owner = False, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Remove the quota of a bucket or an owner."""
+    order = {_kind(owner): name}
+    _put(order, data, endpoint)
+    tell(order, f"{_kind(owner)} {name} has no quota", as_json)
+
+
+@quota_app.command("list")
+def list_quotas(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List all quotas. `orcas usage` shows what is held."""
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        found = session.admin("GET", "quotas")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (kind, row[kind], "" if row["bytes"] is None else size(row["bytes"]), _shown(row["objects"]))
+        for kind in ("bucket", "owner")
+        for row in found[f"{kind}s"]
+    ]
+    print_table(("Of", "Name", "Bytes", "Objects"), rows, right=2)
+
+
+def _kind(owner: bool) -> str:
+    return "owner" if owner else "bucket"
+
+
+def _shown(limit: int | None) -> str:
+    return "" if limit is None else str(limit)
+
+
+def _bytes(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--bytes must be a number of bytes, or one with KiB, MiB, GiB or TiB, not {text!r}.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _put(order: dict[str, Any], data: str | None, endpoint: str | None) -> None:
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        session.admin("PUT", "quotas", order)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(quota_app, name="quota")

@@ -1,0 +1,247 @@
+"""orcas top: what a running server does, from its metrics, in a terminal or as text."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, size, table
+from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from orcas.config import Settings
+    from orcas.tools.samples import Between, Page
+    from orcas.tools.session import HttpTransport
+
+_OPERATIONS_MAX: Final = 15
+# Caches whose share of hits says something about how the server is used.
+_CACHES: Final = ("objects", "index-connections", "signing-keys", "data-keys")
+
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between two looks.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Look for one interval, print that, and end.")]
+
+
+def top(
+    data: Data = None, endpoint: Endpoint = None, interval: Interval = 2.0, once: Once = False, as_json: AsJson = False
+) -> None:
+    """Show what a running server does: requests by operation, commits, the index, caches, memory and disk.
+
+    In a terminal the view is renewed until Ctrl-C. Elsewhere each look is printed as text. --json prints one look.
+
+    The numbers are those of the server's metrics. If the server asks for a token, set ORCAS_METRICS_TOKEN.
+    """
+    settings = settings_of(data)
+    once = once or as_json
+    with contextlib.closing(_transport(settings, endpoint)) as transport:
+        looks = _looks(transport, settings.metrics_token, interval)
+        if once:
+            found = next(looks)
+            assert not isinstance(found, str), "the first look succeeds or raises"
+            if as_json:
+                print_json(document(found))
+            else:
+                _console().print(_view(transport.url, document(found)))
+            return
+        # Ctrl-C is how this command ends.
+        with contextlib.suppress(KeyboardInterrupt), _screen() as show:
+            for look in looks:
+                show(look if isinstance(look, str) else _view(transport.url, document(look)))
+
+
+def _transport(settings: Settings, endpoint: str | None) -> HttpTransport:
+    """The server at `endpoint`, or the one that has the store open.
+
+    Raises:
+        UnavailableError: no server has it open.
+    """
+    from orcas.control.address import read_address
+    from orcas.control.files import is_locked
+    from orcas.tools.session import HttpTransport
+
+    if endpoint is not None:
+        return HttpTransport(endpoint)
+    address = read_address(settings.data) if is_locked(settings.data) else None
+    if address is None:
+        raise UnavailableError(f"No server has the store in {settings.data} open: start it, or give --endpoint URL.")
+    return HttpTransport(address.url)
+
+
+def _looks(transport: HttpTransport, token: str | None, interval: float) -> Iterator[Between | str]:
+    """What happened in each interval; a sentence if the server did not answer at the end of one.
+
+    Raises:
+        OrcasError: it does not answer the first time, or refuses.
+    """
+    from orcas.tools.samples import Between, read_page
+
+    before: Page = read_page(transport, token)
+    first = True
+    while True:
+        time.sleep(interval)
+        try:
+            now = read_page(transport, token)
+        except UnavailableError as error:
+            if first:
+                raise
+            yield str(error)
+            continue
+        first = False
+        yield Between(before, now)
+        before = now
+
+
+def document(look: Between) -> dict[str, Any]:
+    """A look as a JSON document."""
+    now = look.now
+    operations = [_operation(look, name) for name in now.labels("orcas_requests_total", "operation")]
+    operations = [row for row in operations if row["per_sec"] > 0]
+    operations.sort(key=lambda row: (-row["per_sec"], row["operation"]))
+    version = now.labels("orcas_build_info", "version")
+    states = [labels["state"] for labels, value in now.samples.get("orcas_store_state", ()) if value == 1]
+    return {
+        "version": version[0] if version else None,
+        "state": states[0] if states else None,
+        "writable": now.value("orcas_store_writable") == 1,
+        "seconds": round(look.seconds, 3),
+        "operations": operations,
+        "errors": {
+            code: rate for code in now.labels("orcas_errors_total", "code")
+            if (rate := look.rate("orcas_errors_total", code=code))
+        },
+        "in_flight": now.value("orcas_requests_in_flight"),
+        "connections": now.value("orcas_connections"),
+        "body_budget": {
+            "used_bytes": now.value("orcas_body_budget_used_bytes"), "bytes": now.value("orcas_body_budget_bytes"),
+            "waiting": now.value("orcas_body_budget_waiting"),
+        },
+        "commits": {
+            "per_sec": look.rate("orcas_commit_round_seconds_count"),
+            "batch_records": look.mean("orcas_commit_batch_records"),
+            "queue_p99_sec": look.quantile(0.99, "orcas_commit_queue_seconds"),
+            "sync_p50_sec": look.quantile(0.5, "orcas_log_sync_seconds"),
+            "sync_p99_sec": look.quantile(0.99, "orcas_log_sync_seconds"),
+        },
+        "index_lag_bytes": now.value("orcas_index_lag_bytes"),
+        "cache_hit_rates": {cache: _hit_rate(look, cache) for cache in _CACHES},
+        "disk_free_bytes": now.value("orcas_disk_free_bytes"),
+        "content": {
+            name: now.value(f"orcas_content_{name}_bytes") for name in ("logical", "stored", "shared", "dead")
+        },
+        "reclaimed_bytes_per_sec": look.rate("orcas_reclaimed_bytes_total"),
+    }  # fmt: skip
+
+
+def _operation(look: Between, name: str) -> dict[str, Any]:
+    failed = sum(
+        look.rate("orcas_requests_total", operation=name, result=result)
+        for result in look.now.labels("orcas_requests_total", "result")
+        if result not in {"2xx", "3xx"}
+    )
+    return {
+        "operation": name,
+        "per_sec": look.rate("orcas_requests_total", operation=name),
+        "failed_per_sec": failed,
+        "p50_sec": look.quantile(0.5, "orcas_request_duration_seconds", operation=name),
+        "p99_sec": look.quantile(0.99, "orcas_request_duration_seconds", operation=name),
+        "received_bytes_per_sec": look.rate("orcas_request_body_bytes_total", operation=name),
+        "sent_bytes_per_sec": look.rate("orcas_response_body_bytes_total", operation=name),
+    }
+
+
+def _hit_rate(look: Between, cache: str) -> float | None:
+    hits, misses = (look.rise(f"orcas_cache_{kind}_total", cache=cache) for kind in ("hits", "misses"))
+    return hits / (hits + misses) if hits + misses else None
+
+
+def _view(url: str, seen: dict[str, Any]) -> RenderableType:
+    """What is shown of a look."""
+    from rich.console import Group
+    from rich.text import Text
+
+    writes = "" if seen["writable"] else ", accepts no content"
+    title = f"Orcas {seen['version']} at {url}: {seen['state']}{writes}   {time.strftime('%H:%M:%S')}"
+    rows: list[tuple[str, ...]] = [
+        (
+            row["operation"], _number(row["per_sec"]), _number(row["failed_per_sec"]), _time(row["p50_sec"]),
+            _time(row["p99_sec"]), size(round(row["received_bytes_per_sec"])), size(round(row["sent_bytes_per_sec"])),
+        )
+        for row in seen["operations"][:_OPERATIONS_MAX]
+    ]  # fmt: skip
+    titles = ("Operation", "a second", "failed", "50 %", "99 %", "received/s", "sent/s")
+    errors = ", ".join(f"{code} {_number(rate)}/s" for code, rate in sorted(seen["errors"].items()))
+    parts: list[RenderableType] = [Text(title), Text(""), table(titles, rows or [("no requests", *[""] * 6)], right=1)]
+    if errors:
+        parts.append(Text(f"errors: {errors}"))
+    return Group(*parts, Text(""), table(("", ""), _summary(seen)))
+
+
+def _summary(seen: dict[str, Any]) -> list[tuple[str, str]]:
+    commits, budget, content = seen["commits"], seen["body_budget"], seen["content"]
+    caches = [f"{cache} {rate:.0%}" for cache, rate in seen["cache_hit_rates"].items() if rate is not None]
+    batch = f", {commits['batch_records']:.1f} records each" if commits["batch_records"] is not None else ""
+    return [
+        ("requests in flight", f"{seen['in_flight']:.0f} on {seen['connections']:.0f} connections"),
+        (
+            "memory of bodies",
+            f"{size(int(budget['used_bytes']))} of {size(int(budget['bytes']))}, {budget['waiting']:.0f} wait",
+        ),
+        ("commits", f"{_number(commits['per_sec'])}/s{batch}"),
+        ("wait for a commit", f"99 %: {_time(commits['queue_p99_sec'])}"),
+        ("sync of the log", f"50 %: {_time(commits['sync_p50_sec'])}, 99 %: {_time(commits['sync_p99_sec'])}"),
+        ("index behind by", size(int(seen["index_lag_bytes"]))),
+        ("cache hits", ", ".join(caches) or "-"),
+        ("stored", f"{size(int(content['stored']))}, {size(int(content['shared']))} saved by sharing"),
+        ("dead", f"{size(int(content['dead']))}, reclaimed {size(round(seen['reclaimed_bytes_per_sec']))}/s"),
+        ("disk free", size(int(seen["disk_free_bytes"]))),
+    ]
+
+
+def _number(rate: float) -> str:
+    return f"{rate:.1f}" if 0 < rate < 100 else f"{rate:.0f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 120)
+
+
+@contextlib.contextmanager
+def _screen() -> Iterator[Callable[[RenderableType], None]]:
+    """A function that shows one view after the other: in place on a terminal, else one below the other."""
+    console = _console()
+    if not sys.stdout.isatty():
+
+        def below(view: RenderableType) -> None:
+            console.print(view)
+            sys.stdout.flush()
+
+        yield below
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text("…"), console=console, screen=True, auto_refresh=False) as live:
+        yield lambda view: live.update(view, refresh=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to `orcas`."""
+    app.command()(top)

@@ -1,0 +1,53 @@
+"""`quotas.json`: the quotas of owners. Those of buckets are with their buckets, in the log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from orcas.control.files import QUOTAS_NAME, read_secret_file, write_secret_file
+from orcas.errors import UnavailableError
+
+FORMAT: Final = 1
+# Bytes and objects; None means no limit.
+Quota = tuple[int | None, int | None]
+
+
+def read_quotas(directory: Path) -> dict[str, Quota]:
+    """The quotas by owner.
+
+    Raises:
+        UnavailableError: the file is damaged or cannot be read. Without it, quotas would not hold.
+    """
+    content = read_secret_file(directory / QUOTAS_NAME)
+    if content is None:
+        return {}
+    try:
+        document = json.loads(content)
+        if document["format"] != FORMAT:
+            raise ValueError
+        return {
+            owner: (_limit(quota["bytes"]), _limit(quota["objects"])) for owner, quota in document["owners"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UnavailableError(
+            f"{directory / QUOTAS_NAME} is damaged or of a later version: restore it, or remove it and set the quotas of "
+            "owners again."
+        ) from None
+
+
+def write_quotas(directory: Path, quotas: dict[str, Quota]) -> None:
+    """Replace them, durably.
+
+    Raises:
+        UnavailableError: the file cannot be written.
+    """
+    owners = {owner: {"bytes": size, "objects": objects} for owner, (size, objects) in sorted(quotas.items())}
+    write_secret_file(directory / QUOTAS_NAME, json.dumps({"format": FORMAT, "owners": owners}, indent=2).encode())
+
+
+def _limit(value: object) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise ValueError
+    return value

@@ -1,0 +1,143 @@
+"""Pages of metrics, read as numbers: what a server's samples are now, and what happened between two pages.
+
+Must not know which metrics there are, or how they are shown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from orcas.errors import UnavailableError
+from orcas.tools.session import RefusedError
+
+if TYPE_CHECKING:
+    from orcas.tools.session import Headers, Transport
+
+PATH: Final = "/_orcas/metrics"
+_PAGE_MAX: Final = 16 << 20
+_SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+_LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+_ESCAPES: Final = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
+
+Labels = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The samples of a page by name, and the moment at which it was read, in seconds of some clock."""
+
+    samples: dict[str, list[tuple[Labels, float]]]
+    moment: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def parsed(cls, text: str, moment: float) -> Page:
+        """The page with this text, in the older format of Prometheus.
+
+        Raises:
+            UnavailableError: it is none.
+        """
+        samples: dict[str, list[tuple[Labels, float]]] = {}
+        for line in text.splitlines():
+            if line.startswith("#") or not line.strip():
+                continue
+            found = _SAMPLE.fullmatch(line)
+            if found is None:
+                raise UnavailableError("The server's answer is no page of metrics.")
+            labels = {name: re.sub(r"\\.", _unescaped, value) for name, value in _LABEL.findall(found[2] or "")}
+            samples.setdefault(found[1], []).append((labels, float(found[3])))
+        return cls(samples, moment)
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples with this name and these labels; 0 if there is none."""
+        return sum(value for _, value in self.matching(name, labels))
+
+    def labels(self, name: str, label: str) -> list[str]:
+        """The values that a label has, in the order of the page."""
+        return list(dict.fromkeys(labels[label] for labels, _ in self.samples.get(name, ()) if label in labels))
+
+    def matching(self, name: str, wanted: Labels) -> list[tuple[Labels, float]]:
+        """The samples with this name and these labels, and their other labels."""
+        return [entry for entry in self.samples.get(name, ()) if wanted.items() <= entry[0].items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What happened between two pages of a server."""
+
+    before: Page
+    now: Page
+
+    @property
+    def seconds(self) -> float:
+        """The time between them."""
+        return max(self.now.moment - self.before.moment, 1e-9)
+
+    def rise(self, name: str, **labels: str) -> float:
+        """By how much a counter has risen; a server that was started meanwhile began at 0."""
+        before, now = self.before.value(name, **labels), self.now.value(name, **labels)
+        return now - before if now >= before else now
+
+    def rate(self, name: str, **labels: str) -> float:
+        """The same for each second."""
+        return self.rise(name, **labels) / self.seconds
+
+    def mean(self, histogram: str) -> float | None:
+        """The mean of the values that a histogram counted; None if there were none."""
+        count = self.rise(f"{histogram}_count")
+        return self.rise(f"{histogram}_sum") / count if count else None
+
+    def quantile(self, share: float, histogram: str, **labels: str) -> float | None:
+        """The value that this share of the counted values does not exceed, as Prometheus estimates it."""
+        bounds = sorted({float(bound) for bound in self.now.labels(f"{histogram}_bucket", "le")})
+        upto = {bound: self._upto(histogram, bound, labels) for bound in bounds}
+        total = upto.get(math.inf, 0.0)
+        if not total:
+            return None
+        low, below = 0.0, 0.0
+        for bound in bounds:
+            if upto[bound] >= share * total:
+                if bound == math.inf:
+                    return low
+                inside = upto[bound] - below
+                return low + (bound - low) * (share * total - below) / inside if inside else bound
+            low, below = bound, upto[bound]
+        return low
+
+    def _upto(self, histogram: str, bound: float, labels: Labels) -> float:
+        rise = 0.0
+        for found, value in self.now.matching(f"{histogram}_bucket", labels):
+            if float(found["le"]) == bound:
+                before = self.before.value(f"{histogram}_bucket", **found)
+                rise += value - before if value >= before else value
+        return rise
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[0], found[0])
+
+
+def read_page(transport: Transport, token: str | None) -> Page:
+    """The metrics of a server now.
+
+    Raises:
+        RefusedError: the server does not show them to this reader, or has turned them off.
+        UnavailableError: it cannot be reached.
+    """
+    headers: Headers = [(b"host", transport.host.encode()), (b"accept", b"text/plain")]
+    if token is not None:
+        headers.append((b"authorization", b"Bearer " + token.encode()))
+    moment = time.monotonic()
+    with transport.exchange("GET", PATH, "", headers, b"") as answer:
+        text = answer.read(_PAGE_MAX).decode(errors="replace")
+    if answer.status in {401, 403}:
+        reason = "refuses this reader of its metrics: set ORCAS_METRICS_TOKEN to its token"
+        raise RefusedError(answer.status, f"The server at {transport.host} {reason}.")
+    if answer.status == 404:
+        raise RefusedError(404, f"The server at {transport.host} has no metrics: they are turned off (ORCAS_METRICS).")
+    if answer.status != 200:
+        raise RefusedError(answer.status, f"The server at {transport.host} answered {answer.status}.")
+    return Page.parsed(text, moment)

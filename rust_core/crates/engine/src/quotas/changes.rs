@@ -1,0 +1,121 @@
+//! What records change about the bytes and versions under the ids of buckets, by the same rules as the counts of the index.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::super::view::SequencerView;
+use orcas_base::error::Result;
+use orcas_decide::{Held, View};
+use orcas_record::{Attributes, BucketId, Extent, Part, Record, UploadId, Version, VersionId};
+
+/// Bytes of a version: of its manifest, and of its annotations.
+#[derive(Clone, Copy)]
+struct Lengths {
+    content: u64,
+    annotations: u64,
+}
+
+/// The changes of one decision. `counts`: whether somebody wants to know of this bucket or layer.
+pub(super) struct Changes<'a> {
+    view: &'a SequencerView<'a>,
+    counts: &'a dyn Fn(BucketId) -> bool,
+    /// Versions as the records so far leave them.
+    versions: HashMap<(BucketId, Bytes, VersionId), Option<Lengths>>,
+    pub held: HashMap<BucketId, Held>,
+}
+
+impl<'a> Changes<'a> {
+    pub fn new(view: &'a SequencerView<'a>, counts: &'a dyn Fn(BucketId) -> bool) -> Self {
+        Self { view, counts, versions: HashMap::new(), held: HashMap::new() }
+    }
+
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        match record {
+            Record::PutVersion(version) => self.put(version),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.replace(*from_bucket, from_key, version.version_id, |_| None)?;
+                self.put(version)
+            }
+            Record::DeleteVersion { bucket, key, version_id } => self.replace(*bucket, key, *version_id, |_| None),
+            Record::UpdateVersion { bucket, key, version_id, attributes, .. } => {
+                let annotations = annotations(attributes);
+                self.replace(*bucket, key, *version_id, |former| former.map(|it| Lengths { annotations, ..it }))
+            }
+            Record::PutPart(part) => self.put_part(part),
+            Record::AbortUpload { upload } => self.end_upload(*upload),
+            Record::CompleteUpload { upload, version, .. } => {
+                self.put(version)?;
+                self.end_upload(*upload)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, version: &Version) -> Result<()> {
+        self.replace(version.bucket, &version.key, version.version_id, |_| Some(Lengths::of(version)))
+    }
+
+    fn replace(
+        &mut self,
+        bucket: BucketId,
+        key: &Bytes,
+        id: VersionId,
+        by: impl FnOnce(Option<Lengths>) -> Option<Lengths>,
+    ) -> Result<()> {
+        if !(self.counts)(bucket) {
+            return Ok(());
+        }
+        let name = (bucket, key.clone(), id);
+        let former = match self.versions.get(&name) {
+            Some(former) => *former,
+            None => self.view.layer_version(bucket, key, id)?.map(|object| Lengths::of(&object.version)),
+        };
+        let now = by(former);
+        let bytes = |it: Option<Lengths>| it.map_or(0, |it| (it.content + it.annotations).cast_signed());
+        let versions = i64::from(now.is_some()) - i64::from(former.is_some());
+        self.change(bucket, Held { bytes: bytes(now) - bytes(former), versions });
+        self.versions.insert(name, now);
+        Ok(())
+    }
+
+    fn put_part(&mut self, part: &Part) -> Result<()> {
+        let Some(bucket) = self.bucket_of(part.upload)? else { return Ok(()) };
+        let former = self.view.part(part.upload, part.number)?.map_or(0, |part| length(&part.manifest));
+        self.change(bucket, Held { bytes: (length(&part.manifest) - former), versions: 0 });
+        Ok(())
+    }
+
+    /// The parts of an upload go.
+    fn end_upload(&mut self, upload: UploadId) -> Result<()> {
+        let Some(bucket) = self.bucket_of(upload)? else { return Ok(()) };
+        let parts: i64 = self.view.parts(upload)?.values().map(|part| length(&part.manifest)).sum();
+        self.change(bucket, Held { bytes: -parts, versions: 0 });
+        Ok(())
+    }
+
+    /// The bucket of an upload, if it counts.
+    fn bucket_of(&self, upload: UploadId) -> Result<Option<BucketId>> {
+        let upload = self.view.upload(upload)?;
+        Ok(upload.map(|upload| upload.bucket).filter(|bucket| (self.counts)(*bucket)))
+    }
+
+    fn change(&mut self, bucket: BucketId, by: Held) {
+        *self.held.entry(bucket).or_default() += by;
+    }
+}
+
+impl Lengths {
+    fn of(version: &Version) -> Self {
+        let content = version.manifest.iter().map(Extent::length).sum();
+        Self { content, annotations: annotations(&version.attributes) }
+    }
+}
+
+fn annotations(attributes: &Attributes) -> u64 {
+    attributes.annotations.extents().map(Extent::length).sum()
+}
+
+fn length(manifest: &[Extent]) -> i64 {
+    manifest.iter().map(Extent::length).sum::<u64>().cast_signed()
+}

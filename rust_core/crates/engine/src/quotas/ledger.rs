@@ -1,0 +1,235 @@
+//! What buckets and owners with a quota hold, as of everything decided, and whether a decision may add to it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::buckets::BucketTable;
+use super::super::view::SequencerView;
+use super::changes::Changes;
+use orcas_base::error::Result;
+use orcas_decide::{Failure, Held, Quota, QuotaOf, Refusal};
+use orcas_index::Counts;
+use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record};
+
+type Counted = HashMap<BucketId, Counts>;
+
+#[derive(Default)]
+pub(crate) struct QuotaLedger {
+    owners: Arc<HashMap<Bytes, Quota>>,
+    /// `None`: to be counted before the next decision.
+    sums: Option<Sums>,
+}
+
+/// What buckets with a quota, and those of owners with one, hold.
+#[derive(Default)]
+struct Sums {
+    /// Every bucket whose objects or uploads are under an id.
+    under: HashMap<BucketId, Vec<BucketId>>,
+    buckets: HashMap<BucketId, Held>,
+    owners: HashMap<Bytes, Held>,
+}
+
+/// What a decision changes once its records are decided.
+#[derive(Default)]
+pub(crate) struct Change {
+    buckets: HashMap<BucketId, Held>,
+    owners: HashMap<Bytes, Held>,
+    /// Buckets without objects or layers.
+    created: Vec<Bucket>,
+    /// Everything is to be counted anew.
+    restructures: bool,
+}
+
+impl QuotaLedger {
+    /// Quotas of owners, from now on.
+    pub fn set_owners(&mut self, owners: &Arc<HashMap<Bytes, Quota>>) {
+        if !Arc::ptr_eq(&self.owners, owners) {
+            self.owners = Arc::clone(owners);
+            self.forget();
+        }
+    }
+
+    /// Whether anybody has a quota.
+    pub fn limits(&self, buckets: &BucketTable) -> bool {
+        buckets.documents().limits() || !self.owners.is_empty()
+    }
+
+    /// What was counted is void.
+    pub fn forget(&mut self) {
+        self.sums = None;
+    }
+
+    pub fn is_counted(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// Begins anew. `counted`: the counts of an index that has everything that was decided.
+    pub fn count(&mut self, buckets: &BucketTable, counted: &Counted) {
+        let mut sums = Sums::default();
+        for bucket in buckets.all() {
+            if self.counts(buckets, bucket) {
+                sums.add(bucket, held(bucket, counted));
+            }
+        }
+        self.sums = Some(sums);
+    }
+
+    /// Whether it matters what a bucket holds.
+    fn counts(&self, buckets: &BucketTable, bucket: &Bucket) -> bool {
+        quota_of(buckets, bucket.id).is_some() || self.owners.contains_key(&bucket.owner)
+    }
+
+    /// What the records of a decision change. `counted`: for a decision that makes or restores a fork, as of `count`.
+    ///
+    /// # Errors
+    /// A quota would be exceeded, or what is there cannot be looked up.
+    pub fn judge(
+        &self,
+        view: &SequencerView<'_>,
+        records: &[Record],
+        grows: bool,
+        counted: Option<&Counted>,
+    ) -> Result<Change, Failure> {
+        let none = Sums::default();
+        let sums = self.sums.as_ref().unwrap_or(&none);
+        let counts = |bucket: BucketId| sums.under.contains_key(&bucket);
+        let mut changes = Changes::new(view, &counts);
+        let mut change = Change::default();
+        for record in records {
+            changes.add(record)?;
+            change.note(view.buckets, record);
+        }
+        for (id, by) in changes.held {
+            for bucket in sums.under.get(&id).into_iter().flatten() {
+                *change.buckets.entry(*bucket).or_default() += by;
+            }
+        }
+        for (bucket, by) in &change.buckets {
+            if let Some(bucket) = view.buckets.by_id(*bucket).filter(|it| self.owners.contains_key(&it.owner)) {
+                *change.owners.entry(bucket.owner.clone()).or_default() += *by;
+            }
+        }
+        if let Some(counted) = counted.filter(|_| change.restructures) {
+            self.check_restructured(view.buckets, records, counted)?;
+        }
+        if grows {
+            self.check(view.buckets, sums, &change)?;
+        }
+        change.created.retain(|bucket| self.owners.contains_key(&bucket.owner));
+        Ok(change)
+    }
+
+    fn check(&self, buckets: &BucketTable, sums: &Sums, change: &Change) -> Result<(), Refusal> {
+        for (bucket, by) in &change.buckets {
+            if let Some(quota) = quota_of(buckets, *bucket) {
+                let held = sums.buckets.get(bucket).copied().unwrap_or_default();
+                quota.check(held, *by, OF_BUCKET)?;
+            }
+        }
+        for (owner, by) in &change.owners {
+            if let Some(quota) = self.owners.get(owner) {
+                quota.check(sums.owners.get(owner).copied().unwrap_or_default(), *by, OF_OWNER)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for buckets that get other layers.
+    fn check_restructured(&self, before: &BucketTable, records: &[Record], counted: &Counted) -> Result<(), Refusal> {
+        let mut after = before.clone();
+        records.iter().filter(|record| BucketTable::concerns(record)).for_each(|record| after.apply(record));
+        let mut owners: HashMap<&Bytes, (Held, Held)> = HashMap::new();
+        for record in records {
+            let (Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) = record else { continue };
+            if bucket.role != BucketRole::Bucket {
+                continue;
+            }
+            let former = before.by_id(bucket.id).map_or_else(Held::default, |former| held(former, counted));
+            let by = difference(held(bucket, counted), former);
+            if let Some(quota) = quota_of(&after, bucket.id) {
+                quota.check(former, by, OF_BUCKET)?;
+            }
+            if self.owners.contains_key(&bucket.owner) {
+                owners.entry(&bucket.owner).or_default().1 += by;
+            }
+        }
+        for (owner, (mut sum, by)) in owners {
+            before.all().filter(|bucket| bucket.owner == *owner).for_each(|bucket| sum += held(bucket, counted));
+            self.owners.get(owner).map_or(Ok(()), |quota| quota.check(sum, by, OF_OWNER))?;
+        }
+        Ok(())
+    }
+
+    /// The records of a decision are decided.
+    pub fn add(&mut self, change: Change) {
+        let Some(sums) = self.sums.as_mut().filter(|_| !change.restructures) else { return self.forget() };
+        for (bucket, by) in change.buckets {
+            *sums.buckets.entry(bucket).or_default() += by;
+        }
+        for (owner, by) in change.owners {
+            *sums.owners.entry(owner).or_default() += by;
+        }
+        for bucket in change.created {
+            sums.add(&bucket, Held::default());
+        }
+    }
+}
+
+const OF_BUCKET: [QuotaOf; 2] = [QuotaOf::BucketBytes, QuotaOf::BucketVersions];
+const OF_OWNER: [QuotaOf; 2] = [QuotaOf::OwnerBytes, QuotaOf::OwnerVersions];
+
+impl Sums {
+    fn add(&mut self, bucket: &Bucket, held: Held) {
+        for id in ids_of(bucket) {
+            self.under.entry(id).or_default().push(bucket.id);
+        }
+        self.buckets.insert(bucket.id, held);
+        *self.owners.entry(bucket.owner.clone()).or_default() += held;
+    }
+}
+
+impl Change {
+    /// Notes what a record does to buckets and layers.
+    fn note(&mut self, buckets: &BucketTable, record: &Record) {
+        match record {
+            Record::CreateBucket(bucket) if bucket.role == BucketRole::Bucket && bucket.layers.is_empty() => {
+                self.created.push(bucket.clone());
+            }
+            Record::CreateBucket(_) => self.restructures = true,
+            Record::UpdateBucket(bucket) => {
+                let former = buckets.by_id(bucket.id);
+                self.restructures |= former.is_none_or(|it| it.layers != bucket.layers || it.role != bucket.role);
+            }
+            Record::DeleteBucket { .. } | Record::PutDocument { kind: DocumentKind::Quota, .. } => {
+                self.restructures = true;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ids under which a bucket has objects, and that of its uploads.
+fn ids_of(bucket: &Bucket) -> impl Iterator<Item = BucketId> {
+    let own = Some(bucket.id).filter(|id| !bucket.stack().contains(id));
+    bucket.stack().iter().copied().chain(own)
+}
+
+fn held(bucket: &Bucket, counted: &Counted) -> Held {
+    let mut sum = Held::default();
+    for counts in ids_of(bucket).filter_map(|id| counted.get(&id)) {
+        sum += Held { bytes: counts.logical.cast_signed(), versions: (counts.objects + counts.history).cast_signed() };
+    }
+    sum
+}
+
+fn difference(after: Held, before: Held) -> Held {
+    Held { bytes: after.bytes - before.bytes, versions: after.versions - before.versions }
+}
+
+/// The quota of a bucket, if it has one.
+fn quota_of(buckets: &BucketTable, bucket: BucketId) -> Option<Quota> {
+    let document = buckets.documents().get(bucket, DocumentKind::Quota)?;
+    document.parsed(Quota::from_document)?.as_ref().as_ref().copied()
+}

@@ -1,0 +1,146 @@
+"""orcas top on a live server, and how it reads two pages of metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.commands import command, document
+from tests.fixtures.targets import Target
+from tests.fixtures.waiting import wait_until
+from tests.tools.conftest import BUCKET
+
+from orcas.config import child_environment
+from orcas.tools.samples import Between, Page
+
+Serve = Callable[..., AbstractContextManager[Target]]
+TOKEN = "a-token-of-operators"
+
+
+def page(text: str, moment: float) -> Page:
+    return Page.parsed(text, moment)
+
+
+def test_samples_are_read_by_name_and_labels() -> None:
+    read = page('# HELP a_total A.\na_total{x="1",y="q\\"\\\\\\n"} 3\na_total{x="2",y="z"} 4\nb 0.5\n', 0)
+    assert (read.value("a_total"), read.value("a_total", x="1"), read.value("a_total", y='q"\\\n')) == (7, 3, 3)
+    assert (read.value("b"), read.value("absent"), read.labels("a_total", "x")) == (0.5, 0, ["1", "2"])
+
+
+def test_rates_are_between_two_pages_and_survive_a_restart() -> None:
+    between = Between(page("a_total 10\nb_total 50\n", 100), page("a_total 30\nb_total 8\n", 104))
+    assert (between.seconds, between.rate("a_total"), between.rate("b_total")) == (4, 5, 2)
+
+
+def test_quantiles_are_estimated_as_prometheus_does() -> None:
+    def buckets(*counts: int) -> str:
+        bounds = ("0.1", "0.2", "0.4", "+Inf")
+        lines = [f'h_bucket{{of="x",le="{bound}"}} {count}' for bound, count in zip(bounds, counts, strict=True)]
+        return "\n".join([*lines, f'h_sum{{of="x"}} {counts[-1] * 2}', f'h_count{{of="x"}} {counts[-1]}', ""])
+
+    between = Between(page(buckets(5, 5, 5, 5), 0), page(buckets(5, 15, 25, 25), 1))
+    assert between.quantile(0.5, "h", of="x") == pytest.approx(0.2)
+    assert between.quantile(0.75, "h") == pytest.approx(0.3)
+    assert between.mean("h") == 2
+    assert between.quantile(0.5, "h", of="y") is None
+    beyond = Between(page(buckets(0, 0, 0, 0), 0), page(buckets(0, 0, 0, 9), 1))
+    assert beyond.quantile(0.5, "h") == pytest.approx(0.4)
+
+
+@contextlib.contextmanager
+def load(target: Target) -> Iterator[None]:
+    """Writes and failing reads until the block ends."""
+    client, done = target.client(), threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not done.wait(0.01):
+            number += 1
+            client.put_object(Bucket=BUCKET, Key=str(number % 10), Body=bytes(1000))
+            with contextlib.suppress(client.exceptions.NoSuchKey):
+                client.get_object(Bucket=BUCKET, Key="absent")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_one_look_says_what_the_server_does(serve: Serve, data: Path) -> None:
+    with serve() as target, load(target):
+        seen: dict[str, Any] = document("top", "--data", data, "--interval", "1")
+        assert (seen["state"], seen["writable"]) == ("ok", True)
+        assert 1 <= seen["seconds"] < 30
+        rows = {row["operation"]: row for row in seen["operations"]}
+        put, get = rows["PutObject"], rows["GetObject"]
+        assert put["per_sec"] > 0
+        assert put["failed_per_sec"] == 0
+        assert put["received_bytes_per_sec"] >= 1000 * put["per_sec"]
+        assert 0 < put["p50_sec"] <= put["p99_sec"]
+        assert get["failed_per_sec"] == get["per_sec"] == seen["errors"]["NoSuchKey"]
+        assert seen["commits"]["per_sec"] > 0
+        assert seen["commits"]["sync_p99_sec"] > 0
+        assert seen["disk_free_bytes"] > 0
+        shown = command("top", "--endpoint", target.server.endpoint, "--once", "--interval", "0.5")
+        assert "PutObject" in shown
+        assert "errors: NoSuchKey" in shown
+        assert "\x1b" not in shown
+
+
+def test_a_token_is_sent(serve: Serve, data: Path) -> None:
+    with serve(metrics_token=TOKEN):
+        sentence = command("top", "--data", data, "--once", "--interval", "0.1", code=1)
+        assert "ORCAS_METRICS_TOKEN" in sentence
+        assert document("top", "--data", data, "--interval", "0.1", ORCAS_METRICS_TOKEN=TOKEN)["state"] == "ok"
+
+
+def test_without_a_server_it_says_so(data: Path) -> None:
+    assert "No server has the store" in command("top", "--data", data, "--once", code=69)
+    assert "cannot be reached" in command("top", "--endpoint", "http://127.0.0.1:9", "--once", code=69)
+
+
+def test_a_terminal_is_renewed_until_ctrl_c_and_survives_a_restart(serve: Serve, data: Path) -> None:
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                shown.extend(piece)
+
+    with serve() as target:
+        variables = {"TERM": "xterm", "XDG_CONFIG_HOME": "/nonexistent", "COLUMNS": "120", "LINES": "40"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "orcas", "top", "--endpoint", target.server.endpoint, "--interval", "0.1"],
+            env=child_environment() | variables, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        os.close(theirs)
+        reader = threading.Thread(target=read)
+        reader.start()
+        # Each view begins anew at the top of the alternate screen.
+        assert wait_until(lambda: shown.count(b"Orcas ") >= 3)
+        assert b"\x1b[?1049h" in shown
+    assert wait_until(lambda: b"cannot be reached" in shown)
+    assert process.poll() is None
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, b"")
+    reader.join()
+    os.close(ours)
+    # The screen of before is back, with its cursor.
+    assert shown.rstrip().endswith((b"\x1b[?1049l", b"\x1b[?25h"))

@@ -28,6 +28,7 @@ __all__ = [
     "RequestLogs",
     "Response",
     "StoreError",
+    "UsageCounts",
     "check_store",
     "collect_events",
     "end_events",

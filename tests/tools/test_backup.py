@@ -99,6 +99,21 @@ def test_only_what_is_new_is_copied(serve: Serve, data: Path, tmp_path: Path) ->
     assert stored_bytes(place) == emptied["bytes"] < grown["bytes"] / 2
 
 
+def test_usage_that_cannot_be_read_costs_no_backup(serve: Serve, data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    with serve() as target:
+        bodies = fill(target, range(3))
+    whole = (data / "usage.db").read_bytes()
+    command("backup", place, "--data", data)
+    (data / "usage.db").write_bytes(b"damaged" * 1000)
+    for _ in range(2):
+        command("backup", place, "--data", data)
+    command("restore", place, "--data", tmp_path / "restored")
+    assert (tmp_path / "restored" / "usage.db").read_bytes() == whole
+    with serve(tmp_path / "restored") as target:
+        assert_holds(target, bodies)
+
+
 def test_a_store_at_rest_is_backed_up_and_restored(serve: Serve, data: Path, tmp_path: Path) -> None:
     with serve() as target:
         bodies = fill(target, range(20))

@@ -171,6 +171,33 @@ async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
         await snapshot_of(tmp_path)
 
 
+async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await snapshot_of(tmp_path)
+    older = (tmp_path / "control.key").read_bytes()
+    cipher, sealer = read_cipher(tmp_path, None), OneKey()
+    assert cipher is not None
+    add_identity(tmp_path, cipher, "other", "secret-of-the-other")
+    before = await snapshot_of(tmp_path, sealer=sealer)
+    assert "root.json is sealed now, but its key pair stays" in caplog.text
+    sealed = (tmp_path / "control.key").read_bytes()
+    (tmp_path / "control.key").write_bytes(older)
+    files = contents(tmp_path)
+    with pytest.raises(UnavailableError, match="access key other cannot be decrypted"):
+        await snapshot_of(tmp_path, sealer=sealer)
+    assert contents(tmp_path) == files
+    (tmp_path / "control.key").write_bytes(sealed)
+    assert await snapshot_of(tmp_path, sealer=sealer) == before
+    # The pair is replaced as the documentation says.
+    document = json.loads((tmp_path / "root.json").read_text())
+    del document["sealed"]
+    (tmp_path / "root.json").write_text(json.dumps(document))
+    after = await snapshot_of(tmp_path, sealer=sealer)
+    assert after.root_owner == before.root_owner
+    assert not {key.secret_key for key in after.credentials[:1]} & {key.secret_key for key in before.credentials}
+
+
 async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     connection = sqlite3.connect(tmp_path / "control.db")

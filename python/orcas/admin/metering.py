@@ -187,15 +187,18 @@ class UsageKeeper:
             held = await asyncio.to_thread(self._counts.stored, True)
             rows = await asyncio.to_thread(_with_present, rows, held, by)
             report["exact"] = held["exact"]
+        rows = await asyncio.to_thread(self._priced, rows, tag)
+        return {**report, "rows": rows}
+
+    def _priced(self, rows: list[dict[str, Any]], tag: str | None) -> list[dict[str, Any]]:
+        """The rows, grouped by a tag of their buckets, if there is one, and with their cost, if there are prices."""
         if tag is not None:
             rows = _by_tag(rows, tag, dict(self._counts.bucket_tags()))
-        if any(self._prices):
-            used = [
-                (row["writes"], row["reads"], row["received"], row["sent"], row.get("gb_months", 0.0)) for row in rows
-            ]
-            costs = self._counts.costs(self._prices, used)
-            rows = [{**row, "cost": round(cost, 9)} for row, cost in zip(rows, costs, strict=True)]
-        return {**report, "rows": rows}
+        if not any(self._prices):
+            return rows
+        used = [(row["writes"], row["reads"], row["received"], row["sent"], row.get("gb_months", 0.0)) for row in rows]
+        costs = self._counts.costs(self._prices, used)
+        return [{**row, "cost": round(cost, 9)} for row, cost in zip(rows, costs, strict=True)]
 
 
 def _day(date: dt.date) -> int:

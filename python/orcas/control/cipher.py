@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -108,8 +109,10 @@ def read_cipher(directory: Path, sealer: Sealer | None) -> Cipher | None:
     return Cipher([content[at : at + _KEY_BYTES] for at in range(0, len(content), _KEY_BYTES)])
 
 
-def ensure_cipher(directory: Path, sealer: Sealer | None) -> Cipher:
+def ensure_cipher(directory: Path, sealer: Sealer | None, check: Callable[[Cipher], None]) -> Cipher:
     """The cipher of `directory`, made for a new store. If the file is not sealed, but `sealer` is there, it is renewed.
+
+    `check`: raises if the cipher is not that of the database; called before anything is written.
 
     Raises:
         UnavailableError: the file is missing, damaged or cannot be written, or `sealer` does not open it.
@@ -123,6 +126,7 @@ def ensure_cipher(directory: Path, sealer: Sealer | None) -> Cipher:
         made = Cipher([os.urandom(_KEY_BYTES)])
         made.write(directory, sealer)
         return made
+    check(found)
     if sealer is None or is_key_sealed(directory):
         return found
     renewed = found.renewed()

@@ -100,6 +100,11 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
     if sealer is not None and "access_key" in document:
         try:
             _write(path, _with_pair(document, document["access_key"], document["secret_key"], sealer))
+            log.warning(
+                "%s is sealed now, but its key pair stays: whoever has a copy from before, such as a backup, can sign in "
+                "with it until it is replaced",
+                FILE_NAME,
+            )
         except UnavailableError as error:
             # The disk may be full. A start must succeed all the same.
             log.warning("%s is not sealed yet: %s", FILE_NAME, error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import sqlite3
 import time
@@ -46,6 +47,10 @@ CREATE INDEX access_keys_of_identity ON access_keys (identity);
 _ROOT_KEY: Final = """
 SELECT access_key, identity, nonce, secret FROM access_keys
 WHERE identity = (SELECT id FROM identities WHERE name = 'root')
+"""
+_OTHER_KEYS: Final = """
+SELECT access_key, identity, nonce, secret FROM access_keys
+WHERE identity NOT IN (SELECT id FROM identities WHERE name = 'root')
 """
 
 
@@ -142,10 +147,11 @@ class Control:
         await self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+            await self._connection.commit()
         except BaseException:
+            # A COMMIT that found the file busy has left the transaction open.
             await self._connection.rollback()
             raise
-        await self._connection.commit()
 
 
 def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | None:
@@ -197,8 +203,8 @@ async def open_control(
     Raises:
         UnavailableError: it is unreadable or damaged, was written by a later version, or is sealed under another key.
     """
-    cipher = ensure_cipher(directory, sealer)
     path = directory / DATABASE_NAME
+    cipher = ensure_cipher(directory, sealer, functools.partial(_check_secrets, path))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
         # Autocommit: every transaction here is begun and ended by name.
@@ -210,6 +216,17 @@ async def open_control(
             yield control
     except sqlite3.Error as error:
         raise UnavailableError(_unusable(path, error)) from error
+
+
+def _check_secrets(path: Path, cipher: Cipher) -> None:
+    """Raise UnavailableError if `cipher` is not that of the database. The row of the root may be damaged."""
+    # A database that cannot be read is reported when it is opened.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection,
+    ):
+        for row in connection.execute(_OTHER_KEYS):
+            cipher.decrypt(*row)
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:

@@ -9,7 +9,7 @@ use std::time::Duration;
 use orcas_decide::Precondition;
 use orcas_engine::Stepper;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation};
-use orcas_record::{BucketSettings, Durability};
+use orcas_record::{BucketSettings, DocumentKind, Durability};
 
 use crate::images::{Tally, reclaim_everything};
 use crate::model::{Op, Payload};
@@ -63,7 +63,12 @@ fn put(run: &mut Run) -> bool {
     if run.model().buckets.is_empty() {
         run.round(vec![Op::CreateBucket { name: "one".into(), settings: BucketSettings::default() }]);
     }
-    let Some(bucket) = run.model().buckets.values().find_map(|bucket| bucket.id) else { return false };
+    let known = run.model().buckets.values().filter_map(|held| Some((held.id?, held.has_quota())));
+    let Some((bucket, has_quota)) = known.min_by_key(|(_, has_quota)| *has_quota) else { return false };
+    if has_quota {
+        let (kind, document) = (DocumentKind::Quota, Default::default());
+        run.round(vec![Op::PutDocument { bucket, kind, document }]);
+    }
     let before = run.model().text();
     let body = Payload::new(vec![7; 900].into());
     let precondition = Precondition::default();

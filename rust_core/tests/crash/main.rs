@@ -23,6 +23,7 @@ mod observe;
 mod ops;
 #[cfg(feature = "planted")]
 mod planted;
+mod quotas;
 mod reclaim;
 mod run;
 mod sealed;

@@ -210,6 +210,19 @@ impl Model {
     }
 
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        if !self.buckets.values().any(Bucket::has_quota) {
+            return self.apply_unlimited(op, at);
+        }
+        let before = self.clone();
+        let verdict = self.apply_unlimited(op, at)?;
+        if let Err(refusal) = crate::quotas::check(&before, self, op) {
+            *self = before;
+            return Err(refusal);
+        }
+        Ok(verdict)
+    }
+
+    fn apply_unlimited(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
             Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::Versioning { .. } | Op::DeleteBucket { .. } => {
                 self.apply_to_bucket(op, at)

@@ -236,6 +236,9 @@ impl Run {
     }
 
     fn commit(&mut self, waiting: &mut VecDeque<Op>, token: &mut u64) {
+        while self.stepper.awaits_index() {
+            self.apply();
+        }
         let settling = self.settling.take();
         self.recorder.enter(settling.map_or(Phase::Commit, Phase::Settle));
         let must = self.must;

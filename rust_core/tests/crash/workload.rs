@@ -193,6 +193,10 @@ impl Workload {
                 let document = crate::documents::random(&mut run.rng, id);
                 [document, Op::DeleteBucket { bucket: id }].into_iter().chain(again).collect()
             }
+            7..10 => crate::quotas::random(&mut run.rng, id, &bucket)
+                .or_else(|| self.op(run, 7, id, &bucket))
+                .into_iter()
+                .collect(),
             34..37 => append_ops(run, id, &bucket),
             37..41 => layer_ops(run, &mut self.left),
             41 | 42 => expire_ops(run, id),

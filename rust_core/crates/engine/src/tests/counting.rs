@@ -155,6 +155,18 @@ fn what_was_durable_before_counting_keeps_its_answer_if_the_next_batch_fails() {
     assert!(after.handle().object(limited.id, &Bytes::from_static(b"second")).unwrap().is_none());
 }
 
+#[test]
+fn what_a_failed_batch_would_have_added_does_not_count() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |_| {});
+    let [limited, _] = limited(&mut steps);
+    put(&mut steps, &limited, "counted", 100).unwrap();
+    disk.fail(Operation::Sync, 1, Fault::Io, false);
+    assert!(matches!(put(&mut steps, &limited, "c", 300), Err(Failure::Engine(Error::Io { .. }))));
+    put(&mut steps, &limited, "d", 300).unwrap();
+    assert!(exceeded(put(&mut steps, &limited, "e", 1)));
+}
+
 /// Both what is followed and what was counted, by bucket and by owner.
 fn check_sums(steps: &mut Steps) {
     let followed = steps.stepper().committer.quotas.sums_now();

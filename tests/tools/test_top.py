@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import os
 import pty
 import signal
@@ -22,7 +23,9 @@ from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
 from orcas.config import child_environment
-from orcas.tools.samples import Between, Page
+from orcas.errors import UnavailableError
+from orcas.tools.samples import Between, Page, read_page
+from orcas.tools.session import HttpTransport
 
 Serve = Callable[..., AbstractContextManager[Target]]
 TOKEN = "a-token-of-operators"
@@ -56,6 +59,41 @@ def test_quantiles_are_estimated_as_prometheus_does() -> None:
     assert between.quantile(0.5, "h", of="y") is None
     beyond = Between(page(buckets(0, 0, 0, 0), 0), page(buckets(0, 0, 0, 9), 1))
     assert beyond.quantile(0.5, "h") == pytest.approx(0.4)
+
+
+def test_a_page_of_a_busy_server_takes_little_time() -> None:
+    lines = [
+        f'h_bucket{{of="{of}",result="{result}",le="{bound}"}} 7'
+        for of in range(70) for result in range(5) for bound in (*range(1, 20), "+Inf")
+    ]  # fmt: skip
+    before, now = page("\n".join([*lines, ""]), 0), page("\n".join([*lines, ""]).replace("} ", "} 1"), 1)
+    began = time.process_time()
+    assert Between(before, now).quantile(0.5, "h") is not None
+    # A search for each sample would take more than a second.
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("status", [502, 503])
+def test_a_server_that_is_not_ready_is_unavailable(status: int) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        with (
+            contextlib.closing(HttpTransport(url)) as transport,
+            pytest.raises(UnavailableError, match=str(status)),
+        ):
+            read_page(transport, None)
+        thread.join()
 
 
 @contextlib.contextmanager

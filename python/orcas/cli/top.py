@@ -104,8 +104,9 @@ def _looks(transport: HttpTransport, token: str | None, interval: float) -> Iter
 def document(look: Between) -> dict[str, Any]:
     """A look as a JSON document."""
     now = look.now
-    operations = [_operation(look, name) for name in now.labels("orcas_requests_total", "operation")]
-    operations = [row for row in operations if row["per_sec"] > 0]
+    names = now.labels("orcas_requests_total", "operation")
+    # Most operations have no requests in an interval.
+    operations = [_operation(look, name) for name in names if look.rate("orcas_requests_total", operation=name) > 0]
     operations.sort(key=lambda row: (-row["per_sec"], row["operation"]))
     version = now.labels("orcas_build_info", "version")
     states = [labels["state"] for labels, value in now.samples.get("orcas_store_state", ()) if value == 1]

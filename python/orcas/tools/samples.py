@@ -92,8 +92,14 @@ class Between:
 
     def quantile(self, share: float, histogram: str, **labels: str) -> float | None:
         """The value that this share of the counted values does not exceed, as Prometheus estimates it."""
-        bounds = sorted({float(bound) for bound in self.now.labels(f"{histogram}_bucket", "le")})
-        upto = {bound: self._upto(histogram, bound, labels) for bound in bounds}
+        name = f"{histogram}_bucket"
+        # Looked up by labels: a page of a busy server has thousands of samples of one histogram.
+        before = {frozenset(found.items()): value for found, value in self.before.matching(name, labels)}
+        upto: dict[float, float] = {}
+        for found, value in self.now.matching(name, labels):
+            bound, earlier = float(found["le"]), before.get(frozenset(found.items()), 0.0)
+            upto[bound] = upto.get(bound, 0.0) + (value - earlier if value >= earlier else value)
+        bounds = sorted(upto)
         total = upto.get(math.inf, 0.0)
         if not total:
             return None
@@ -107,14 +113,6 @@ class Between:
             low, below = bound, upto[bound]
         return low
 
-    def _upto(self, histogram: str, bound: float, labels: Labels) -> float:
-        rise = 0.0
-        for found, value in self.now.matching(f"{histogram}_bucket", labels):
-            if float(found["le"]) == bound:
-                before = self.before.value(f"{histogram}_bucket", **found)
-                rise += value - before if value >= before else value
-        return rise
-
 
 def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES.get(found[0], found[0])
@@ -125,7 +123,7 @@ def read_page(transport: Transport, token: str | None) -> Page:
 
     Raises:
         RefusedError: the server does not show them to this reader, or has turned them off.
-        UnavailableError: it cannot be reached.
+        UnavailableError: it cannot be reached, or not at present.
     """
     headers: Headers = [(b"host", transport.host.encode()), (b"accept", b"text/plain")]
     if token is not None:
@@ -138,6 +136,8 @@ def read_page(transport: Transport, token: str | None) -> Page:
         raise RefusedError(answer.status, f"The server at {transport.host} {reason}.")
     if answer.status == 404:
         raise RefusedError(404, f"The server at {transport.host} has no metrics: they are turned off (ORCAS_METRICS).")
+    if answer.status >= 500:
+        raise UnavailableError(f"The server at {transport.host} answered {answer.status}.")
     if answer.status != 200:
         raise RefusedError(answer.status, f"The server at {transport.host} answered {answer.status}.")
     return Page.parsed(text, moment)

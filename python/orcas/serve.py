@@ -12,6 +12,7 @@ import gc
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -114,9 +115,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     app.connections = lambda: len(server.server_state.connections)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    if app.settings.access_log is not None:
-        # For those who rename the file themselves. Without a file, the signal ends the process as usual.
-        loop.add_signal_handler(signal.SIGHUP, app.reopen_logs)
+    loop.add_signal_handler(signal.SIGHUP, _hangup(app, server))
     async with app.router.lifespan_context(app):
         if stopping.is_set() or app.store is None:
             log.info("Stopped before it was ready")
@@ -149,6 +148,12 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             if not app.settings.salvage:
                 remove_address(app.settings.data)
     log.info("Stopped")
+
+
+def _hangup(app: Orcas, server: _Server) -> Callable[[], None]:
+    """What SIGHUP does: it tells a service to reload, which must not end it. A terminal that is closed sends it, too."""
+    terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    return server.stop if terminal and app.settings.access_log is None else app.reopen_logs
 
 
 def _start(settings: Settings, url: str, store: OpenStore) -> dict[str, object]:

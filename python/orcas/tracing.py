@@ -31,6 +31,8 @@ _GATHER_SECONDS: Final = 1.0
 # Seconds that a receiver is given for a batch, with repetitions, and for the last one when the server stops.
 _SEND_SECONDS: Final = 10
 _STOP_SECONDS: Final = 5
+# Seconds in which an attempt that was told to end may do so.
+_END_SECONDS: Final = 1
 # The stages of a request, in their order.
 STAGES: Final = ("authenticate", "receive", "execute", "send")
 _NANOSECONDS: Final = 1_000_000_000
@@ -50,12 +52,18 @@ class Traces:
         Raises:
             ConfigurationError: the packages of OpenTelemetry are not installed.
         """
-        self._spans, self._export, self._shutdown, self._fault = _pipeline(endpoint)
+        try:
+            self._spans = _maker()
+            self._export, self._shutdown, self._fault = _sender(endpoint)
+        except ImportError:
+            raise ConfigurationError(
+                "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: pip install 'orcas-s3[otel]'."
+            ) from None
         self._endpoint = endpoint
         self._waiting: queue.Queue[_Done | None] = queue.Queue(_QUEUE_MAX)
         self._lock = threading.Lock()
         self._sent = self._dropped = 0
-        self._failing = False
+        self._failing = self._faulty = False
         self._thread = threading.Thread(target=self._run, name="orcas-traces", daemon=True)
         self._thread.start()
 
@@ -81,6 +89,8 @@ class Traces:
             pass
         # Ends an attempt that goes on.
         self._shutdown()
+        self._thread.join(_END_SECONDS)
+        self._fault.close()
 
     def _count(self, *, sent: int = 0, dropped: int = 0) -> None:
         with self._lock:
@@ -88,15 +98,32 @@ class Traces:
             self._dropped += dropped
 
     def _run(self) -> None:
+        self._fault.thread = threading.get_ident()
         for batch in self._batches():
-            spans = [span for done in batch for span in self._spans(*done)]
+            spans = self._made(batch)
+            if not spans:
+                continue
             failed = not self._export(spans)
             self._count(sent=0 if failed else len(spans), dropped=len(spans) if failed else 0)
             if failed and not self._failing:
-                log.warning("Traces cannot be sent to %s, and spans are lost: %s", self._endpoint, self._fault())
+                log.warning("Traces cannot be sent to %s, and spans are lost: %s", self._endpoint, self._fault.reason)
             elif self._failing and not failed:
                 log.info("Traces are sent again")
             self._failing = failed
+
+    def _made(self, batch: list[_Done]) -> list[ReadableSpan]:
+        """The spans of requests. One whose spans cannot be made costs those alone."""
+        spans = []
+        for done in batch:
+            try:
+                spans += self._spans(*done)
+            except Exception:
+                # The thread must outlive it.
+                self._count(dropped=1 + len(STAGES))
+                if not self._faulty:
+                    self._faulty = True
+                    log.exception("Spans of a request cannot be made")
+        return spans
 
     def _batches(self) -> Iterator[list[_Done]]:
         """What is added, gathered, until the end."""
@@ -121,20 +148,13 @@ class Traces:
 _Spans = Callable[[int, "Stages", dict[str, Any]], "list[ReadableSpan]"]
 
 
-def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], bool], Callable[[], None], _Fault]:
-    """Functions that make the spans of a request, send spans, end sending, and say why it failed."""
-    try:
-        from opentelemetry import trace
-        from opentelemetry.context import Context
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
-        from opentelemetry.sdk.trace.export import SpanExportResult
-        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-    except ImportError:
-        raise ConfigurationError(
-            "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: pip install 'orcas-s3[otel]'."
-        ) from None
+def _maker() -> _Spans:
+    """A function that makes the spans of a request."""
+    from opentelemetry import trace
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):
         """The ids that Rust has given a request and its span."""
@@ -163,10 +183,9 @@ def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], boo
     provider = TracerProvider(sampler=sampling.ALWAYS_ON, resource=resource, id_generator=ids, shutdown_on_exit=False)
     provider.add_span_processor(ended)
     tracer = provider.get_tracer("orcas", orcas_version())
-    fault = _Fault()
-    exporter = OTLPSpanExporter(endpoint=endpoint, timeout=_SEND_SECONDS)
 
     def spans(end: int, stages: Stages, about: dict[str, Any]) -> list[ReadableSpan]:
+        ended.spans = []  # an earlier request may have left some
         given = stages["trace"]
         assert given is not None, "only traced requests are added"
         ids.trace_id, ids.span_id = int(given["trace_id"], 16), int(given["span_id"], 16)
@@ -176,8 +195,17 @@ def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], boo
             caller = trace.SpanContext(ids.trace_id, int(given["parent_id"], 16), is_remote=True, trace_flags=flags)
             context = trace.set_span_in_context(trace.NonRecordingSpan(caller), context)
         _make(tracer, context, end, stages, about)
-        made, ended.spans = ended.spans, []
-        return made
+        return ended.spans
+
+    return spans
+
+
+def _sender(endpoint: str) -> tuple[Callable[[list[ReadableSpan]], bool], Callable[[], None], _Fault]:
+    """Functions that send spans and end sending, and why it failed."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    exporter, fault = OTLPSpanExporter(endpoint=endpoint, timeout=_SEND_SECONDS), _Fault()
 
     def export(batch: list[ReadableSpan]) -> bool:
         try:
@@ -186,7 +214,7 @@ def _pipeline(endpoint: str) -> tuple[_Spans, Callable[[list[ReadableSpan]], boo
             fault.reason = f"{type(error).__name__}: {error}"
             return False
 
-    return spans, export, exporter.shutdown, fault
+    return export, exporter.shutdown, fault
 
 
 def _make(tracer: Tracer, context: Context, end: int, stages: Stages, about: dict[str, Any]) -> None:
@@ -207,20 +235,26 @@ def _make(tracer: Tracer, context: Context, end: int, stages: Stages, about: dic
     request.end(end)
 
 
-class _Fault(logging.Handler):
-    """Takes what OpenTelemetry logs, of which only the last line is shown, once."""
+class _Fault:
+    """Takes what OpenTelemetry logs in one thread, of which only the last line is shown, once. What it logs for others in
+    this process goes where it went before."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
         self.reason = "no reason was given"
-        theirs = logging.getLogger("opentelemetry")
-        theirs.addHandler(self)
-        theirs.propagate = False
+        self.thread: int | None = None
+        # A logger applies its filters to its own messages only, so each logger of the packages gets this one.
+        names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "opentelemetry"]
+        self._loggers = [logging.getLogger(name) for name in names]
+        for logger in self._loggers:
+            logger.addFilter(self._passes)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the reason."""
+    def _passes(self, record: logging.LogRecord) -> bool:
+        if record.thread != self.thread:
+            return True
         self.reason = record.getMessage()
+        return False
 
-    def __call__(self) -> str:
-        """The last reason."""
-        return self.reason
+    def close(self) -> None:
+        """Leave their loggers as they were."""
+        for logger in self._loggers:
+            logger.removeFilter(self._passes)

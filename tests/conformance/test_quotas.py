@@ -149,6 +149,11 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
         command("quota", "remove", owner, "--owner", "--data", data)
         client.put_object(Bucket="other", Key="b", Body=b"")
         assert "1.0 KiB" in command("quota", "list", "--data", data)
+        kept = (data / "quotas.json").read_bytes()
+        (data / "quotas.json").write_text("{")
+        for again in (["list"], ["set", owner, "--owner", "--objects", "2"]):
+            assert "is damaged or of a later version" in command("quota", *again, "--data", data, code=1)
+        (data / "quotas.json").write_bytes(kept)
     # Backups have both kinds.
     command("quota", "set", owner, "--owner", "--bytes", "2GiB", "--data", data)
     command("backup", tmp_path / "backup", "--data", data)

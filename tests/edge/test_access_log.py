@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
+import pty
 import signal
+import subprocess
 import time
 import urllib.request
 from collections.abc import Callable
@@ -123,6 +126,28 @@ def test_the_file_is_opened_anew_when_somebody_has_renamed_it(tmp_path: Path) ->
                 break
             time.sleep(0.1)
         assert lines[0]["bucket"].startswith("after-")
+
+
+def test_without_a_file_a_reload_does_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json", stdin=subprocess.DEVNULL) as server:
+        s3 = server.client()
+        server.process.send_signal(signal.SIGHUP)
+        s3.create_bucket(Bucket="bucket")
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(0.3)
+        assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["bucket"]
+        assert server.stop() == 0
+
+
+def test_a_terminal_that_is_closed_stops_the_server_in_order(tmp_path: Path) -> None:
+    ours, terminal = pty.openpty()
+    with serving(tmp_path, level="info", form="json", stdin=terminal) as server:
+        server.client().create_bucket(Bucket="bucket")
+        server.process.send_signal(signal.SIGHUP)
+        assert server.process.wait(30) == 0
+        assert server.lines()[-1]["message"] == "Stopped"
+    os.close(ours)
+    os.close(terminal)
 
 
 def test_a_full_disk_costs_lines_and_no_requests(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import logging
 import secrets
 import sys
 import threading
@@ -212,11 +213,41 @@ def test_what_finds_no_room_is_counted(receiver: Receiver, monkeypatch: pytest.M
     monkeypatch.setattr(orcas.tracing, "_QUEUE_MAX", 3)
     monkeypatch.setattr(Traces, "_run", lambda _: None)
     traces = Traces(receiver.url)
-    ids: Any = {"trace_id": "1" * 32, "span_id": "1" * 16, "parent_id": None}
-    stages: Any = dict.fromkeys(["total", *STAGES], 0.1) | {"status": 200, "code": None, "slow": False, "trace": ids}
     for _ in range(5):
-        traces.add(stages, {})
+        traces.add(STAGES_OF_A_REQUEST, {})
     assert traces.counts() == (0, 2 * 5)
+
+
+STAGES_OF_A_REQUEST: Any = dict.fromkeys(["total", *STAGES], 0.1) | {
+    "status": 200, "code": None, "slow": False,
+    "trace": {"trace_id": "1" * 32, "span_id": "1" * 16, "parent_id": None},
+}  # fmt: skip
+
+
+def test_spans_that_cannot_be_made_cost_those_alone(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "orcas")
+    traces = Traces(receiver.url)
+    wrong = STAGES_OF_A_REQUEST | {"trace": {"trace_id": "no number", "span_id": "1" * 16, "parent_id": None}}
+    for stages in (wrong, wrong, STAGES_OF_A_REQUEST):
+        traces.add(stages, {})
+    traces.close()
+    assert traces.counts() == (5, 10)
+    assert len(receiver.spans) == 5
+    assert [line.getMessage() for line in caplog.records] == ["Spans of a request cannot be made"]
+
+
+def test_what_others_log_with_opentelemetry_stays_theirs(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    receiver.status = 400
+    theirs = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    before = [list(theirs.filters), list(theirs.handlers), list(logging.getLogger("opentelemetry").handlers)]
+    traces = Traces(receiver.url)
+    theirs.error("Of somebody else")
+    traces.add(STAGES_OF_A_REQUEST, {})
+    traces.close()
+    said = [line.getMessage() for line in caplog.records if line.name.startswith("opentelemetry")]
+    assert said == ["Of somebody else"]
+    assert before == [list(theirs.filters), list(theirs.handlers), list(logging.getLogger("opentelemetry").handlers)]
+    assert [line for line in caplog.messages if "Traces cannot be sent" in line and "400" in line]
 
 
 def test_without_the_packages_it_says_what_to_install(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

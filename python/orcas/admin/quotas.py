@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -32,6 +33,15 @@ class QuotaBody(BaseModel):
     objects: Limit = None
 
 
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """A file that cannot be read or written is told to the client."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise Refusal(503, "StoreError", str(error)) from None
+
+
 def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
     turn = threading.Lock()
@@ -45,7 +55,8 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.get("/quotas")
     def quotas() -> dict[str, Any]:
         """All quotas."""
-        of_owners = read_quotas(directory())
+        with _store_errors():
+            of_owners = read_quotas(directory())
         return {
             "buckets": [
                 {"bucket": bucket, "bytes": size, "objects": objects}
@@ -71,14 +82,12 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
             log.info("The quota of bucket %s was set", order.bucket)
             return {}
         with turn:
-            try:
+            with _store_errors():
                 known = read_quotas(place)
                 known.pop(str(order.owner), None)
                 if order.bytes is not None or order.objects is not None:
                     known[str(order.owner)] = (order.bytes, order.objects)
                 write_quotas(place, known)
-            except UnavailableError as error:
-                raise Refusal(503, "StoreError", str(error)) from None
             usage.set_owner_quotas([(owner, *quota) for owner, quota in known.items()])
         log.info("The quota of owner %s was set", order.owner)
         return {}

@@ -182,8 +182,8 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory / DATABASE_NAME, database)
-        usage = _usage_copy(directory, Path(scratch))
         quotas = [_copied(directory / QUOTAS_NAME, Path(scratch))] if (directory / QUOTAS_NAME).exists() else []
+        usage = _usage_copy(directory, Path(scratch))
         known = {} if before is None else {entry.name: entry for entry in before.files}
         # Before the keyring, which must not be older than the note of it.
         root = _copied(directory / ROOT_NAME, Path(scratch))

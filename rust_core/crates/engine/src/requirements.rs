@@ -42,6 +42,38 @@ pub(super) fn frees(intent: &Intent) -> bool {
     )
 }
 
+/// The bucket in which the intent may add versions or bytes. That of a fork, for the fork itself: it has the same quotas.
+pub(super) fn adds_to(intent: &Intent) -> Option<BucketId> {
+    match intent {
+        Intent::PutObject(put) => Some(put.bucket),
+        Intent::AppendObject(append) => Some(append.put.bucket),
+        Intent::PutPart(put) => Some(put.bucket),
+        Intent::CopyObject(copy) => Some(copy.bucket),
+        Intent::CopyPart(copy) => Some(copy.bucket),
+        Intent::StoredCopy(copy) => Some(match &copy.into {
+            StoredInto::Object { put, .. } => put.bucket,
+            StoredInto::Part(put) => put.bucket,
+        }),
+        Intent::CompleteUpload(complete) => Some(complete.bucket),
+        Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => Some(moved.bucket),
+        Intent::MovePrefix(moved, _) => Some(moved.bucket),
+        Intent::ForkBucket { bucket, .. } | Intent::RestoreBucket { bucket, .. } => Some(*bucket),
+        Intent::Annotate(annotate) => annotation(intent).map(|_| annotate.bucket),
+        Intent::CreateBucket { .. }
+        | Intent::DeleteBucket { .. }
+        | Intent::UpdateBucket { .. }
+        | Intent::PutDocument { .. }
+        | Intent::CreateSnapshot { .. }
+        | Intent::DeleteSnapshot { .. }
+        | Intent::UpdateVersion(_)
+        | Intent::DeleteObject { .. }
+        | Intent::DeleteObjects { .. }
+        | Intent::Expire(_)
+        | Intent::CreateUpload { .. }
+        | Intent::AbortUpload { .. } => None,
+    }
+}
+
 /// Whether the intent gives buckets other layers.
 pub(super) fn reshapes(intent: &Intent) -> bool {
     matches!(intent, Intent::ForkBucket { .. } | Intent::RestoreBucket { .. })

@@ -38,11 +38,16 @@ impl Stepper {
     }
 
     /// One round of the committer: what waits is decided and made as durable as it has to be. Does nothing while the
-    /// index is too far behind.
+    /// index is too far behind, or awaited.
     pub fn commit(&mut self) {
-        if !self.handle.shared.applies.full() {
+        if !self.handle.shared.applies.full() && !self.awaits_index() {
             self.committer.step();
         }
+    }
+
+    /// Whether a write waits until the index has everything, as what it holds is to be counted for a quota.
+    pub fn awaits_index(&self) -> bool {
+        self.committer.awaits_index()
     }
 
     /// What a clean end makes of the log. Nothing may be done with the store any more.

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use super::super::maintenance::{MaintenanceIntent, MaintenanceOutcome};
+use super::super::quotas::Change;
 use super::super::requirements::{
-    SMALL_RECORDS_LEN, adds_content, durability, frees, may_be_long, new_packs, reshapes,
+    SMALL_RECORDS_LEN, adds_content, adds_to, durability, frees, may_be_long, new_packs, reshapes,
 };
 use super::Committer;
 use orcas_base::error::Result;
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide, records_len};
 use orcas_index::Counts;
-use orcas_record::{BucketId, Cause, Durability, UploadId};
+use orcas_record::{BucketId, Cause, Durability, Record, UploadId};
 
 impl Committer {
     pub(super) fn durability(&self, intent: &Intent) -> Durability {
@@ -45,15 +46,12 @@ impl Committer {
         };
         let (token, may_be_long, frees) = (intent.token(), may_be_long(&intent), frees(&intent));
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
-        let change = match self.quotas.is_counted() {
-            true => Some(self.quotas.judge(&self.view(), &records, !frees, counted.as_ref())?),
-            false => None,
-        };
+        let change = self.judge(&records, !frees, counted.as_ref())?;
         if may_be_long && records_len(&records) > SMALL_RECORDS_LEN {
             self.check_space()?;
         }
         self.push_all(births, records, cause);
-        change.into_iter().for_each(|change| self.quotas.add(change));
+        change.into_iter().for_each(|change| self.quotas.add(&self.buckets, change));
         if matches!(outcome, Outcome::Moved { .. }) {
             (self.bulk, self.moved.prefix) = (true, true);
         }
@@ -71,33 +69,73 @@ impl Committer {
         let births = self.unborn_packs(&intent.new_packs());
         let merges = matches!(intent, MaintenanceIntent::MergeLayers { .. });
         let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
-        if merges && outcome.changed {
-            self.moved.layer = true;
-            self.quotas.forget();
-        }
+        self.moved.layer |= merges && outcome.changed;
+        // Maintenance adds nothing, so it is not refused.
+        let change = self.judge(&records, false, None).ok().flatten();
         self.push_all(births, records, &Cause::Engine);
+        change.into_iter().for_each(|change| self.quotas.add(&self.buckets, change));
         Ok(outcome)
     }
 
-    /// Counts what everybody with a quota holds, unless that is known. For a decision that gives buckets other layers,
+    /// What records change about the sums of quotas, if those are known. What only frees does not depend on knowing them.
+    fn judge(
+        &mut self,
+        records: &[Record],
+        grows: bool,
+        counted: Option<&HashMap<BucketId, Counts>>,
+    ) -> Result<Option<Change>, Failure> {
+        if !self.quotas.is_counted() {
+            return Ok(None);
+        }
+        match self.quotas.judge(&self.view(), records, grows, counted) {
+            Err(Failure::Engine(_)) if !grows => {
+                self.quotas.forget();
+                Ok(None)
+            }
+            judged => judged.map(Some),
+        }
+    }
+
+    /// Whether what everybody with a quota holds has to be counted before the intent is decided.
+    fn must_count(&self, intent: &Intent) -> bool {
+        self.quotas.limits(&self.buckets)
+            && (!self.quotas.is_counted() || reshapes(intent))
+            && adds_to(intent)
+                .and_then(|bucket| self.buckets.by_id(bucket))
+                .is_some_and(|bucket| self.quotas.counts(&self.buckets, bucket))
+    }
+
+    /// Whether the intent has to wait for the next round: the index counts exactly what was decided once all of it is
+    /// durable and applied. It does not wait for an index that cannot follow.
+    pub(super) fn must_wait_to_count(&self, intent: &Intent) -> bool {
+        let decided = !self.batch.is_empty() || !self.unsynced.is_empty();
+        self.must_count(intent) && self.check_takes().is_ok() && (decided || self.index_follows())
+    }
+
+    /// Whether the index lacks something durable and will get it.
+    fn index_follows(&self) -> bool {
+        let applies = &self.shared.applies;
+        !applies.has(self.durable.sequence) && applies.stalled().is_none()
+    }
+
+    /// Whether the next round is to wait until the index has everything.
+    pub fn awaits_index(&self) -> bool {
+        self.counting && self.index_follows()
+    }
+
+    /// Counts what everybody with a quota holds, if the intent needs that. For a decision that gives buckets other layers,
     /// returns what all of them hold.
     fn count_for_quotas(&mut self, intent: &Intent) -> Result<Option<HashMap<BucketId, Counts>>> {
         if !self.quotas.limits(&self.buckets) {
             self.quotas.forget();
+        }
+        if !self.must_count(intent) {
             return Ok(None);
         }
-        let reshapes = reshapes(intent);
-        if self.quotas.is_counted() && !reshapes {
-            return Ok(None);
-        }
-        // The index counts exactly what was decided once it has all of it.
-        if let Err(error) = self.flush() {
-            self.fail_round(&error);
-            return Err(error);
-        }
+        // It has been waited for, so this says why it cannot follow.
         self.shared.applies.wait_for(self.durable.sequence)?;
         let counted = self.shared.index.read()?.all_counts()?;
         self.quotas.count(&self.buckets, &counted);
-        Ok(reshapes.then_some(counted))
+        Ok(reshapes(intent).then_some(counted))
     }
 }

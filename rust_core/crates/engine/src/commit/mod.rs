@@ -70,7 +70,9 @@ pub(super) struct Committer {
     births: Vec<PackId>,
     upload_ids: UploadIds,
     version_key: [u8; 32],
-    quotas: QuotaLedger,
+    pub(super) quotas: QuotaLedger,
+    /// The last round has given back a write that needs what the index counts.
+    counting: bool,
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
@@ -113,6 +115,7 @@ impl Committer {
             births: Vec::new(),
             upload_ids: UploadIds::default(),
             quotas: QuotaLedger::default(),
+            counting: false,
             deadline: None,
             failures: 0,
             space: None,
@@ -133,6 +136,10 @@ impl Committer {
                 return self.close();
             }
             self.shared.applies.wait_for_room();
+            if self.awaits_index() {
+                // Why it cannot follow is found again by what needs it.
+                let _ = self.shared.applies.wait_for(self.durable.sequence);
+            }
             self.step();
         }
     }
@@ -150,7 +157,7 @@ impl Committer {
         let waiting_since = self.shared.intents.take(count, bytes, &mut taken);
         let began = self.shared.clock.monotonic();
         let intents = taken.len();
-        self.space = None;
+        (self.space, self.counting) = (None, false);
         self.quotas.set_owners(&self.shared.owner_quotas.read());
         self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
@@ -159,6 +166,14 @@ impl Committer {
         let start = self.batch.len();
         let mut rest = taken.drain(..);
         while let Some(submitted) = rest.next() {
+            if let Submitted::S3(intent, ..) = &submitted
+                && self.must_wait_to_count(intent)
+            {
+                (self.counting, barrier) = (true, true);
+                let rest = std::iter::once(submitted).chain(rest.by_ref());
+                self.shared.intents.give_back(rest, waiting_since.unwrap_or(began));
+                break;
+            }
             let before = self.next_sequence;
             let asked = match submitted {
                 Submitted::S3(intent, cause, waiter) => {

@@ -34,6 +34,11 @@ impl<'a> Changes<'a> {
         match record {
             Record::PutVersion(version) => self.put(version),
             Record::MoveVersion { from_bucket, from_key, version } => {
+                // What moves is what was there, so it is not looked up once more.
+                if (self.counts)(*from_bucket) {
+                    let name = (*from_bucket, from_key.clone(), version.version_id);
+                    self.versions.entry(name).or_insert_with(|| Some(Lengths::of(version)));
+                }
                 self.replace(*from_bucket, from_key, version.version_id, |_| None)?;
                 self.put(version)
             }

@@ -23,9 +23,12 @@ pub(crate) struct QuotaLedger {
 }
 
 /// What buckets with a quota, and those of owners with one, hold.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 #[derive(Default)]
 struct Sums {
-    /// Every bucket whose objects or uploads are under an id.
+    /// Under each id of these buckets.
+    ids: HashMap<BucketId, Held>,
+    /// The buckets whose objects or uploads are under an id.
     under: HashMap<BucketId, Vec<BucketId>>,
     buckets: HashMap<BucketId, Held>,
     owners: HashMap<Bytes, Held>,
@@ -34,11 +37,12 @@ struct Sums {
 /// What a decision changes once its records are decided.
 #[derive(Default)]
 pub(crate) struct Change {
+    ids: HashMap<BucketId, Held>,
     buckets: HashMap<BucketId, Held>,
     owners: HashMap<Bytes, Held>,
-    /// Buckets without objects or layers.
-    created: Vec<Bucket>,
-    /// Everything is to be counted anew.
+    /// Ids that nothing is under yet.
+    created: Vec<BucketId>,
+    /// Other buckets have a quota than before, or other layers.
     restructures: bool,
 }
 
@@ -65,19 +69,36 @@ impl QuotaLedger {
         self.sums.is_some()
     }
 
+    /// What is counted, for comparison.
+    #[cfg(test)]
+    pub fn sums_now(&self) -> Option<impl PartialEq + std::fmt::Debug + use<>> {
+        self.sums.clone()
+    }
+
     /// Begins anew. `counted`: the counts of an index that has everything that was decided.
     pub fn count(&mut self, buckets: &BucketTable, counted: &Counted) {
+        self.sums = self.sums(buckets, |id| Some(held_under(id, counted)));
+    }
+
+    /// `under`: what there is under an id. `None` if that is not known of one that matters.
+    fn sums(&self, buckets: &BucketTable, under: impl Fn(BucketId) -> Option<Held>) -> Option<Sums> {
         let mut sums = Sums::default();
-        for bucket in buckets.all() {
-            if self.counts(buckets, bucket) {
-                sums.add(bucket, held(bucket, counted));
+        for bucket in buckets.all().filter(|bucket| self.counts(buckets, bucket)) {
+            for id in ids_of(bucket) {
+                let held = under(id)?;
+                sums.ids.insert(id, held);
+                sums.under.entry(id).or_default().push(bucket.id);
+                *sums.buckets.entry(bucket.id).or_default() += held;
+                if self.owners.contains_key(&bucket.owner) {
+                    *sums.owners.entry(bucket.owner.clone()).or_default() += held;
+                }
             }
         }
-        self.sums = Some(sums);
+        Some(sums)
     }
 
     /// Whether it matters what a bucket holds.
-    fn counts(&self, buckets: &BucketTable, bucket: &Bucket) -> bool {
+    pub fn counts(&self, buckets: &BucketTable, bucket: &Bucket) -> bool {
         quota_of(buckets, bucket.id).is_some() || self.owners.contains_key(&bucket.owner)
     }
 
@@ -94,16 +115,17 @@ impl QuotaLedger {
     ) -> Result<Change, Failure> {
         let none = Sums::default();
         let sums = self.sums.as_ref().unwrap_or(&none);
-        let counts = |bucket: BucketId| sums.under.contains_key(&bucket);
+        let counts = |bucket: BucketId| sums.ids.contains_key(&bucket);
         let mut changes = Changes::new(view, &counts);
         let mut change = Change::default();
         for record in records {
             changes.add(record)?;
             change.note(view.buckets, record);
         }
-        for (id, by) in changes.held {
-            for bucket in sums.under.get(&id).into_iter().flatten() {
-                *change.buckets.entry(*bucket).or_default() += by;
+        change.ids = changes.held;
+        for (id, by) in &change.ids {
+            for bucket in sums.under.get(id).into_iter().flatten() {
+                *change.buckets.entry(*bucket).or_default() += *by;
             }
         }
         for (bucket, by) in &change.buckets {
@@ -117,7 +139,6 @@ impl QuotaLedger {
         if grows {
             self.check(view.buckets, sums, &change)?;
         }
-        change.created.retain(|bucket| self.owners.contains_key(&bucket.owner));
         Ok(change)
     }
 
@@ -163,16 +184,21 @@ impl QuotaLedger {
     }
 
     /// The records of a decision are decided.
-    pub fn add(&mut self, change: Change) {
-        let Some(sums) = self.sums.as_mut().filter(|_| !change.restructures) else { return self.forget() };
+    pub fn add(&mut self, buckets: &BucketTable, change: Change) {
+        let Some(sums) = &mut self.sums else { return };
+        for (id, by) in change.ids {
+            *sums.ids.entry(id).or_default() += by;
+        }
         for (bucket, by) in change.buckets {
             *sums.buckets.entry(bucket).or_default() += by;
         }
         for (owner, by) in change.owners {
             *sums.owners.entry(owner).or_default() += by;
         }
-        for bucket in change.created {
-            sums.add(&bucket, Held::default());
+        if change.restructures {
+            let mut known = std::mem::take(&mut sums.ids);
+            known.extend(change.created.into_iter().map(|id| (id, Held::default())));
+            self.sums = self.sums(buckets, |id| known.get(&id).copied());
         }
     }
 }
@@ -180,24 +206,14 @@ impl QuotaLedger {
 const OF_BUCKET: [QuotaOf; 2] = [QuotaOf::BucketBytes, QuotaOf::BucketVersions];
 const OF_OWNER: [QuotaOf; 2] = [QuotaOf::OwnerBytes, QuotaOf::OwnerVersions];
 
-impl Sums {
-    fn add(&mut self, bucket: &Bucket, held: Held) {
-        for id in ids_of(bucket) {
-            self.under.entry(id).or_default().push(bucket.id);
-        }
-        self.buckets.insert(bucket.id, held);
-        *self.owners.entry(bucket.owner.clone()).or_default() += held;
-    }
-}
-
 impl Change {
     /// Notes what a record does to buckets and layers.
     fn note(&mut self, buckets: &BucketTable, record: &Record) {
         match record {
-            Record::CreateBucket(bucket) if bucket.role == BucketRole::Bucket && bucket.layers.is_empty() => {
-                self.created.push(bucket.clone());
+            Record::CreateBucket(bucket) => {
+                self.created.push(bucket.id);
+                self.restructures = true;
             }
-            Record::CreateBucket(_) => self.restructures = true,
             Record::UpdateBucket(bucket) => {
                 let former = buckets.by_id(bucket.id);
                 self.restructures |= former.is_none_or(|it| it.layers != bucket.layers || it.role != bucket.role);
@@ -218,10 +234,15 @@ fn ids_of(bucket: &Bucket) -> impl Iterator<Item = BucketId> {
 
 fn held(bucket: &Bucket, counted: &Counted) -> Held {
     let mut sum = Held::default();
-    for counts in ids_of(bucket).filter_map(|id| counted.get(&id)) {
-        sum += Held { bytes: counts.logical.cast_signed(), versions: (counts.objects + counts.history).cast_signed() };
-    }
+    ids_of(bucket).for_each(|id| sum += held_under(id, counted));
     sum
+}
+
+fn held_under(id: BucketId, counted: &Counted) -> Held {
+    counted.get(&id).map_or_else(Held::default, |counts| Held {
+        bytes: counts.logical.cast_signed(),
+        versions: (counts.objects + counts.history).cast_signed(),
+    })
 }
 
 fn difference(after: Held, before: Held) -> Held {

@@ -2,10 +2,11 @@
 //! `changes` what the records of a decision change about that, `requests` sets and shows quotas.
 //!
 //! Invariants. Without a quota nothing is counted. The ledger begins with the counts of the index, when that has everything
-//! that was decided, and follows the decisions from there; whatever moves layers or fails makes it begin again.
+//! that was decided, and follows the decisions from there. A failed batch, and whatever brings objects that it has not
+//! counted, makes it begin again: not before a write needs it that may add something where a quota holds.
 
 mod changes;
 mod ledger;
 mod requests;
 
-pub(super) use ledger::QuotaLedger;
+pub(super) use ledger::{Change, QuotaLedger};

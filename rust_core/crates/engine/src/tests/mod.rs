@@ -5,6 +5,7 @@ mod appends;
 mod backup;
 mod causes;
 mod check;
+mod counting;
 mod documents;
 mod events;
 mod full_disk;

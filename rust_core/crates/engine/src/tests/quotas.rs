@@ -233,15 +233,28 @@ fn forks_and_restores_count_what_they_bring() {
     assert_eq!(refusal(store.put(&fork, "b", &noise(200, 2))), QuotaOf::OwnerBytes);
     store.put(&fork, "b", &noise(100, 2)).unwrap();
     owners(&store, Quota::default());
-    // A fork takes the quota of its bucket with it; a restore may bring back no more than that.
+    // What the snapshot has is still below, so restoring it brings nothing.
     store.delete(&source, "a").unwrap();
     set(&store, &source, Some(500), None);
-    let restore = || Intent::RestoreBucket { bucket: source.id, snapshot: name.clone() };
-    match held(&store, &source).0 {
-        // What the snapshot has is still below, so restoring brings nothing.
-        600 => drop(run(restore()).unwrap()),
-        held => panic!("{held}"),
-    }
+    assert_eq!(held(&store, &source).0, 600);
+    let restore = |name: &Bytes| run(Intent::RestoreBucket { bucket: source.id, snapshot: name.clone() });
+    restore(&name).unwrap();
+    assert_eq!(refusal(store.put(&source, "c", b"x")), QuotaOf::BucketBytes);
+    // What came after it is not below any more, and may not come back beyond the quota.
+    set(&store, &source, None, None);
+    store.put(&source, "later", &noise(900, 3)).unwrap();
+    let later = Bytes::from_static(b"later");
+    run(Intent::CreateSnapshot { bucket: source.id, name: later.clone() }).unwrap();
+    restore(&name).unwrap();
+    assert_eq!(held(&store, &source).0, 600);
+    set(&store, &source, Some(1_400), None);
+    assert_eq!(refusal(restore(&later).map(drop)), QuotaOf::BucketBytes);
+    owners(&store, Quota { bytes: Some(2_000), versions: None });
+    set(&store, &source, Some(1_500), None);
+    assert_eq!(refusal(restore(&later).map(drop)), QuotaOf::OwnerBytes);
+    owners(&store, Quota::default());
+    restore(&later).unwrap();
+    assert_eq!(held(&store, &source).0, 1_500);
     assert_eq!(refusal(store.put(&source, "c", b"x")), QuotaOf::BucketBytes);
 }
 

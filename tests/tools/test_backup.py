@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -99,17 +100,22 @@ def test_only_what_is_new_is_copied(serve: Serve, data: Path, tmp_path: Path) ->
     assert stored_bytes(place) == emptied["bytes"] < grown["bytes"] / 2
 
 
+def dump(path: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
 def test_usage_that_cannot_be_read_costs_no_backup(serve: Serve, data: Path, tmp_path: Path) -> None:
     place = tmp_path / "backup"
     with serve() as target:
         bodies = fill(target, range(3))
-    whole = (data / "usage.db").read_bytes()
+    whole = dump(data / "usage.db")
     command("backup", place, "--data", data)
     (data / "usage.db").write_bytes(b"damaged" * 1000)
     for _ in range(2):
         command("backup", place, "--data", data)
     command("restore", place, "--data", tmp_path / "restored")
-    assert (tmp_path / "restored" / "usage.db").read_bytes() == whole
+    assert dump(tmp_path / "restored" / "usage.db") == whole
     with serve(tmp_path / "restored") as target:
         assert_holds(target, bodies)
 

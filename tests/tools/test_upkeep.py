@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.fixtures.commands import command, document, ran
 from tests.fixtures.targets import MIB, Target, content
+from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET, fill
 
 from orcas.config import child_environment
@@ -142,6 +143,8 @@ def damage(data: Path) -> None:
 def test_fsck_finds_damage_and_what_it_costs(serve: Serve, data: Path) -> None:
     with serve() as target:
         fill(target, range(10))
+        # It counts what the index has, which follows the answers.
+        assert wait_until(lambda: document("fsck", "--data", data)["blobs"] == 8)
         clean = document("fsck", "--data", data)
         assert clean["clean"]
         assert clean["index"] == {"state": "equal", "detail": None}

@@ -200,8 +200,10 @@ class Schedule:
     def _note_failure(self, entry: _Entry, text: str, wait: float) -> None:
         """Reported when it begins, and when the reason is another one."""
         if entry.error != text:
-            again = f"is tried again in {wait:.0f} seconds" if entry.due is not None else "is tried again on request"
-            log.warning("Task %s failed and %s: %s", entry.task.name, again, text)
+            if entry.due is None:
+                log.warning("Task %s failed and is tried again on request: %s", entry.task.name, text)
+            else:
+                log.warning("Task %s failed and is tried again in %d seconds: %s", entry.task.name, wait, text)
         entry.error, entry.failed = text, entry.failed + 1
 
     def describe(self) -> list[dict[str, Any]]:

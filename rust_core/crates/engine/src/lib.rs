@@ -89,7 +89,7 @@ pub use events::{Change, ChangeKind, EventOptions, EventReader, EventSink, Event
 pub use faults::StorePart;
 pub use handle::Handle;
 pub use health::{Condition, Health, Pools, Space};
-pub use lifecycle::{LifecycleOptions, LifecycleProgress, LifecycleReport};
+pub use lifecycle::{AbandonedReport, LifecycleOptions, LifecycleProgress, LifecycleReport};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
 pub use list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
 pub use metrics::{CacheCounts, EngineMetrics};

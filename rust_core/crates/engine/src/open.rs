@@ -110,7 +110,8 @@ impl Engine {
         ];
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
-        let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
+        let scrub = Box::new(move || check::run_scrub(&for_scrub, &scrubbed));
+        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
         let index_rebuild = spawn(
             "orcas-rebuild",
@@ -151,7 +152,7 @@ impl Engine {
         self.handle.clone()
     }
 
-    /// Begins to apply the lifecycle rules of buckets. Call it once, for a store that takes writes.
+    /// From now on lifecycle rules are applied on request. Call it once, for a store that takes writes.
     ///
     /// # Errors
     /// When the thread cannot be started.

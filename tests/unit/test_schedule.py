@@ -18,7 +18,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.runs = 0
-        self.fails: Exception | None = None
+        self.fails: BaseException | None = None
         self.gate: asyncio.Event | None = None
 
     async def __call__(self) -> dict[str, int]:
@@ -89,6 +89,29 @@ async def test_a_failure_is_told_once_and_harms_nobody(caplog: pytest.LogCapture
     assert bad.runs == 4
     await clock.move(1)
     assert bad.runs == 5
+    await schedule.stop()
+
+
+class Panic(BaseException):
+    """What PyO3 raises for a panic in Rust is no `Exception` either."""
+
+
+async def test_a_panic_ends_one_run_and_not_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    clock, bad = MovedClock(), Counted()
+    bad.fails = Panic("out of bounds")
+
+    def panics() -> dict[str, int]:
+        raise Panic
+
+    schedule = Schedule([Task("bad", "", 60, bad), Task("thread", "", 0, in_thread("thread", panics))], clock)
+    schedule.start()
+    await clock.move(61)
+    assert "Task bad failed and is tried again in 60 seconds: Panic: out of bounds" in caplog.text
+    with pytest.raises(TaskError, match="Panic"):
+        await schedule.run("thread")
+    bad.fails = None
+    await clock.move(60)
+    assert (bad.runs, row(schedule, "bad")["failures"], row(schedule, "bad")["error"]) == (2, 1, None)
     await schedule.stop()
 
 

@@ -56,7 +56,7 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, *, keyri
         tasks.append(
             Task(
                 "events", "remove events that are older than ORCAS_EVENTS_RETENTION_SEC", _MINUTE,
-                in_thread("events", lambda: _expire_events(core)),
+                in_thread("events", lambda: _expire_events(core)), outlasts=True,
             )
         )  # fmt: skip
     if usage is not None:

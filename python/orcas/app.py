@@ -188,8 +188,9 @@ async def _assembled(
         directory = settings.data if report is None else None
         # Otherwise only a report opens the file of usage.
         kept = usage if serves else None
-        tasks = tasks_of(core, settings, kept, keyring=delivers) if report is None else []
-        schedule = Schedule(tasks, clock or SystemClock())
+        clock = clock or SystemClock()
+        tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
+        schedule = Schedule(tasks, clock)
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.fixtures.clocks import MovedClock
 
+from orcas.admin.maintenance import ClockGuard
 from orcas.admin.schedule import Schedule, Task, TaskError, in_thread
 from orcas.errors import OrcasError
 
@@ -200,3 +201,23 @@ async def test_work_that_blocks_has_a_thread_of_its_own(fails: bool) -> None:
             await run()
     else:
         assert await run() == {"thread": "orcas-work"}
+
+
+@pytest.mark.parametrize("set_by", [20_000, -20_000])
+def test_work_by_age_does_not_run_right_after_the_clock_was_set(set_by: int) -> None:
+    class Clock(MovedClock):
+        set_by = 0
+
+        def now(self) -> float:
+            return super().now() + self.set_by
+
+    clock = Clock()
+    guarded = ClockGuard(clock, 10_000, lambda: {"aborted": 3})
+    assert guarded() == {"aborted": 3}
+    clock.set_by = set_by
+    with pytest.raises(OrcasError, match=r"was set by [+-]5\.6 hours"):
+        guarded()
+    assert guarded() == {"aborted": 3}
+    # Little by little, as a time server sets it.
+    clock.set_by += 9_000
+    assert guarded() == {"aborted": 3}

@@ -946,6 +946,9 @@ class UsageCounts:
     def bucket_quotas(self) -> list[tuple[str, int | None, int | None]]:
         """Bucket, bytes and objects of each quota of a bucket, in order of the names."""
 
+    def knows_owner(self, owner: str) -> bool:
+        """Whether an identity, or the owner of a bucket, has this id."""
+
     def set_owner_quotas(self, quotas: list[tuple[str, int | None, int | None]]) -> None:
         """Owner, bytes and objects of each quota of an owner, in place of those before."""
 

@@ -97,6 +97,7 @@ pub use open::Engine;
 pub use options::{EngineOptions, Environment, IndexPlace};
 pub use orcas_journal::{JournalCursor, Place};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
+pub use quotas::Addition;
 pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;

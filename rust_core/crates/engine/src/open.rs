@@ -22,6 +22,7 @@ use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
 use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
+use super::quotas::standing::Standings;
 use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
 use super::seal_ids::SealIds;
@@ -408,6 +409,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         content_keys: OnceLock::new(),
         default_encryptions,
         owner_quotas: RwLock::default(),
+        standings: Standings::default(),
         intents: IntentQueue::default(),
         events: EventQueue::new(journal.is_some(), parts.position.clone()),
         journal,

@@ -23,6 +23,7 @@ __all__ = [
     "Health",
     "Keyring",
     "Load",
+    "Maintenance",
     "MasterKeyError",
     "Request",
     "RequestLogs",

@@ -281,13 +281,28 @@ class Stages(TypedDict):
 @type_check_only
 class Surroundings(TypedDict):
     """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, and
-    spans that were sent and dropped."""
+    spans that were sent and dropped. `process`: when it started and its processor time, in seconds, and its memory."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
     spans: tuple[int, int]
+    targets: list[TargetCounts]
+    process: tuple[float, float, int | None]
+
+@type_check_only
+class TargetCounts(TypedDict):
+    """As in `orcas.webhooks.delivery`."""
+
+    name: str
+    after: str | None
+    since_ms: int
+    ok: int
+    retried: int
+    dead: int
+    waiting: int
+    gaps: int
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -804,6 +819,7 @@ class EventDelivery(TypedDict):
     """An event that a notification sends to a target. `message`: in S3's structure. `is_test`: it is no event."""
 
     id: str
+    time_ms: int
     bucket: str
     key: str
     message: str

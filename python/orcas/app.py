@@ -341,7 +341,13 @@ class Orcas(FastAPI):
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        shown = metrics.router(settings, self._metrics, lambda: self.connections(), lambda: self._spans())
+        shown = metrics.router(
+            settings,
+            self._metrics,
+            lambda: self.connections(),
+            lambda: self._spans(),
+            lambda: self._tools().deliveries.counts(),
+        )
         self.include_router(shown, prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False

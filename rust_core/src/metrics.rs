@@ -1,10 +1,12 @@
 //! The page of all metrics, and the table of them, for Python.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use super::keyring::Opened;
 use orcas_gateway::metrics::families;
-use orcas_gateway::metrics::page::Around;
+use orcas_gateway::metrics::page::{Around, Process, TargetState};
 use orcas_metrics::Format;
 
 /// What Python knows of the numbers.
@@ -17,19 +19,48 @@ pub struct Surroundings {
     buckets_max: usize,
     /// Sent and dropped.
     spans: (u64, u64),
+    targets: Vec<TargetCounts>,
+    /// When it started and its processor time, in seconds, and its memory in bytes.
+    process: (f64, f64, Option<u64>),
+}
+
+/// What was delivered to a target, and what was not.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TargetCounts {
+    name: String,
+    after: Option<String>,
+    since_ms: u64,
+    ok: u64,
+    retried: u64,
+    dead: u64,
+    waiting: u64,
+    gaps: u64,
+}
+
+impl From<TargetCounts> for TargetState {
+    fn from(counts: TargetCounts) -> Self {
+        let TargetCounts { name, after, since_ms, ok, retried, dead, waiting, gaps } = counts;
+        Self { name, after, since_ms, ok, retried, dead, waiting, gaps }
+    }
 }
 
 impl Surroundings {
     pub fn with(self, keyring: &Opened) -> Around {
-        let data_keys = match keyring {
+        let (data_keys, key_times) = match keyring {
             Opened::Open(keyring) => {
-                let counts = keyring.counts();
-                (counts.hits, counts.misses, counts.entries as u64)
+                let (counts, times) = (keyring.counts(), keyring.times());
+                let times = [("derive", &times.derived), ("unwrap", &times.unwrapped)];
+                let times = times.map(|(operation, times)| (operation, Arc::clone(times))).to_vec();
+                ((counts.hits, counts.misses, counts.entries as u64), times)
             }
-            Opened::Absent | Opened::Closed(_) => (0, 0, 0),
+            Opened::Absent | Opened::Closed(_) => ((0, 0, 0), Vec::new()),
         };
-        let Self { version, connections, refusals, buckets_max, spans } = self;
-        Around { version, connections, refusals, buckets_max, spans, data_keys }
+        let Self { version, connections, refusals, buckets_max, spans, targets, process } = self;
+        let (start_sec, cpu_sec, resident_bytes) = process;
+        let process = Process { start_sec, cpu_sec, resident_bytes };
+        let targets = targets.into_iter().map(TargetState::from).collect();
+        Around { version, connections, refusals, buckets_max, spans, data_keys, key_times, targets, process }
     }
 }
 

@@ -26,7 +26,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def event(number: int, key: str = "k") -> Delivery:
     record = {"s3": {"object": {"key": key, "size": number}}}
     message = json.dumps({"Records": [record]})
-    return {"id": str(number), "bucket": "photos", "key": key, "message": message, "is_test": False}
+    return {"id": str(number), "time_ms": number, "bucket": "photos", "key": key, "message": message, "is_test": False}
 
 
 class Journal:

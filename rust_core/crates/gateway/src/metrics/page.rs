@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use super::events::TargetState;
 use super::families as of;
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
-use orcas_metrics::{Format, Page, Value};
+use orcas_metrics::{Format, Histogram, Page, Value};
 
 /// How old the numbers of buckets, contents and files may be.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
@@ -28,6 +29,20 @@ pub struct Around {
     pub spans: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
+    /// By operation; empty without a keyring.
+    pub key_times: Vec<(&'static str, Arc<Histogram>)>,
+    pub targets: Vec<TargetState>,
+    pub process: Process,
+}
+
+/// The process as its operating system counts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Process {
+    /// Since 1970.
+    pub start_sec: f64,
+    pub cpu_sec: f64,
+    /// `None` where it cannot be told.
+    pub resident_bytes: Option<u64>,
 }
 
 impl Lane {
@@ -40,10 +55,13 @@ impl Lane {
         let usage = self.recent_usage();
         add_content(&mut page, usage.as_deref());
         self.add_upkeep(&mut page);
+        self.add_events(&mut page, around);
+        self.add_sealing(&mut page, around);
         self.add_caches(&mut page, around);
         self.add_state(&mut page);
         add_buckets(&mut page, usage.as_deref(), around.buckets_max);
         self.add_common_names(&mut page, around);
+        add_process(&mut page, around.process);
         page.finish()
     }
 
@@ -121,6 +139,7 @@ impl Lane {
         one(page, &of::SCRUB_DONE, scrub.done_bytes);
         one(page, &of::SCRUB_TOTAL, scrub.total_bytes);
         one(page, &of::SCRUB_DAMAGED, scrub.damaged_total);
+        one(page, &of::SCRUB_FAILED, scrub.failed.is_some());
         let lifecycle = self.engine.lifecycle_progress();
         one(page, &of::LIFECYCLE_RUNS, lifecycle.runs);
         let total = lifecycle.total;
@@ -172,16 +191,44 @@ impl Lane {
         one(page, &of::DISK_RESERVE, self.engine.disk_reserve());
     }
 
+    fn add_sealing(&self, page: &mut Page, around: &Around) {
+        let metrics = self.engine.metrics();
+        let mut samples = page.family(&of::SEALED);
+        for (operation, work) in [("encrypt", &metrics.sealed), ("decrypt", &metrics.opened)] {
+            for (algorithm, bytes) in work.bytes() {
+                samples.value(&[operation, algorithm], bytes);
+            }
+        }
+        let mut samples = page.family(&of::KEY_TIME);
+        for (operation, times) in &around.key_times {
+            samples.histogram(&[operation], times);
+        }
+    }
+
     /// Metrics that other servers have under these names.
     fn add_common_names(&self, page: &mut Page, around: &Around) {
         let statuses: Vec<_> = self.metrics.statuses().collect();
         each(page, &of::HTTP_REQUESTS, statuses.iter().map(|(status, count)| (status.as_str(), *count)));
         page.family(&of::HTTP_REQUEST_TIME).histogram(&[], &self.metrics.times());
         let metrics = self.engine.metrics();
-        page.family(&of::CRYPTO_TIME).histogram(&["encrypt"], &metrics.sealed).histogram(&["decrypt"], &metrics.opened);
+        page.family(&of::CRYPTO_TIME)
+            .histogram(&["encrypt"], &metrics.sealed.times)
+            .histogram(&["decrypt"], &metrics.opened.times);
         let (hits, misses, _) = around.data_keys;
         let rate = if hits + misses == 0 { 1.0 } else { hits as f64 / (hits + misses) as f64 };
         one(page, &of::CRYPTO_HIT_RATE, rate);
+        let documents = &self.metrics.documents;
+        let mut samples = page.family(&of::SERIALIZATION_TIME);
+        samples.histogram(&["serialize"], &documents.written).histogram(&["deserialize"], &documents.parsed);
+    }
+}
+
+fn add_process(page: &mut Page, Process { start_sec, cpu_sec, resident_bytes }: Process) {
+    one(page, &of::PROCESS_START, start_sec);
+    one(page, &of::PROCESS_CPU, cpu_sec);
+    let mut samples = page.family(&of::PROCESS_MEMORY);
+    if let Some(bytes) = resident_bytes {
+        samples.value(&[], bytes);
     }
 }
 
@@ -235,7 +282,7 @@ fn add_buckets(page: &mut Page, usage: Option<&Usage>, most: usize) {
     one(page, &of::USAGE_FAILED, usage.is_none());
 }
 
-fn one(page: &mut Page, family: &'static orcas_metrics::Family, value: impl Value) {
+pub(super) fn one(page: &mut Page, family: &'static orcas_metrics::Family, value: impl Value) {
     page.family(family).value(&[], value);
 }
 

@@ -35,7 +35,7 @@ impl Default for EngineMetrics {
     }
 }
 
-/// Sealing or opening content, up to 256 KiB at a time.
+/// Sealing or opening content: up to 256 KiB of a large body at a time, other content at once.
 pub struct CipherWork {
     pub times: Histogram,
     /// Of content, by algorithm as in [`Algorithm::ALL`].

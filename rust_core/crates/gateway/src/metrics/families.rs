@@ -122,7 +122,7 @@ families! {
     HTTP_REQUEST_TIME Histogram "http_request_duration_seconds" "seconds" []
         "The durations of all S3 requests, under the name that many dashboards expect.";
     CRYPTO_TIME Histogram "crypto_encryption_duration_seconds" "seconds" ["operation"]
-        "Encrypting and decrypting stored content, up to 256 KiB at a time.";
+        "Encrypting and decrypting stored content: up to 256 KiB of a large body at a time, other content at once.";
     CRYPTO_HIT_RATE Gauge "crypto_cache_hit_rate" "" []
         "Share of the lookups of data keys that the cache answered; 1 before the first.";
     SERIALIZATION_TIME Histogram "serialization_duration_seconds" "seconds" ["operation"]

@@ -9,6 +9,7 @@ __all__ = [
     "FLOW_STOP",
     "FLOW_WAIT",
     "METRICS",
+    "METRIC_LABELS",
     "OPERATIONS",
     "BackupPin",
     "BodySink",
@@ -54,6 +55,9 @@ OPERATIONS: Final[list[str]]
 
 METRICS: Final[list[tuple[str, str, str, list[str], str]]]
 """Name, kind, unit, labels and meaning of every metric. A name is without the suffix of its samples, such as `_total`."""
+
+METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
+"""Metric, label and values of every label whose values are fixed. Of buckets: those that are no name."""
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use super::keyring::Opened;
 use orcas_gateway::metrics::families;
 use orcas_gateway::metrics::page::{Around, Process, TargetState};
+use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
 
 /// What Python knows of the numbers.
@@ -66,6 +67,11 @@ impl Surroundings {
 
 pub fn format_of(openmetrics: bool) -> Format {
     if openmetrics { Format::OpenMetrics } else { Format::Text }
+}
+
+/// Metric, label and values of each label whose values are fixed.
+pub fn label_values() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    values::of_labels().into_iter().map(|(family, label, values)| (family.name, label, values)).collect()
 }
 
 /// Name, kind, unit, labels and meaning of each metric.

@@ -1,7 +1,7 @@
 //! Events in numbers: the journal, who listens, and how far each target is behind.
 
 use super::families as of;
-use super::page::{Around, one};
+use super::page::{Around, DELIVERY_RESULTS, one};
 use crate::events::StreamId;
 use crate::lane::{Lane, now_ms};
 use orcas_engine::EventsState;
@@ -57,7 +57,9 @@ impl Lane {
         }
         let mut samples = page.family(&of::DELIVERIES);
         for TargetState { name, ok, retried, dead, .. } in &around.targets {
-            samples.value(&[name, "ok"], *ok).value(&[name, "retried"], *retried).value(&[name, "dead"], *dead);
+            for (result, count) in DELIVERY_RESULTS.into_iter().zip([*ok, *retried, *dead]) {
+                samples.value(&[name, result], count);
+            }
         }
         each_target(page, &of::DEAD_LETTERS, &around.targets, |target| target.waiting);
         each_target(page, &of::EVENT_GAPS, &around.targets, |target| target.gaps);

@@ -7,3 +7,4 @@ pub mod families;
 pub mod page;
 pub mod requests;
 pub mod usage;
+pub mod values;

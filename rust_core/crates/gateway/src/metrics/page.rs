@@ -14,7 +14,10 @@ use orcas_metrics::{Format, Histogram, Page, Value};
 /// How old the numbers of buckets, contents and files may be.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The bucket that stands for those that are not shown. No bucket can have this name.
-const OTHER_BUCKETS: &str = "_other";
+pub(super) const OTHER_BUCKETS: &str = "_other";
+/// What became of spans, and of attempts to deliver an event.
+pub(super) const SPAN_RESULTS: [&str; 2] = ["sent", "dropped"];
+pub(super) const DELIVERY_RESULTS: [&str; 3] = ["ok", "retried", "dead"];
 
 /// What only those know who have the connections and the keyring.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +110,7 @@ impl Lane {
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
-        each(page, &of::TRACE_SPANS, [("sent", around.spans.0), ("dropped", around.spans.1)]);
+        each(page, &of::TRACE_SPANS, SPAN_RESULTS.into_iter().zip([around.spans.0, around.spans.1]));
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

@@ -20,6 +20,11 @@ const BROKEN: u16 = 2;
 /// The kinds of results.
 pub const RESULTS: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "other", "incomplete", "broken"];
 
+/// The operations, and what stands for requests that were refused before theirs was known.
+pub fn operation_names() -> impl Iterator<Item = &'static str> {
+    Operation::ALL.iter().map(|operation| operation.name()).chain(["none"])
+}
+
 /// A request that is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
@@ -116,8 +121,7 @@ impl RequestMetrics {
 
     /// The operations that were asked for, and `none` for requests that were refused before it was known.
     pub fn operations(&self) -> impl Iterator<Item = OperationPart<'_>> {
-        let names = Operation::ALL.iter().map(|operation| operation.name()).chain(["none"]);
-        let parts = names.zip(&self.operations).map(|(name, of)| OperationPart { name, of });
+        let parts = operation_names().zip(&self.operations).map(|(name, of)| OperationPart { name, of });
         parts.filter(|part| !part.of.times.is_empty())
     }
 

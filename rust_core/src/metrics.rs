@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::keyring::Opened;
+use orcas_gateway::metrics::around::{Around, Process, TargetState};
 use orcas_gateway::metrics::families;
-use orcas_gateway::metrics::page::{Around, Process, TargetState};
 use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
 

@@ -86,6 +86,7 @@ class _Server:
             raise
 
     def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._transport is not None:
             self._transport.close()
             self._transport = None

@@ -1,29 +1,12 @@
 //! Events in numbers: the journal, who listens, and how far each target is behind.
 
+use super::around::{Around, TargetState};
 use super::families as of;
-use super::page::{Around, DELIVERY_RESULTS, one};
+use super::page::{DELIVERY_RESULTS, one};
 use crate::events::StreamId;
 use crate::lane::{Lane, now_ms};
 use orcas_engine::EventsState;
 use orcas_metrics::{Family, Page};
-
-/// A target of events, as its deliveries are known to the process.
-#[derive(Clone, Debug, Default)]
-pub struct TargetState {
-    pub name: String,
-    /// The id of the place behind everything that it has. `None` before the first look at the journal.
-    pub after: Option<String>,
-    /// No event that it lacks is older, in milliseconds since 1970.
-    pub since_ms: u64,
-    /// Attempts that it accepted, that are to be repeated, and that were the last for their event.
-    pub ok: u64,
-    pub retried: u64,
-    pub dead: u64,
-    /// Dead letters that wait.
-    pub waiting: u64,
-    /// How often events were gone before they were read.
-    pub gaps: u64,
-}
 
 impl Lane {
     pub(super) fn add_events(&self, page: &mut Page, around: &Around) {

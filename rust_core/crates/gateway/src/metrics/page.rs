@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use super::events::TargetState;
+use super::around::{Around, Process};
 use super::families as of;
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
-use orcas_metrics::{Format, Histogram, Page, Value};
+use orcas_metrics::{Format, Page, Value};
 
 /// How old the numbers of buckets, contents and files may be.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
@@ -18,35 +18,6 @@ pub(super) const OTHER_BUCKETS: &str = "_other";
 /// What became of spans, and of attempts to deliver an event.
 pub(super) const SPAN_RESULTS: [&str; 2] = ["sent", "dropped"];
 pub(super) const DELIVERY_RESULTS: [&str; 3] = ["ok", "retried", "dead"];
-
-/// What only those know who have the connections and the keyring.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    pub version: String,
-    pub connections: u64,
-    /// Error codes with which connections were ended, and how often.
-    pub refusals: Vec<(String, u64)>,
-    /// Most buckets that are shown by name.
-    pub buckets_max: usize,
-    /// Spans of traces that were sent, and that were dropped.
-    pub spans: (u64, u64),
-    /// Lookups of data keys that found one, that did not, and keys at hand.
-    pub data_keys: (u64, u64, u64),
-    /// By operation; empty without a keyring.
-    pub key_times: Vec<(&'static str, Arc<Histogram>)>,
-    pub targets: Vec<TargetState>,
-    pub process: Process,
-}
-
-/// The process as its operating system counts it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Process {
-    /// Since 1970.
-    pub start_sec: f64,
-    pub cpu_sec: f64,
-    /// `None` where it cannot be told.
-    pub resident_bytes: Option<u64>,
-}
 
 impl Lane {
     /// The page. Blocks.

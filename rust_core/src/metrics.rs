@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use super::keyring::Opened;
 use orcas_gateway::metrics::around::{Around, Process, TargetState};
 use orcas_gateway::metrics::families;
+use orcas_gateway::metrics::tasks::TaskNumbers;
 use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
 
@@ -21,6 +22,7 @@ pub struct Surroundings {
     /// Sent and dropped.
     spans: (u64, u64),
     targets: Vec<TargetCounts>,
+    tasks: Vec<Task>,
     /// When it started and its processor time, in seconds, and its memory in bytes.
     process: (f64, f64, Option<u64>),
 }
@@ -46,6 +48,27 @@ impl From<TargetCounts> for TargetState {
     }
 }
 
+/// A periodic task, as [`TaskNumbers`].
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Task {
+    name: String,
+    succeeded: u64,
+    failed: u64,
+    running: bool,
+    interval: Option<f64>,
+    succeeded_at: f64,
+    duration: Option<f64>,
+    due_at: Option<f64>,
+}
+
+impl From<Task> for TaskNumbers {
+    fn from(task: Task) -> Self {
+        let Task { name, succeeded, failed, running, interval, succeeded_at, duration, due_at } = task;
+        Self { name, succeeded, failed, running, interval, succeeded_at, duration, due_at }
+    }
+}
+
 impl Surroundings {
     pub fn with(self, keyring: &Opened) -> Around {
         let (data_keys, key_times) = match keyring {
@@ -57,11 +80,12 @@ impl Surroundings {
             }
             Opened::Absent | Opened::Closed(_) => ((0, 0, 0), Vec::new()),
         };
-        let Self { version, connections, refusals, buckets_max, spans, targets, process } = self;
+        let Self { version, connections, refusals, buckets_max, spans, targets, tasks, process } = self;
         let (start_sec, cpu_sec, resident_bytes) = process;
         let process = Process { start_sec, cpu_sec, resident_bytes };
         let targets = targets.into_iter().map(TargetState::from).collect();
-        Around { version, connections, refusals, buckets_max, spans, data_keys, key_times, targets, process }
+        let tasks = tasks.into_iter().map(TaskNumbers::from).collect();
+        Around { version, connections, refusals, buckets_max, spans, data_keys, key_times, targets, tasks, process }
     }
 }
 

@@ -41,6 +41,9 @@ NOT_SHOWN: Final = {
     "crypto_cache_hit_rate": "since the start; the panel of the caches has the data keys as they are now",
     "orcas_scrub_rounds": "one a day; the panel of the scrub shows where the round is",
     "process_start_time_seconds": "for readers that compare two pages",
+    "orcas_task_running": "for the alert on tasks that are overdue",
+    "orcas_task_interval_seconds": "a setting, for the same alert",
+    "orcas_task_next_run_timestamp_seconds": "what `orcas tasks` shows",
 }
 GRAFANA: Final = {"$instance", "$__rate_interval", "$source"}
 
@@ -118,6 +121,8 @@ def test_every_alert_is_tested_and_says_what_to_do() -> None:
         ('rate(orcas_requests_total{operation!="GetObjet"}[5m])', ["GetObjet"]),
         ('orcas_store_state{state="read_only"}', ["read_only"]),
         ('orcas_files{kind="log"}', ["kind"]),
+        ('orcas_task_running{task="scrub"}', []),
+        ('orcas_task_running{task="scrubs"}', ["scrubs"]),
         ("orcas_event_gaps_total > 0 unless orcas_event_gaps_total offset 15m", []),
         ("orcas_event_gaps_total > 1", ["orcas_event_gaps_total"]),
         ("orcas_disk_free_bytes > 0 unless orcas_disk_free_bytes offset 15m", []),

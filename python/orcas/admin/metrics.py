@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from orcas.config import Settings
-    from orcas.edge import Surroundings
+    from orcas.edge import Surroundings, TaskNumbers
     from orcas.webhooks.delivery import TargetCounts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -45,6 +45,7 @@ def router(
     connections: Callable[[], int],
     spans: Callable[[], tuple[int, int]],
     targets: Callable[[], list[TargetCounts]],
+    tasks: Callable[[], list[TaskNumbers]],
 ) -> APIRouter:
     """The route. The functions are called for each request; `spans` counts those that were sent and dropped."""
     routes = APIRouter(tags=["metrics"])
@@ -64,8 +65,8 @@ def router(
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         around: Surroundings = {
             "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
-            "buckets_max": settings.metrics_buckets, "spans": spans(),
-            "targets": targets(), "process": process.counts(),
+            "buckets_max": settings.metrics_buckets, "spans": spans(), "targets": targets(), "tasks": tasks(),
+            "process": process.counts(),
         }  # fmt: skip
         # One at a time: a reader that gives up does not end its page.
         async with turn:

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::tasks::TaskNumbers;
 use orcas_metrics::Histogram;
 
 /// What only those know who have the connections and the keyring.
@@ -20,6 +21,7 @@ pub struct Around {
     /// By operation; empty without a keyring.
     pub key_times: Vec<(&'static str, Arc<Histogram>)>,
     pub targets: Vec<TargetState>,
+    pub tasks: Vec<TaskNumbers>,
     pub process: Process,
 }
 

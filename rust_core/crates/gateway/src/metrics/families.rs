@@ -85,18 +85,30 @@ families! {
     JOURNAL_FAILED Gauge "orcas_event_journal_failed" "" [] "1 while the journal of events cannot be written.";
     LISTENERS Gauge "orcas_event_listeners" "" [] "Streams of events that are open.";
     EVENT_LAG_RECORDS Gauge "orcas_event_lag_records" "" ["target"]
-        "Records of the log that the journal has looked at, and whose events a target does not have yet. Not each of          them is an event for the target.";
+        "Records of the log that the journal has looked at, and whose events a target does not have yet. Not each \
+         of them is an event for the target.";
     EVENT_LAG_SECONDS Gauge "orcas_event_lag_seconds" "seconds" ["target"]
         "How long ago the oldest event that a target does not have yet happened, at most. 0 if it has all.";
     DELIVERIES Counter "orcas_event_deliveries" "" ["target", "result"]
-        "Attempts to deliver an event to a target: ok, retried if it failed and is tried again, or dead if it failed and          the event is a dead letter.";
+        "Attempts to deliver an event to a target: ok, retried if it failed and is tried again, or dead if it \
+         failed and the event is a dead letter.";
     DEAD_LETTERS Gauge "orcas_event_dead_letters" "" ["target"] "Dead letters of a target that wait.";
     EVENT_GAPS Counter "orcas_event_gaps" "" ["target"]
         "How often events for a target were gone, because the journal did not keep them for long enough.";
     SEALED Counter "orcas_encrypted_bytes" "bytes" ["operation", "algorithm"]
         "Bytes of stored content that were encrypted or decrypted.";
     KEY_TIME Histogram "orcas_key_duration_seconds" "seconds" ["operation"]
-        "derive: from the secret of the operator to the master key, by scrypt if it is a passphrase; unwrap: data keys          that the cache did not have. Nothing without a keyring.";
+        "derive: from the secret of the operator to the master key, by scrypt if it is a passphrase; unwrap: data \
+         keys that the cache did not have. Nothing without a keyring.";
+    TASK_RUNS Counter "orcas_task_runs" "" ["task", "result"] "Runs of periodic tasks, by result: ok or failed.";
+    TASK_RUNNING Gauge "orcas_task_running" "" ["task"] "1 while a periodic task runs.";
+    TASK_INTERVAL Gauge "orcas_task_interval_seconds" "seconds" ["task"]
+        "Time between the beginnings of two runs of a task; none if it runs on request only.";
+    TASK_SUCCESS Gauge "orcas_task_last_success_timestamp_seconds" "seconds" ["task"]
+        "When a task succeeded last; until it does, when the server started.";
+    TASK_DURATION Gauge "orcas_task_last_duration_seconds" "seconds" ["task"] "How long the last run of a task took.";
+    TASK_NEXT Gauge "orcas_task_next_run_timestamp_seconds" "seconds" ["task"]
+        "When a task is due; none if it runs on request only.";
     CACHE_HITS Counter "orcas_cache_hits" "" ["cache"] "Lookups that a cache answered.";
     CACHE_MISSES Counter "orcas_cache_misses" "" ["cache"] "Lookups that it did not.";
     CACHE_ENTRIES Gauge "orcas_cache_entries" "" ["cache"] "Entries of a cache.";
@@ -126,7 +138,8 @@ families! {
     CRYPTO_HIT_RATE Gauge "crypto_cache_hit_rate" "" []
         "Share of the lookups of data keys that the cache answered; 1 before the first.";
     SERIALIZATION_TIME Histogram "serialization_duration_seconds" "seconds" ["operation"]
-        "serialize: pages of lists, each read from the index and written as XML in one pass; deserialize: XML documents          of requests.";
+        "serialize: pages of lists, each read from the index and written as XML in one pass; deserialize: XML \
+         documents of requests.";
     PROCESS_START Gauge "process_start_time_seconds" "seconds" [] "When the process started, since 1970.";
     PROCESS_CPU Counter "process_cpu_seconds" "seconds" [] "Processor time of all threads of the process.";
     PROCESS_MEMORY Gauge "process_resident_memory_bytes" "bytes" []

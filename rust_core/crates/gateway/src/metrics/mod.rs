@@ -7,5 +7,6 @@ mod events;
 pub mod families;
 pub mod page;
 pub mod requests;
+pub mod tasks;
 pub mod usage;
 pub mod values;

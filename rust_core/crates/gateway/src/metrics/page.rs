@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::around::{Around, Process};
 use super::families as of;
+use super::tasks::add_tasks;
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
 use orcas_metrics::{Format, Page, Value};
@@ -31,6 +32,7 @@ impl Lane {
         self.add_upkeep(&mut page);
         self.add_events(&mut page, around);
         self.add_sealing(&mut page, around);
+        add_tasks(&mut page, &around.tasks);
         self.add_caches(&mut page, around);
         self.add_state(&mut page);
         add_buckets(&mut page, usage.as_deref(), around.buckets_max);

@@ -9,6 +9,7 @@ __all__ = [
     "FLOW_STOP",
     "FLOW_WAIT",
     "METRICS",
+    "METRIC_LABELS",
     "OPERATIONS",
     "BackupPin",
     "BodySink",
@@ -55,6 +56,9 @@ OPERATIONS: Final[list[str]]
 
 METRICS: Final[list[tuple[str, str, str, list[str], str]]]
 """Name, kind, unit, labels and meaning of every metric. A name is without the suffix of its samples, such as `_total`."""
+
+METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
+"""Metric, label and values of every label whose values are fixed. Of buckets: those that are no name."""
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
@@ -295,14 +299,30 @@ class TaskNumbers(TypedDict):
 @type_check_only
 class Surroundings(TypedDict):
     """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, spans
-    that were sent and dropped, and periodic tasks."""
+    that were sent and dropped, targets of events, and periodic tasks. `process`: when it started and its processor time,
+    in seconds, and its memory."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
     spans: tuple[int, int]
+    targets: list[TargetCounts]
     tasks: list[TaskNumbers]
+    process: tuple[float, float, int | None]
+
+@type_check_only
+class TargetCounts(TypedDict):
+    """As in `orcas.webhooks.delivery`."""
+
+    name: str
+    after: str | None
+    since_ms: int
+    ok: int
+    retried: int
+    dead: int
+    waiting: int
+    gaps: int
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -826,6 +846,7 @@ class EventDelivery(TypedDict):
     """An event that a notification sends to a target. `message`: in S3's structure. `is_test`: it is no event."""
 
     id: str
+    time_ms: int
     bucket: str
     key: str
     message: str

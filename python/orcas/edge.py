@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
+    METRIC_LABELS,
     METRICS,
     OPERATIONS,
     BackupPin,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "METRIC_LABELS",
     "OPERATIONS",
     "BackupPin",
     "CheckOptions",

@@ -1,7 +1,7 @@
 //! Numbers that rise, and histograms with fixed buckets. Relaxed atomics: nothing is ordered by them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -103,6 +103,14 @@ impl Histogram {
 
     pub fn record_time(&self, time: Duration) {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Does `work` and records how long it took.
+    pub fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.record_time(began.elapsed());
+        done
     }
 
     pub fn is_empty(&self) -> bool {

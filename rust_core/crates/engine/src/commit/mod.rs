@@ -14,7 +14,6 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
-use super::metrics::timed;
 use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
@@ -350,7 +349,7 @@ impl Committer {
     fn flush(&mut self) -> Result<()> {
         self.append()?;
         if !planted::is(Bug::AcknowledgeBeforeSync) {
-            timed(&self.shared.metrics.syncs, || self.log.sync())?;
+            self.shared.metrics.syncs.timed(|| self.log.sync())?;
         }
         self.durable = self.log.position();
         self.failures = 0;

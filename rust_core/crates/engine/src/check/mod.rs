@@ -22,6 +22,7 @@ mod scrub;
 mod seals;
 mod store;
 mod subject;
+mod tags;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -33,6 +34,7 @@ pub use rewrite::GivenUp;
 pub use scrub::{ScrubDamage, ScrubProgress};
 pub(super) use scrub::{ScrubStatus, run as run_scrub};
 pub use store::check_store;
+pub use tags::TagCounts;
 
 /// Findings that a report lists.
 pub const FINDINGS_MAX: usize = 1_000;
@@ -217,6 +219,8 @@ pub struct CheckReport {
     pub bytes: u64,
     pub log_files: u64,
     pub packs: u64,
+    /// What `log` and packs have sealed, unless content was not read.
+    pub tags: TagCounts,
     pub index: IndexState,
     pub seconds: f64,
 }

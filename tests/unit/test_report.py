@@ -92,4 +92,4 @@ def test_what_was_encrypted_and_not_opened_is_told_with_the_reason(capsys: pytes
     show_report(report() | {"tags": tags | {"why": None}}, as_json=False)
     out = capsys.readouterr().out
     assert "cannot be used now" in out
-    assert ["7"] == [line.split()[-1] for line in out.splitlines() if line.startswith("verified by tags")]
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith("verified by tags")] == ["7"]

@@ -34,7 +34,6 @@ pub use rewrite::GivenUp;
 pub use scrub::{ScrubDamage, ScrubProgress};
 pub(super) use scrub::{ScrubStatus, run as run_scrub};
 pub use store::check_store;
-pub use tags::TagCounts;
 
 /// Findings that a report lists.
 pub const FINDINGS_MAX: usize = 1_000;
@@ -197,6 +196,17 @@ pub enum IndexState {
     Different { first: String },
     Absent,
     NotCompared { why: String },
+}
+
+/// Sealed contents and chunks by what is known of their tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagCounts {
+    /// Every tag matches.
+    pub verified: u64,
+    /// Sealed with keys of customers, which only their requests have.
+    pub of_customers: u64,
+    /// Their data key is not there, or cannot be used now.
+    pub without_key: u64,
 }
 
 /// What a check found.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::super::content_keys::ContentKeys;
 use super::super::encrypting::key_of_blob;
 use super::super::stored::upload_of;
+use super::TagCounts;
 use super::collect::Collector;
 use super::manifests::{each_part, each_version};
 use orcas_base::block::{BLOCK_SIZE, block_count};
@@ -24,17 +25,6 @@ use orcas_seal::{BlobKey, TAG_LENGTH, Tag};
 /// Blobs at most that wait for a context.
 const WAITING_MAX: usize = 1 << 20;
 const CUSTOMERS: [u8; 16] = [0; 16];
-
-/// Sealed contents and chunks by what is known of their tags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TagCounts {
-    /// Every tag matches.
-    pub verified: u64,
-    /// Sealed with keys of customers, which only their requests have.
-    pub of_customers: u64,
-    /// Their data key is not there, or cannot be used now.
-    pub without_key: u64,
-}
 
 pub(super) struct TagCheck<'a> {
     keys: Option<&'a dyn ContentKeys>,

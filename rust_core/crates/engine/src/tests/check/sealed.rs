@@ -203,10 +203,11 @@ fn bound_to(context: &'static [u8]) -> Encryption {
 fn put_changed(store: &Store, bucket: &Bucket, key: &str, change: impl FnOnce(&mut Vec<u8>)) {
     let content = noise(3 * BLOCK_SIZE, 9);
     let sealed = store.handle().sealed_body(bucket, &managed(), &content).unwrap();
-    let Body::Content { fingerprint, bytes, seal, .. } = sealed else { panic!("{sealed:?}") };
+    let Body::Content { fingerprint, bytes, .. } = sealed else { panic!("{sealed:?}") };
     let mut stored = bytes.to_vec();
     change(&mut stored);
     let length = stored.len() as u32;
+    let seal = Seal::at_end_of(&stored);
     let body = Body::Content { fingerprint, sharing: Sharing::Off, bytes: stored.into(), seal };
     // What was cut is cut everywhere.
     let length = Seal::content_length(length).unwrap() as usize;

@@ -493,6 +493,18 @@ class IndexReport(TypedDict):
     detail: str | None
 
 @type_check_only
+class TagReport(TypedDict):
+    """Sealed contents and chunks that were read: verified by their tags, sealed with keys of customers, and without a key.
+
+    `why`: why the keyring was not open, if it was not.
+    """
+
+    verified: int
+    of_customers: int
+    without_key: int
+    why: str | None
+
+@type_check_only
 class Report(TypedDict):
     """What a check found; findings and losses may be more than are listed.
 
@@ -512,6 +524,7 @@ class Report(TypedDict):
     bytes: int
     log_files: int
     packs: int
+    tags: TagReport
     index: IndexReport
     seconds: float
     given_up: GivenUp | None
@@ -552,12 +565,18 @@ class ScrubState(TypedDict):
     failed: str | None
 
 def check_store(
-    data: str | PathLike[str], progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int
+    data: str | PathLike[str],
+    keyring: KeyringOptions,
+    progress: CheckProgress,
+    read_content: bool,
+    threads: int,
+    bytes_per_sec: int,
 ) -> Report:
     """Check the store of a directory that nobody has open; changes nothing. Blocks.
 
     Args:
         data: the directory.
+        keyring: opened for the tags of what is sealed; if it does not open, they are not verified.
         progress: shows how far it is, and ends it.
         read_content: also read the content of objects.
         threads: that read; 0 for one for each processor, at most four.

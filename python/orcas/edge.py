@@ -250,14 +250,15 @@ def _options(settings: Settings) -> Options:
 
 @forwarded()
 def check_closed(settings: Settings, progress: CheckProgress, options: CheckOptions) -> Report:
-    """Check a store that is not open. Blocks; changes nothing.
+    """Check a store that is not open, with a master key also the tags of what is encrypted. Blocks; changes nothing.
 
     Raises:
         UnavailableError: it is locked or cannot be read, or the check was cancelled.
     """
     try:
+        keyring = _keyring(settings, required=False, read_only=True)
         return check_store(
-            settings.data, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
+            settings.data, keyring, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None

@@ -204,7 +204,7 @@ mod tests {
         let etag = Etag { md5: [6; 16], parts: 300 };
         let (whole, version) = (Some((0x1112_1314_1516_1718, etag)), Some(VersionId::Named([4; 16])));
         let (long, short) = (
-            change(Cause::Request(request.clone()), version, whole),
+            change(Cause::Request(request), version, whole),
             change(Cause::Lifecycle, Some(VersionId::Null), None),
         );
         for (it, optional) in [(&long, true), (&short, false)] {

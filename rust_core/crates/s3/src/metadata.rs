@@ -243,7 +243,7 @@ impl BodyLength {
 /// The error of a body whose length is not known. S3 takes a transfer coding only around aws-chunked framing.
 pub fn unknown_length(headers: &Headers<'_>, chunked: bool) -> S3Error {
     match headers.get("transfer-encoding") {
-        Some(_) if !chunked => S3Error::header_not_implemented(b"Transfer-Encoding"),
+        Some(_) if !chunked => S3Error::header_not_on_s3("Transfer-Encoding"),
         _ => ErrorCode::MissingContentLength.into(),
     }
 }

@@ -103,6 +103,6 @@ pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
-pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};
 pub use usage::{BucketUsage, FilesUsage, Usage};
 pub use waiter::{CompletionSink, Waiter};

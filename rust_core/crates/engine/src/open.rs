@@ -382,6 +382,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
     lifecycle.note_buckets(parts.buckets.documents().lifecycles());
+    let logs_buckets = AtomicBool::new(parts.buckets.documents().logs());
     let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
@@ -408,6 +409,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
         default_encryptions,
+        logs_buckets,
         owner_quotas: RwLock::default(),
         standings: Standings::default(),
         intents: IntentQueue::default(),

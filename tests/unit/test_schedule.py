@@ -135,15 +135,40 @@ async def test_a_run_on_request_is_one_that_begins_afterwards() -> None:
     task.fails = OrcasError("no")
     with pytest.raises(TaskError, match="no"):
         await schedule.run("t")
-    # Whoever waits may leave.
-    task.fails, task.gate = None, asyncio.Event()
-    asked = asyncio.create_task(schedule.run("t"))
+    await schedule.stop()
+
+
+async def test_whoever_waits_for_a_run_may_leave() -> None:
+    clock, task = MovedClock(), Counted()
+    task.gate = asyncio.Event()
+    schedule = Schedule([Task("t", "", 0, task)], clock)
+
+    async def ask(count: int) -> list[asyncio.Task[Any]]:
+        asked = [asyncio.create_task(schedule.run("t")) for _ in range(count)]
+        await clock.move(0)
+        return asked
+
+    (gone,) = await ask(1)
+    gone.cancel()
     await clock.move(0)
-    asked.cancel()
+    # The run goes on, and another one waits for its end.
+    assert row(schedule, "t")["running"]
+    waiting = await ask(3)
+    assert task.runs == 1
+    waiting[0].cancel()
+    task.gate.set()
+    # One run for all who waited.
+    assert [await asked for asked in waiting[1:]] == [{"run": 2}, {"run": 2}]
+    assert (task.runs, row(schedule, "t")["running"]) == (2, False)
+    # A run for which nobody waits any more is not begun.
+    task.gate.clear()
+    await ask(1)
+    for asked in await ask(2):
+        asked.cancel()
     task.gate.set()
     await clock.move(0)
-    assert row(schedule, "t")["last_result"] == {"run": 5}
-    await schedule.stop()
+    assert (task.runs, row(schedule, "t")["running"]) == (3, False)
+    assert await schedule.run("t") == {"run": 4}
 
 
 async def test_what_runs_for_long_delays_only_itself() -> None:
@@ -153,11 +178,16 @@ async def test_what_runs_for_long_delays_only_itself() -> None:
     schedule.start()
     await clock.move(600)
     assert (slow.runs, quick.runs) == (1, 10)
-    slow.gate.set()
+    gate, slow.gate = slow.gate, asyncio.Event()
+    gate.set()
     await clock.move(1)
     # Once for all the times that it missed.
     assert slow.runs == 2
-    assert schedule.numbers()[0]["duration"] == pytest.approx(0, abs=1)
+    assert schedule.numbers()[0]["duration"] == 540
+    await clock.move(5)
+    slow.gate.set()
+    await clock.move(0)
+    assert (slow.runs, schedule.numbers()[0]["duration"]) == (2, 6)
     await schedule.stop()
 
 

@@ -85,8 +85,12 @@ class _Entry:
     """A task and what became of it."""
 
     task: Task
+    # Held by the run itself: whoever waits for it may leave.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    current: asyncio.Future[Result | TaskError] | None = None
+    current: asyncio.Task[Result | TaskError] | None = None
+    # The run after that, and how many wait for it.
+    following: asyncio.Task[Result | TaskError] | None = None
+    waiting: int = 0
     # On the monotonic clock; None without an interval, and before the start.
     due: float | None = None
     started_at: float | None = None
@@ -128,7 +132,8 @@ class Schedule:
         await self._ended(lambda task: True)
 
     async def _ended(self, chosen: Callable[[Task], bool]) -> None:
-        runs = [entry.current for entry in self._entries.values() if entry.current is not None and chosen(entry.task)]
+        entries = [entry for entry in self._entries.values() if chosen(entry.task)]
+        runs = [run for entry in entries for run in (entry.current, entry.following) if run is not None]
         await asyncio.gather(*runs, return_exceptions=True)
 
     def find(self, name: str) -> Task | None:
@@ -138,6 +143,8 @@ class Schedule:
 
     async def run(self, name: str) -> Result:
         """Run a task now, or when the run that is under way is over, and say what came of it.
+
+        All who wait for the next run share it. If they leave, it is not begun; one that has begun goes on.
 
         Raises:
             TaskError: it failed, or the store is about to be closed.
@@ -149,10 +156,9 @@ class Schedule:
             left = (entry.due or 0) - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(min(left, _SLEEP_MAX))
-            elif entry.turn.locked():
+            elif entry.current is not None:
                 # On request. Its turn comes after that, by the time that is due then.
-                async with entry.turn:
-                    pass
+                await asyncio.wait([entry.current])
             else:
                 try:
                     await self._run(entry)
@@ -160,15 +166,31 @@ class Schedule:
                     continue
 
     async def _run(self, entry: _Entry) -> Result:
-        async with entry.turn:
-            if self._stopped:
-                raise TaskError("The store is about to be closed")
-            # Whoever waits may leave; the run goes on to its end.
-            entry.current = asyncio.ensure_future(self._once(entry))
-            ended = await asyncio.shield(entry.current)
+        if entry.following is None:
+            entry.following, entry.waiting = asyncio.create_task(self._in_turn(entry)), 0
+        run = entry.following
+        entry.waiting += 1
+        try:
+            ended = await asyncio.shield(run)
+        except asyncio.CancelledError:
+            if entry.following is run:
+                entry.waiting -= 1
+                if entry.waiting == 0:
+                    entry.following = None
+                    run.cancel()
+            raise
         if isinstance(ended, TaskError):
             raise ended
         return ended
+
+    async def _in_turn(self, entry: _Entry) -> Result | TaskError:
+        async with entry.turn:
+            # Whoever asks from now on means another run.
+            entry.current, entry.following = entry.following, None
+            try:
+                return TaskError("The store is about to be closed") if self._stopped else await self._once(entry)
+            finally:
+                entry.current = None
 
     async def _once(self, entry: _Entry) -> Result | TaskError:
         task, clock = entry.task, self._clock
@@ -197,7 +219,6 @@ class Schedule:
                 entry.due = begun + wait
                 # However long it took, others get their turn.
                 entry.due = max(entry.due, clock.monotonic())
-            entry.current = None
 
     def _note_failure(self, entry: _Entry, text: str, wait: float) -> None:
         """Reported when it begins, and when the reason is another one."""

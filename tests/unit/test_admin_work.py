@@ -7,10 +7,13 @@ import threading
 from typing import Any
 
 import pytest
+from tests.fixtures.clocks import MovedClock
 
 from orcas.admin import jobs, pins
 from orcas.admin.jobs import JOBS_MAX, Job, Jobs, TooManyJobsError, Work
 from orcas.admin.pins import PINS_MAX, BackupPins, TooManyPinsError
+from orcas.admin.schedule import Schedule, Task
+from orcas.admin.tools import Tools
 from orcas.edge import StoreError
 
 
@@ -63,6 +66,41 @@ def test_the_end_cancels_what_can_be_cancelled() -> None:
     closed.set()
     known.join()
     assert gc.state == "done"
+
+
+async def test_jobs_that_wait_for_a_task_can_be_cancelled_and_share_a_run() -> None:
+    gate, runs = asyncio.Event(), 0
+
+    async def work() -> dict[str, int]:
+        nonlocal runs
+        runs += 1
+        await gate.wait()
+        return {"runs": runs}
+
+    nothing: Any = None
+    schedule = Schedule([Task("scrub", "", 0, work)], MovedClock())
+    tools = Tools(nothing, 0, nothing, schedule)
+    running = asyncio.create_task(schedule.run("scrub"))
+    await asyncio.sleep(0)
+    asked = [tools.jobs.start("scrub", tools.task("scrub")) for _ in range(JOBS_MAX)]
+    with pytest.raises(TooManyJobsError):
+        tools.jobs.start("scrub", tools.task("scrub"))
+    gone = asked[2]
+    assert gone.work.cancel is not None
+    gone.cancelled = True
+    gone.work.cancel()
+    assert (await asyncio.to_thread(ended, gone)).state == "cancelled"
+    gate.set()
+    kept = [await asyncio.to_thread(ended, job) for job in asked if job is not gone]
+    assert await running == {"runs": 1}
+    assert [(job.state, job.result) for job in kept] == [("done", {"runs": 2})] * (JOBS_MAX - 1)
+    # The end does not wait for a run either.
+    gate.clear()
+    last = tools.jobs.start("scrub", tools.task("scrub"))
+    await tools.cancel()
+    assert last.state == "cancelled"
+    gate.set()
+    await schedule.join()
 
 
 class Pinned:

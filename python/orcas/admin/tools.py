@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,7 +96,7 @@ class Tools:
         raise Refusal(*moved)
 
     def task(self, name: str) -> Work:
-        """The work of a run of a periodic task.
+        """The work of a run of a periodic task. Cancelled, it no longer waits; a run that has begun goes on.
 
         Raises:
             Refusal: there is none of that name.
@@ -104,10 +105,21 @@ class Tools:
         if task is None:
             raise Refusal(404, "NoSuchTask", "There is no task of that name, or the settings turn it off.")
 
-        def run() -> dict[str, Any]:
-            return dict(asyncio.run_coroutine_threadsafe(self.schedule.run(name), self._loop).result())
+        left: Future[None] = Future()
 
-        return Work(run, task.progress)
+        def run() -> dict[str, Any]:
+            asked = asyncio.run_coroutine_threadsafe(self.schedule.run(name), self._loop)
+            # At once, if that was before.
+            left.add_done_callback(lambda _: asked.cancel())
+            try:
+                return dict(asked.result())
+            except CancelledError:
+                return {}
+
+        def leave() -> None:
+            left.cancel()
+
+        return Work(run, task.progress, leave)
 
     def check(self, *, read_content: bool, threads: int, bytes_per_sec: int) -> Work:
         """The work of a check; `bytes_per_sec` 0 sets no bound."""

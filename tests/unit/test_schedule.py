@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.fixtures.clocks import MovedClock
 
 from orcas.admin.maintenance import ClockGuard
-from orcas.admin.schedule import Schedule, Task, TaskError, in_thread
+from orcas.admin.schedule import Schedule, SystemClock, Task, TaskError, in_thread
 from orcas.errors import OrcasError
 
 
@@ -233,15 +234,52 @@ async def test_work_that_blocks_has_a_thread_of_its_own(fails: bool) -> None:
         assert await run() == {"thread": "orcas-work"}
 
 
+async def test_times_follow_the_clock_when_it_is_set() -> None:
+    clock, task = MovedClock(), Counted()
+    clock.set_by = -1_700_000_000
+    schedule = Schedule([Task("t", "", 3600, task), Task("asked", "", 0, task)], clock)
+    schedule.start()
+    await clock.move(70)
+    # The machine began with another time, and has learned the right one.
+    clock.set_by = 0
+    done, never = schedule.numbers()
+    assert (done["succeeded_at"], done["due_at"]) == (clock.now() - 10, clock.now() + 3590)
+    assert never["succeeded_at"] == clock.now() - 70
+    shown = row(schedule, "t")
+    assert shown["last_start"] == shown["last_success"] == "2027-01-15T08:01:00+00:00"
+    await schedule.stop()
+
+
+async def test_a_machine_that_was_suspended_runs_soon_what_was_due_meanwhile() -> None:
+    clock, task = MovedClock(), Counted()
+    schedule = Schedule([Task("t", "", 3600, task)], clock)
+    schedule.start()
+    await clock.move(70)
+    clock.suspend(8 * 3600)
+    await clock.move(60)
+    assert task.runs == 2
+    await schedule.stop()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system does not count what it slept")
+def test_the_clock_counts_the_time_that_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = {time.CLOCK_BOOTTIME: 30_000.0, time.CLOCK_MONOTONIC: 1_200.0}
+    monkeypatch.setattr(time, "clock_gettime", counted.__getitem__)
+    assert SystemClock().monotonic() == 30_000.0
+
+
+def test_work_by_age_does_not_run_right_after_the_machine_slept() -> None:
+    clock = MovedClock()
+    guarded = ClockGuard(clock, 10_000, lambda: {"aborted": 3})
+    clock.suspend(20_000)
+    with pytest.raises(OrcasError, match="or the machine slept"):
+        guarded()
+    assert guarded() == {"aborted": 3}
+
+
 @pytest.mark.parametrize("set_by", [20_000, -20_000])
 def test_work_by_age_does_not_run_right_after_the_clock_was_set(set_by: int) -> None:
-    class Clock(MovedClock):
-        set_by = 0
-
-        def now(self) -> float:
-            return super().now() + self.set_by
-
-    clock = Clock()
+    clock = MovedClock()
     guarded = ClockGuard(clock, 10_000, lambda: {"aborted": 3})
     assert guarded() == {"aborted": 3}
     clock.set_by = set_by

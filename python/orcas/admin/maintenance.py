@@ -33,7 +33,7 @@ class ClockGuard:
     def __init__(self, clock: Clock, seconds: float, work: Callable[[], Mapping[str, object]]) -> None:
         """`seconds`: how far the clock may be set, or the machine sleep, between two runs."""
         self._clock, self._seconds, self._work = clock, seconds, work
-        self._offset = clock.now() - clock.monotonic()
+        self._offset = clock.now() - clock.awake()
 
     def __call__(self) -> Result:
         """One run.
@@ -41,7 +41,7 @@ class ClockGuard:
         Raises:
             OrcasError: the clock was set since the last one.
         """
-        before, self._offset = self._offset, self._clock.now() - self._clock.monotonic()
+        before, self._offset = self._offset, self._clock.now() - self._clock.awake()
         if abs(self._offset - before) > self._seconds:
             hours = (self._offset - before) / 3600
             msg = (

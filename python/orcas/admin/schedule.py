@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST_SECONDS: Final = 60.0
 # Between a failure and the next run, or the interval if that is shorter.
 RETRY_SECONDS: Final = 600.0
-# The longest sleep without a look at the clock: a machine may have been suspended.
+# The longest sleep without a look at the clock: a sleep does not go on while the machine is suspended.
 _SLEEP_MAX: Final = 60.0
 
 log = logging.getLogger("orcas")
@@ -45,7 +45,10 @@ class Clock(Protocol):
         """Seconds since 1970."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since some moment; never goes back, and counts those that the machine slept, if it knows."""
+
+    def awake(self) -> float:
+        """The same without those."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long."""
@@ -55,8 +58,13 @@ class SystemClock:
     """The clock of the machine."""
 
     now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
+    awake = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)
+
+    @staticmethod
+    def monotonic() -> float:
+        """Seconds since some moment, those that the machine slept included where the system counts them."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class TaskError(OrcasError):
@@ -91,7 +99,7 @@ class _Entry:
     # The run after that, and how many wait for it.
     following: asyncio.Task[Result | TaskError] | None = None
     waiting: int = 0
-    # On the monotonic clock; None without an interval, and before the start.
+    # These on the monotonic clock, as that of the machine may be set. None without an interval, and before the start.
     due: float | None = None
     started_at: float | None = None
     succeeded_at: float | None = None
@@ -108,7 +116,7 @@ class Schedule:
     def __init__(self, tasks: Iterable[Task], clock: Clock) -> None:
         self._clock = clock
         self._entries = {task.name: _Entry(task) for task in tasks}
-        self._began = clock.now()
+        self._began = clock.monotonic()
         self._keepers: list[asyncio.Task[None]] = []
         self._stopped = False
 
@@ -194,7 +202,7 @@ class Schedule:
 
     async def _once(self, entry: _Entry) -> Result | TaskError:
         task, clock = entry.task, self._clock
-        begun, entry.started_at = clock.monotonic(), clock.now()
+        begun = entry.started_at = clock.monotonic()
         wait = task.interval
         try:
             entry.result = await task.run()
@@ -211,7 +219,7 @@ class Schedule:
         else:
             if entry.error is not None:
                 log.info("Task %s succeeds again", task.name)
-            entry.error, entry.succeeded, entry.succeeded_at = None, entry.succeeded + 1, clock.now()
+            entry.error, entry.succeeded, entry.succeeded_at = None, entry.succeeded + 1, clock.monotonic()
             return entry.result
         finally:
             entry.duration = clock.monotonic() - begun
@@ -239,12 +247,12 @@ class Schedule:
                 "running": entry.current is not None,
                 "runs": entry.succeeded + entry.failed,
                 "failures": entry.failed,
-                "last_start": _time(entry.started_at),
-                "last_success": _time(entry.succeeded_at),
+                "last_start": self._shown(entry.started_at),
+                "last_success": self._shown(entry.succeeded_at),
                 "last_duration_sec": None if entry.duration is None else round(entry.duration, 3),
                 "last_result": None if entry.result is None else dict(entry.result),
                 "error": entry.error,
-                "next_run": _time(self._due_at(entry)),
+                "next_run": self._shown(entry.due),
             }
             for entry in self._entries.values()
         ]
@@ -258,15 +266,21 @@ class Schedule:
                 "failed": entry.failed,
                 "running": entry.current is not None,
                 "interval": entry.task.interval or None,
-                "succeeded_at": self._began if entry.succeeded_at is None else entry.succeeded_at,
+                "succeeded_at": self._at(self._began if entry.succeeded_at is None else entry.succeeded_at),
                 "duration": entry.duration,
-                "due_at": self._due_at(entry),
+                "due_at": None if entry.due is None else self._at(entry.due),
             }
             for entry in self._entries.values()
         ]
 
-    def _due_at(self, entry: _Entry) -> float | None:
-        return None if entry.due is None else self._clock.now() + entry.due - self._clock.monotonic()
+    def _at(self, moment: float) -> float:
+        """When that is by the clock of the machine as it is now."""
+        return self._clock.now() + moment - self._clock.monotonic()
+
+    def _shown(self, moment: float | None) -> str | None:
+        if moment is None:
+            return None
+        return dt.datetime.fromtimestamp(self._at(moment), dt.UTC).isoformat(timespec="seconds")
 
 
 def in_thread(name: str, work: Callable[[], _T]) -> Callable[[], Awaitable[_T]]:
@@ -288,7 +302,3 @@ def in_thread(name: str, work: Callable[[], _T]) -> Callable[[], Awaitable[_T]]:
         return await asyncio.wrap_future(done)
 
     return run
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else dt.datetime.fromtimestamp(at, dt.UTC).isoformat(timespec="seconds")

@@ -1,8 +1,11 @@
 //! Uploads that nobody goes on with: aborted when nothing of them has come for a while, whatever the rules of their
-//! bucket say. Runs on the thread of whoever asks, and decides one upload at a time.
+//! bucket say. Runs on the thread of whoever asks, decides one upload at a time, and gives way to clients.
+
+use std::time::Duration;
 
 use super::super::handle::Handle;
 use super::super::uploads::{ListParts, ListUploads, UploadEntry};
+use super::pace::Pace;
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Refusal};
 use orcas_record::BucketId;
@@ -25,8 +28,8 @@ impl Handle {
     /// Aborts all uploads of which nothing has come for so many days, neither a part nor the upload itself. Blocking.
     ///
     /// # Errors
-    /// `Closed` when the store closes, and the first error that the run met. What one bucket ran into does not keep the
-    /// others.
+    /// `Closed` when the store closes, and the first error that the run met. What of a bucket or an upload cannot be read
+    /// keeps no others; any other error ends the run.
     pub fn abort_abandoned(&self, days: u32) -> Result<AbandonedReport> {
         let idle_ms = u64::from(days).saturating_mul(self.lifecycle_day_ms());
         self.abort_idle(self.shared.clock.now_ms().saturating_sub(idle_ms))
@@ -34,23 +37,38 @@ impl Handle {
 
     /// Aborts the uploads of which nothing has come since then.
     pub(crate) fn abort_idle(&self, since_ms: u64) -> Result<AbandonedReport> {
-        let mut report = AbandonedReport::default();
-        let mut ended = Ok(());
-        for bucket in self.buckets() {
-            match self.abort_idle_in(bucket.id, since_ms, &mut report) {
-                Err(Error::Closed) => return Err(Error::Closed),
-                Err(error) if ended.is_ok() => ended = Err(error),
-                _ => {}
-            }
-        }
-        if report.aborted > 0 {
-            let AbandonedReport { seen, aborted, changed } = report;
+        let mut sweep = Sweep {
+            engine: self,
+            since_ms,
+            report: AbandonedReport::default(),
+            pace: Pace::default(),
+            took: Duration::ZERO,
+            unreadable: None,
+        };
+        let ended = self.buckets().iter().try_for_each(|bucket| sweep.bucket(bucket.id));
+        let AbandonedReport { seen, aborted, changed } = sweep.report;
+        if aborted > 0 {
             tracing::info!(seen, aborted, changed, "Abandoned uploads were aborted");
         }
-        ended.map(|()| report)
+        ended?;
+        sweep.unreadable.map_or(Ok(sweep.report), Err)
     }
+}
 
-    fn abort_idle_in(&self, bucket: BucketId, since_ms: u64, report: &mut AbandonedReport) -> Result<()> {
+/// One run through all uploads.
+struct Sweep<'a> {
+    engine: &'a Handle,
+    since_ms: u64,
+    report: AbandonedReport,
+    pace: Pace,
+    /// By the last abortion.
+    took: Duration,
+    /// The first of what could not be read.
+    unreadable: Option<Error>,
+}
+
+impl Sweep<'_> {
+    fn bucket(&mut self, bucket: BucketId) -> Result<()> {
         let mut list = ListUploads {
             bucket,
             prefix: "".into(),
@@ -60,15 +78,15 @@ impl Handle {
             max_uploads: PAGE,
         };
         loop {
-            let page = self.list_uploads(&list)?;
+            if self.engine.shared.lifecycle.queue.is_stopped() {
+                return Err(Error::Closed);
+            }
+            let page = self.engine.list_uploads(&list);
+            let Some(page) = self.readable(page)? else { return Ok(()) };
             for upload in page.entries {
-                if self.shared.lifecycle.queue.is_stopped() {
-                    return Err(Error::Closed);
-                }
-                report.seen += 1;
-                if self.is_idle(&upload, since_ms)? {
-                    self.abort(&upload, since_ms, report)?;
-                }
+                self.report.seen += 1;
+                let ended = self.upload(&upload);
+                self.readable(ended)?;
             }
             match page.last {
                 Some((key, upload)) if page.truncated => (list.after_key, list.after_upload) = (Some(key), upload),
@@ -77,15 +95,34 @@ impl Handle {
         }
     }
 
+    /// What of one bucket or upload cannot be read keeps no other. Any other error ends the run.
+    fn readable<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(error @ (Error::Record { .. } | Error::Index { .. } | Error::IndexDamaged { .. })) => {
+                self.unreadable.get_or_insert(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn upload(&mut self, upload: &UploadEntry) -> Result<()> {
+        if self.is_idle(upload)? { self.abort(upload) } else { Ok(()) }
+    }
+
     /// Spares the committer most of the uploads that are in use.
-    fn is_idle(&self, upload: &UploadEntry, since_ms: u64) -> Result<bool> {
-        if upload.initiated_ms >= since_ms {
+    fn is_idle(&self, upload: &UploadEntry) -> Result<bool> {
+        if upload.initiated_ms >= self.since_ms {
             return Ok(false);
         }
         let mut list = ListParts { upload: upload.id, after: 0, max_parts: PAGE };
         loop {
-            let page = self.list_parts(list)?;
-            if page.entries.iter().any(|part| part.modified_ms >= since_ms) {
+            if self.engine.shared.lifecycle.queue.is_stopped() {
+                return Err(Error::Closed);
+            }
+            let page = self.engine.list_parts(list)?;
+            if page.entries.iter().any(|part| part.modified_ms >= self.since_ms) {
                 return Ok(false);
             }
             match page.entries.last() {
@@ -96,13 +133,19 @@ impl Handle {
     }
 
     /// The committer looks again: a part may have come meanwhile.
-    fn abort(&self, upload: &UploadEntry, since_ms: u64, report: &mut AbandonedReport) -> Result<()> {
-        let (bucket, key) = (upload.bucket, upload.key.clone());
-        match self.execute(Intent::AbortUpload { bucket, key, upload: upload.id, idle_since_ms: Some(since_ms) }) {
-            Ok(_) => report.aborted += 1,
+    fn abort(&mut self, upload: &UploadEntry) -> Result<()> {
+        let shared = &self.engine.shared;
+        // An upload may have thousands of parts, which the committer reads and the index forgets.
+        self.pace.before(shared, self.took)?;
+        let begun = shared.clock.monotonic();
+        let (bucket, key, idle_since_ms) = (upload.bucket, upload.key.clone(), Some(self.since_ms));
+        let ended = self.engine.execute(Intent::AbortUpload { bucket, key, upload: upload.id, idle_since_ms });
+        self.took = shared.clock.monotonic().saturating_sub(begun);
+        match ended {
+            Ok(_) => self.report.aborted += 1,
             Err(Failure::Refused(
                 Refusal::NoSuchUpload | Refusal::NoSuchBucket | Refusal::PreconditionFailed { .. },
-            )) => report.changed += 1,
+            )) => self.report.changed += 1,
             Err(Failure::Refused(_)) => return Err(Error::Record { reason: "an upload could not be aborted" }),
             Err(Failure::Engine(error)) => return Err(error),
         }

@@ -1,7 +1,7 @@
 //! Lifecycle: what the rules say goes, and nothing else, whatever clients do meanwhile.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -385,4 +385,42 @@ fn abandoned_uploads_are_aborted_and_those_in_use_stay() {
     // No day has passed since.
     assert_eq!(store.handle().abort_abandoned(1).unwrap().aborted, 0);
     assert!(open("used", used));
+}
+
+/// An abortion may take the committer long, so that clients get their turn in between.
+#[test]
+fn abortions_pause_while_clients_write() {
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    for key in ["a", "b"] {
+        let (key, headers) = (key.into(), Box::default());
+        let attributes = Default::default();
+        steps.run(Intent::CreateUpload { bucket: bucket.id, key, headers, attributes, checksum: None }).unwrap();
+    }
+    let shared = Arc::clone(steps.shared());
+    let handle = steps.handle().clone();
+    let (submitted, since_ms) = (shared.intents.submitted(), shared.clock.now_ms() + 1_000);
+    let run = std::thread::spawn(move || handle.abort_idle(since_ms));
+    let wait_for = |count| {
+        while shared.intents.submitted() < submitted + count {
+            std::thread::yield_now();
+        }
+    };
+    wait_for(1);
+    let put = steps.submit(steps.intent(&bucket, "k", b"of a client"));
+    let begun = Instant::now();
+    steps.stepper().commit();
+    put.answer().unwrap();
+    wait_for(3);
+    assert!(begun.elapsed() >= Duration::from_millis(5));
+    steps.stepper().commit();
+    assert_eq!(run.join().unwrap().unwrap().aborted, 2);
+}
+
+#[test]
+fn abortions_end_with_the_store_even_where_there_is_nothing_to_abort() {
+    let store = Store::new();
+    store.bucket("b");
+    store.handle().shared.lifecycle.queue.stop();
+    assert!(matches!(store.handle().abort_idle(0), Err(Error::Closed)));
 }

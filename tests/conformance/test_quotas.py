@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
+import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -172,9 +174,17 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
             "quota", "set", nobody, "--owner", "--bytes", "1", "--data", data, code=1
         )
         command("quota", "remove", nobody, "--owner", "--data", data)
+    # An identity without a bucket and without a key, which a command does not load.
+    other = "e" * 64
+    with contextlib.closing(sqlite3.connect(data / "control.db")) as control, control:
+        control.execute("INSERT INTO identities VALUES (?, 'other', 0)", (other,))
+    command("quota", "set", other, "--owner", "--bytes", "1", "--data", data)
     found = {
         "buckets": [{"bucket": BUCKET, "bytes": 1024, "objects": None}],
-        "owners": [{"owner": owner, "bytes": None, "objects": 2}],
+        "owners": sorted(
+            [{"owner": owner, "bytes": None, "objects": 2}, {"owner": other, "bytes": 1, "objects": None}],
+            key=lambda quota: str(quota["owner"]),
+        ),
     }
     assert document("quota", "list", "--data", data) == found
     with running(data) as target:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.snapshots import Name
 from orcas.admin.tools import Refusal, Tools
+from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
 from orcas.errors import UnavailableError
 
@@ -40,6 +41,12 @@ def _store_errors() -> Iterator[None]:
         yield
     except UnavailableError as error:
         raise Refusal(503, "StoreError", str(error)) from None
+
+
+def _is_identity(directory: Path, owner: str) -> bool:
+    """Whether the control store has this identity: keys alone do not show it, nor are they all known to a command."""
+    with _store_errors():
+        return knows_identity(directory, owner)
 
 
 def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -83,7 +90,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
             return {}
         sets = order.bytes is not None or order.objects is not None
         # The quota of one who is gone can be removed.
-        if sets and not usage.knows_owner(str(order.owner)):
+        if sets and not usage.knows_owner(str(order.owner)) and not _is_identity(place, str(order.owner)):
             raise Refusal(404, "NoSuchOwner", "Nobody has this id: `orcas usage --by owner` shows those of owners.")
         with turn:
             with _store_errors():

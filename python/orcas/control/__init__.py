@@ -8,6 +8,9 @@ the engine.
 from orcas.control.salvage import salvaged, salvaged_root
 from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot
-from orcas.control.store import Control, open_control, prepared
+from orcas.control.store import Control, knows_identity, open_control, prepared
 
-__all__ = ["Control", "Credential", "Sealer", "Snapshot", "open_control", "prepared", "salvaged", "salvaged_root"]
+__all__ = [
+    "Control", "Credential", "Sealer", "Snapshot", "knows_identity", "open_control", "prepared", "salvaged",
+    "salvaged_root",
+]  # fmt: skip

@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import aiosqlite
@@ -166,18 +166,27 @@ def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] 
         cipher = read_cipher(directory, sealer)
         if cipher is None or not path.is_file():
             return None
-        row = _root_row(path)
+        row: tuple[str, str, bytes, bytes] | None = _row(path, _ROOT_KEY)
         return None if row is None else (row[0], cipher.decrypt(*row))
     return None
 
 
-def _root_row(path: Path) -> tuple[str, str, bytes, bytes] | None:
+def knows_identity(directory: Path, identity: str) -> bool:
+    """Whether an identity of the store in `directory` has this id, with keys or without. The store may be open or not.
+
+    Raises:
+        UnavailableError: that cannot be read.
+    """
+    path = directory / DATABASE_NAME
+    return path.is_file() and _row(path, "SELECT 1 FROM identities WHERE id = ?", identity) is not None
+
+
+def _row(path: Path, query: str, *values: str) -> Any:
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            row: tuple[str, str, bytes, bytes] | None = connection.execute(_ROOT_KEY).fetchone()
+            return connection.execute(query, values).fetchone()
     except sqlite3.Error as error:
         raise UnavailableError(f"{path} cannot be read: {error}.") from error
-    return row
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET, fill
 
 from orcas.config import child_environment
+from orcas.tools.session import Session
 
 Serve = Callable[..., AbstractContextManager[Target]]
 
@@ -58,6 +59,21 @@ def test_stats_say_what_is_stored_and_shared(serve: Serve, data: Path) -> None:
         table = command("stats", "--data", data)
     assert BUCKET in table
     assert "1.1 MiB" in table
+
+
+def test_stats_of_an_earlier_server_have_no_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = dict.fromkeys(("logical", "stored", "dead", "log_files", "log_bytes", "log_allocated"), 0)
+    size |= dict.fromkeys(("packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes"), 0)
+
+    def earlier(_: Session, method: str, path: str) -> dict[str, Any]:
+        assert (method, path) == ("GET", "stats")
+        return {"buckets": [], "totals": size, "files": size}
+
+    monkeypatch.setattr(Session, "admin", earlier)
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    table = command("stats", "--endpoint", "http://127.0.0.1:1", **keys)
+    assert "index" in table
+    assert "Task" not in table
 
 
 def test_stats_count_what_is_used_again(serve: Serve, data: Path) -> None:

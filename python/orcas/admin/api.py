@@ -6,6 +6,7 @@ started here, polled by its id.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -27,7 +28,7 @@ from orcas.admin.targets import add_targets
 from orcas.admin.tasks import add_tasks
 from orcas.admin.tools import Refusal, Tools
 from orcas.admin.usage import add_usage
-from orcas.edge import StoreError
+from orcas.edge import Core, StoreError
 from orcas.reports import note_cause
 
 log = logging.getLogger("orcas")
@@ -110,19 +111,21 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
-    # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
-    @app.get("/stats")
-    def stats() -> dict[str, Any]:
-        """What the store holds and takes, what was reclaimed, what has expired, and how periodic tasks are."""
-        core = tools().core
+    def counted(core: Core) -> dict[str, Any]:
         return {
             **core.stats(),
             "reclaim": core.reclaim_progress(),
             "lifecycle": core.lifecycle_progress(),
             "events": core.events(),
-            "tasks": tools().schedule.describe(),
         }
 
+    # A coroutine, because the table of tasks belongs to the loop; the store is asked in a thread.
+    @app.get("/stats")
+    async def stats() -> dict[str, Any]:
+        """What the store holds and takes, what was reclaimed, what has expired, and how periodic tasks are."""
+        return {**await asyncio.to_thread(counted, tools().core), "tasks": tools().schedule.describe()}
+
+    # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:
         """How far the reading in the background is, and what it found."""

@@ -71,7 +71,9 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
             ],
             right=1,
         )
-        show_tasks(shown["tasks"])
+        # An earlier server tells of none.
+        if "tasks" in shown:
+            show_tasks(shown["tasks"])
 
 
 def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:

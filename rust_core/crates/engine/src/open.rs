@@ -108,8 +108,7 @@ impl Engine {
             spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
             spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
         ];
-        let for_reclamation = Arc::clone(&shared);
-        let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
+        let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
         let scrub = Box::new(move || check::run_scrub(&for_scrub, &scrubbed));
         let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());

@@ -161,8 +161,8 @@ class Settings(WatchSettings):
         unit="days", low=0, high=36_500,
     )  # fmt: skip
     lifecycle_day_sec: int = _setting(
-        DAY_SECONDS, "length of a day in lifecycle rules; only for tests of rules", integer,
-        unit="seconds", low=1, high=DAY_SECONDS,
+        DAY_SECONDS, "length of a day in lifecycle rules and in `ORCAS_ABORT_UPLOADS_AFTER_DAYS`; only for tests of these",
+        integer, unit="seconds", low=1, high=DAY_SECONDS,
     )  # fmt: skip
     disk_reserve: int = _setting(
         256 * MIB,

@@ -110,20 +110,21 @@ def _add_errors(app: FastAPI) -> None:
         return document(request, 400, "InvalidRequest", f"{place}: {first['msg']}.")
 
 
-def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
-    def counted(core: Core) -> dict[str, Any]:
-        return {
-            **core.stats(),
-            "reclaim": core.reclaim_progress(),
-            "lifecycle": core.lifecycle_progress(),
-            "events": core.events(),
-        }
+def _stats(core: Core) -> dict[str, Any]:
+    return {
+        **core.stats(),
+        "reclaim": core.reclaim_progress(),
+        "lifecycle": core.lifecycle_progress(),
+        "events": core.events(),
+    }
 
+
+def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # A coroutine, because the table of tasks belongs to the loop; the store is asked in a thread.
     @app.get("/stats")
     async def stats() -> dict[str, Any]:
         """What the store holds and takes, what was reclaimed, what has expired, and how periodic tasks are."""
-        return {**await asyncio.to_thread(counted, tools().core), "tasks": tools().schedule.describe()}
+        return {**await asyncio.to_thread(_stats, tools().core), "tasks": tools().schedule.describe()}
 
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/scrub")

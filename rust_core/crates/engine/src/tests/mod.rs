@@ -21,6 +21,7 @@ mod quota_rules;
 mod quotas;
 mod reclaim;
 mod reclaim_failures;
+mod rooms;
 mod scopes;
 mod sealing;
 mod sharing;

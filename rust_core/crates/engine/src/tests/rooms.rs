@@ -159,8 +159,8 @@ fn nothing_is_refused_between_two_moments() {
     let standings = &steps.shared().standings;
     let (_, before) = standings.latest().unwrap();
     let is_refused = || {
-        let early = refused(&steps, &bucket, &object("new"), 1).is_some();
-        assert_eq!(steps.handle().try_check_room(&bucket, &object("new"), 1).is_err(), early);
+        let early = refused(&steps, &bucket, &object("k"), 1_001).is_some();
+        assert_eq!(steps.handle().try_check_room(&bucket, &object("k"), 1_001).is_err(), early);
         early
     };
     assert!(is_refused() && standings.is_of(before));

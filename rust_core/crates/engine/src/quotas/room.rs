@@ -58,7 +58,7 @@ impl Handle {
     }
 
     /// A refusal counts only if what is held and what is replaced are of one moment. If not, the committer decides.
-    fn fits(
+    pub(crate) fn fits(
         &self,
         limits: &[Limit],
         moment: u64,
@@ -73,7 +73,7 @@ impl Handle {
     }
 
     /// What limits this bucket, if `bytes` and a version more might be too much, and the moment at which it did.
-    fn exceeded(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Option<(Vec<Limit>, u64)> {
+    pub(crate) fn exceeded(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Option<(Vec<Limit>, u64)> {
         if matches!(adds, Addition::End) && bucket.versioning == Versioning::Suspended {
             // The null version that it replaces need not be the one that it extends.
             return None;

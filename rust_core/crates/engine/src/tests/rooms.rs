@@ -173,3 +173,18 @@ fn nothing_is_refused_between_two_moments() {
     standings.end();
     assert!(standings.is_of(after));
 }
+
+/// A client deletes what another one is about to replace, between the two looks at what is held and at what goes.
+#[test]
+fn what_was_held_before_refuses_nothing_beside_what_is_there_now() {
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    limit(&mut steps, &bucket, Some(1_000), None);
+    put(&mut steps, &bucket, "k", 1_000);
+    let (handle, adds) = (steps.handle().clone(), object("k"));
+    let (limits, moment) = handle.exceeded(&bucket, &adds, 1_000).unwrap();
+    steps.delete(&bucket, "k");
+    assert!(handle.fits(&limits, moment, &adds, 1_000, None).is_ok());
+    assert_eq!(refused(&steps, &bucket, &adds, 1_000), None);
+    assert_eq!(refused(&steps, &bucket, &adds, 1_001), Some(QuotaOf::BucketBytes));
+}

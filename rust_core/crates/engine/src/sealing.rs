@@ -12,6 +12,7 @@ use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
+use orcas_base::verifying::verifying;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_record::Seal;
 use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
@@ -173,7 +174,8 @@ impl EngineState {
         let (content, tag) = sealed.split_at_mut(length as usize);
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
         let key = self.blob_key(&named_seal(seal, stored, read)?, sealing)?;
-        let opened = timed(&self.metrics.opened, || key.open_in_place(0, u64::from(length), content, &[tag]));
+        let opened =
+            verifying(|| timed(&self.metrics.opened, || key.open_in_place(0, u64::from(length), content, &[tag])));
         authentic(opened)?;
         copy_from(content, start as usize, buf)?;
         Ok(true)
@@ -192,7 +194,9 @@ impl EngineState {
         let (blocks, bytes) = block_range(range.clone(), length).map_err(|_| BEYOND)?;
         let tags = blob.tags.get(blocks.start as usize..blocks.end as usize).ok_or(UNFIT)?;
         let open = |sealed: &mut [u8]| {
-            let opened = timed(&self.metrics.opened, || blob.key.open_in_place(blocks.start, length, sealed, tags));
+            let key = &blob.key;
+            let opened =
+                verifying(|| timed(&self.metrics.opened, || key.open_in_place(blocks.start, length, sealed, tags)));
             authentic(opened)
         };
         if bytes == range {

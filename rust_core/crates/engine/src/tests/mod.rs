@@ -20,6 +20,7 @@ mod moves;
 mod quotas;
 mod reclaim;
 mod reclaim_failures;
+mod rounds;
 mod scopes;
 mod sealing;
 mod sharing;

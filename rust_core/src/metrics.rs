@@ -20,7 +20,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn with(self, keyring: &Opened) -> Around {
+    /// `declined` are requests that were not traced.
+    pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> Around {
         let data_keys = match keyring {
             Opened::Open(keyring) => {
                 let counts = keyring.counts();
@@ -29,7 +30,7 @@ impl Surroundings {
             Opened::Absent | Opened::Closed(_) => (0, 0, 0),
         };
         let Self { version, connections, refusals, buckets_max, spans } = self;
-        Around { version, connections, refusals, buckets_max, spans, data_keys }
+        Around { version, connections, refusals, buckets_max, spans, declined, data_keys }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Around {
     pub buckets_max: usize,
     /// Spans of traces that were sent, and that were dropped.
     pub spans: (u64, u64),
+    /// Requests that were not traced because there were too many: of verified senders, and of others.
+    pub declined: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
 }
@@ -90,6 +92,7 @@ impl Lane {
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
         each(page, &of::TRACE_SPANS, [("sent", around.spans.0), ("dropped", around.spans.1)]);
+        each(page, &of::TRACES_DECLINED, [("verified", around.declined.0), ("other", around.declined.1)]);
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

@@ -10,7 +10,7 @@ fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt lint
-test:         ## all tests: Rust, with a third of the simulated lives and schedules, then Python
+test:         ## all tests: Rust, then Python
 	bash .ci/run test
 fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz

@@ -283,15 +283,29 @@ class Stages(TypedDict):
     trace: TraceIds | None
 
 @type_check_only
+class TaskNumbers(TypedDict):
+    """A periodic task. Moments are in seconds since 1970; `succeeded_at` is that of the start before the first success."""
+
+    name: str
+    succeeded: int
+    failed: int
+    running: bool
+    interval: float | None
+    succeeded_at: float
+    duration: float | None
+    due_at: float | None
+
+@type_check_only
 class Surroundings(TypedDict):
-    """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, and
-    spans that were sent and dropped."""
+    """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, spans
+    that were sent and dropped, and periodic tasks."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
     spans: tuple[int, int]
+    tasks: list[TaskNumbers]
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -368,6 +382,14 @@ class BucketSnapshot(TypedDict):
     name: str
     # Milliseconds since 1970.
     created_ms: int
+
+@type_check_only
+class AbandonedStats(TypedDict):
+    """Uploads that were looked at, that were aborted, and that somebody went on with or ended in between."""
+
+    seen: int
+    aborted: int
+    changed: int
 
 @type_check_only
 class LifecycleStats(TypedDict):
@@ -760,7 +782,6 @@ class Options(TypedDict):
     pack_size: int
     reclaim_bytes_per_sec: int
     scrub_bytes_per_sec: int
-    lifecycle_interval_sec: int
     lifecycle_day_sec: int
     reserve: int
     ballast: int
@@ -879,6 +900,23 @@ class StoredUsage(TypedDict):
     stored: int
 
 @final
+class Maintenance:
+    """What is to be done at intervals, for whoever keeps the time. Each call blocks until the work is done or the store
+    is closed, and raises StoreError if it cannot be done."""
+
+    def run_lifecycle(self) -> LifecycleStats:
+        """Apply the lifecycle rules of all buckets."""
+
+    def abort_abandoned(self, days: int) -> AbandonedStats:
+        """Abort uploads of which nothing has come for so many days."""
+
+    def expire_events(self) -> None:
+        """Remove events that were kept for long enough."""
+
+    def scrub(self) -> None:
+        """Read everything once, at the rate of the scrub."""
+
+@final
 class UsageCounts:
     """What is stored and asked for, and by whom."""
 
@@ -911,6 +949,9 @@ class UsageCounts:
 
     def bucket_quotas(self) -> list[tuple[str, int | None, int | None]]:
         """Bucket, bytes and objects of each quota of a bucket, in order of the names."""
+
+    def knows_owner(self, owner: str) -> bool:
+        """Whether an identity, or the owner of a bucket, has this id."""
 
     def set_owner_quotas(self, quotas: list[tuple[str, int | None, int | None]]) -> None:
         """Owner, bytes and objects of each quota of an owner, in place of those before."""
@@ -1126,12 +1167,8 @@ class Core:
     def reclaim_progress(self) -> ReclaimState:
         """How reclamation is."""
 
-    def run_lifecycle(self) -> LifecycleStats:
-        """Apply the lifecycle rules of all buckets now. Blocks until it is done or the store is closed.
-
-        Raises:
-            StoreError: the store is read-only or closed, or the index cannot be read.
-        """
+    def maintenance(self) -> Maintenance:
+        """What is to be done at intervals."""
 
     def lifecycle_progress(self) -> LifecycleState:
         """How lifecycle is."""

@@ -28,7 +28,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orcas.access import AccessLog
 from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
+from orcas.admin.maintenance import tasks_of
 from orcas.admin.metering import UsageKeeper
+from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.config import Settings, resolve
@@ -59,7 +61,7 @@ from orcas.webhooks.delivery import Deliveries
 from orcas.webhooks.targets import check_targets, read_targets
 
 if TYPE_CHECKING:
-    from orcas.edge import SalvageReport
+    from orcas.edge import SalvageReport, TaskNumbers
 
 # Bucket names have no underscore, so this hides no bucket from path-style clients.
 RESERVED: Final = b"/_orcas/"
@@ -91,14 +93,14 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 @asynccontextmanager
 async def open_store(
-    settings: Settings, *, keyring_required: bool = True, serves: bool = True
+    settings: Settings, *, keyring_required: bool = True, serves: bool = True, clock: Clock | None = None
 ) -> AsyncIterator[OpenStore]:
     """Open the engine, then the control store, and create the dispatcher. On exit, flush the engine, release the lock.
 
     The engine comes first, because the keyring needs its id, and seals what the control store keeps. `serves`: others have
     keys. Otherwise the root has a pair of this process only, and the control store is not opened.
 
-    `keyring_required`: as of `orcas.edge.open_core`.
+    `keyring_required`: as of `orcas.edge.open_core`. `clock`: when periodic tasks are due.
 
     Raises:
         ConfigurationError: the master key is missing, or is not that of the keyring.
@@ -129,7 +131,7 @@ async def open_store(
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with (
             _root(core, settings, owner, serves=serves) as root,
-            _assembled(core, settings, root, opening, delivers=keyring_required, serves=serves) as store,
+            _assembled(core, settings, root, opening, delivers=keyring_required, serves=serves, clock=clock) as store,
         ):
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
@@ -170,6 +172,7 @@ async def _assembled(
     *,
     delivers: bool = False,
     serves: bool = True,
+    clock: Clock | None = None,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
@@ -181,10 +184,13 @@ async def _assembled(
         if report is None:
             core.usage().set_owner_quotas([(owner, *quota) for owner, quota in read_quotas(settings.data).items()])
             if settings.usage_interval_sec:
-                interval, days = settings.usage_interval_sec, settings.usage_retention_days
-                usage = UsageKeeper(core.usage(), settings.data, interval, days, settings.prices())
+                usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
         directory = settings.data if report is None else None
-        tools = Tools(core, settings.move_objects_max, deliveries, usage, directory)
+        # Otherwise only a report opens the file of usage.
+        kept = usage if serves else None
+        tasks = tasks_of(core, settings, kept, keyring=delivers) if report is None else []
+        schedule = Schedule(tasks, clock or SystemClock())
+        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         traces = _traces(settings)
@@ -195,9 +201,9 @@ async def _assembled(
         delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
-            # Otherwise only a report opens the file of usage.
-            if usage is not None and serves:
-                usage.start()
+            # A command that only looks removes nothing.
+            if serves:
+                schedule.start()
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams, spans)
         finally:
             streams.close()
@@ -207,6 +213,7 @@ async def _assembled(
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
             await delivery.deliver_all()
+            await schedule.stop()
             if usage is not None:
                 await usage.close()
             await tools.cancel()
@@ -215,6 +222,7 @@ async def _assembled(
                 await asyncio.to_thread(traces.close)
     finally:
         await asyncio.to_thread(close_core, core)
+    await schedule.join()
     await tools.join()
 
 
@@ -341,7 +349,7 @@ class Orcas(FastAPI):
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        shown = metrics.router(settings, self._metrics, lambda: self.connections(), lambda: self._spans())
+        shown = metrics.router(settings, self._metrics, lambda: self.connections(), self._spans, self._tasks)
         self.include_router(shown, prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
@@ -412,6 +420,9 @@ class Orcas(FastAPI):
         """Open the file of the access log anew: it may have been renamed."""
         if self._access is not None:
             self._access.reopen()
+
+    def _tasks(self) -> list[TaskNumbers]:
+        return [] if self.store is None or self.store.tools is None else self.store.tools.schedule.numbers()
 
     def _spans(self) -> tuple[int, int]:
         return (0, 0) if self.store is None else self.store.spans()

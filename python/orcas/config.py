@@ -150,8 +150,15 @@ class Settings(WatchSettings):
         integer, unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
     lifecycle_interval_sec: int = _setting(
-        3600, "time between two runs that apply the lifecycle rules of buckets; 0 turns them off", integer,
-        unit="seconds", low=0, high=31_536_000,
+        3600,
+        "time between two runs that apply the lifecycle rules of buckets, and between two that look for abandoned uploads; "
+        "with 0 they run on request only",
+        integer, unit="seconds", low=0, high=31_536_000,
+    )  # fmt: skip
+    abort_uploads_after_days: int = _setting(
+        0,
+        "days without a new part after which a multipart upload is aborted, in every bucket; 0 aborts none", integer,
+        unit="days", low=0, high=36_500,
     )  # fmt: skip
     lifecycle_day_sec: int = _setting(
         DAY_SECONDS, "length of a day in lifecycle rules; only for tests of rules", integer,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from orcas._core import SalvageReport as SalvageReport
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
+    from orcas._core import TaskNumbers as TaskNumbers
     from orcas.config import Settings
     from orcas.control import Sealer, Snapshot
 
@@ -220,7 +221,6 @@ def _options(settings: Settings) -> Options:
         "pack_size": _PACK_SIZE,
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
-        "lifecycle_interval_sec": settings.lifecycle_interval_sec,
         "lifecycle_day_sec": settings.lifecycle_day_sec,
         "reserve": settings.disk_reserve,
         "ballast": 0 if settings.memory else _BALLAST,

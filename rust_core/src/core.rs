@@ -18,13 +18,14 @@ use super::finished::{Stages, Verdict};
 use super::form::Form;
 use super::head::{byte_pairs, header_objects};
 use super::keyring::{KeyringOptions, Opened, PyKeyring};
+use super::maintenance::Maintenance;
 use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
 use super::request_logs::RequestLogs;
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Watch;
-use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
@@ -214,12 +215,7 @@ impl Core {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
         let finished = verdict.finished(py, response, refusal);
-        if self.watch.counts {
-            self.lane.metrics.finish(&finished);
-            if self.watch.traces.is_some() {
-                verdict.show(py, &finished, &self.lane.metrics);
-            }
-        }
+        verdict.count(py, &finished, &self.lane.metrics, &self.watch);
         verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
             access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
@@ -370,9 +366,9 @@ impl Core {
         }
     }
 
-    /// Applies the lifecycle rules of all buckets now. Blocks until it is done or the store is closed.
-    fn run_lifecycle(&self, py: Python<'_>) -> PyResult<LifecycleStats> {
-        py.detach(|| self.lane.engine.run_lifecycle()).map(LifecycleStats::from).map_err(store_error)
+    /// What is to be done at intervals.
+    fn maintenance(&self) -> Maintenance {
+        Maintenance::new(self.lane.engine.clone())
     }
 
     fn lifecycle_progress(&self) -> LifecycleState {

@@ -46,9 +46,15 @@ impl Verdict<'_> {
         }
     }
 
-    /// Has the durations of a request shown with its trace, if it is traced.
-    pub fn show(&self, py: Python<'_>, finished: &Finished, metrics: &RequestMetrics) {
-        if let Some(trace_id) = self.trace(py, |trace| trace.trace_id) {
+    /// Counts a request that is done, if requests are counted. One that is traced is shown from now on.
+    pub fn count(&self, py: Python<'_>, finished: &Finished, metrics: &RequestMetrics, watch: &Watch) {
+        if !watch.counts {
+            return;
+        }
+        metrics.finish(finished);
+        if watch.traces.is_some()
+            && let Some(trace_id) = self.trace(py, |trace| trace.trace_id)
+        {
             metrics.show(finished, Exemplar { trace_id, at_ms: now_ms() });
         }
     }

@@ -24,6 +24,7 @@ mod format;
 mod head;
 mod keyring;
 mod load;
+mod maintenance;
 mod metrics;
 mod options;
 mod piece;
@@ -49,6 +50,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::BodySink>()?;
     module.add_class::<request_logs::RequestLogs>()?;
     module.add_class::<usage::UsageCounts>()?;
+    module.add_class::<maintenance::Maintenance>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;

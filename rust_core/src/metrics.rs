@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use super::keyring::Opened;
 use orcas_gateway::metrics::families;
 use orcas_gateway::metrics::page::Around;
+use orcas_gateway::metrics::tasks::TaskNumbers;
 use orcas_metrics::Format;
 
 /// What Python knows of the numbers.
@@ -17,6 +18,28 @@ pub struct Surroundings {
     buckets_max: usize,
     /// Sent and dropped.
     spans: (u64, u64),
+    tasks: Vec<Task>,
+}
+
+/// A periodic task, as [`TaskNumbers`].
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Task {
+    name: String,
+    succeeded: u64,
+    failed: u64,
+    running: bool,
+    interval: Option<f64>,
+    succeeded_at: f64,
+    duration: Option<f64>,
+    due_at: Option<f64>,
+}
+
+impl From<Task> for TaskNumbers {
+    fn from(task: Task) -> Self {
+        let Task { name, succeeded, failed, running, interval, succeeded_at, duration, due_at } = task;
+        Self { name, succeeded, failed, running, interval, succeeded_at, duration, due_at }
+    }
 }
 
 impl Surroundings {
@@ -29,8 +52,9 @@ impl Surroundings {
             }
             Opened::Absent | Opened::Closed(_) => (0, 0, 0),
         };
-        let Self { version, connections, refusals, buckets_max, spans } = self;
-        Around { version, connections, refusals, buckets_max, spans, declined, data_keys }
+        let Self { version, connections, refusals, buckets_max, spans, tasks } = self;
+        let tasks = tasks.into_iter().map(TaskNumbers::from).collect();
+        Around { version, connections, refusals, buckets_max, spans, declined, data_keys, tasks }
     }
 }
 

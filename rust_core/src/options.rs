@@ -34,7 +34,6 @@ pub struct Options {
     pack_size: u64,
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
-    lifecycle_interval_sec: u64,
     lifecycle_day_sec: u64,
     reserve: u64,
     ballast: u64,
@@ -103,11 +102,7 @@ impl Options {
     }
 
     pub fn lifecycle(&self) -> LifecycleOptions {
-        LifecycleOptions {
-            interval: Duration::from_secs(self.lifecycle_interval_sec),
-            day_ms: self.lifecycle_day_sec * 1000,
-            read: orcas_s3::lifecycle::rules,
-        }
+        LifecycleOptions { day_ms: self.lifecycle_day_sec * 1000, read: orcas_s3::lifecycle::rules }
     }
 
     pub fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {

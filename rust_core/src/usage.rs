@@ -10,7 +10,7 @@ use orcas_decide::{Intent, Quota};
 use orcas_engine::BucketUsage;
 use orcas_gateway::Lane;
 use orcas_gateway::metrics::usage::{Prices, RequestCounts, RequestUsage};
-use orcas_record::DocumentKind;
+use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::tags::read_bucket_document;
 
 #[pyclass(frozen, module = "orcas._core")]
@@ -105,6 +105,12 @@ impl UsageCounts {
                 document: document.into(),
             })
         })
+    }
+
+    /// Whether an identity or a bucket's owner has this id.
+    fn knows_owner(&self, owner: &str) -> bool {
+        let owns = |bucket: Arc<Bucket>| bucket.owner == owner.as_bytes();
+        self.lane.identities().has(owner) || self.lane.engine.buckets().into_iter().any(owns)
     }
 
     /// Owner, bytes and objects of each quota of an owner, in place of those before.

@@ -282,3 +282,29 @@ def test_a_run_on_request_says_what_it_did(tmp_path: Path) -> None:
     assert document("stats", "--data", data)["lifecycle"]["runs"] == 0
     assert "versions removed" in command("lifecycle", "--data", data)
     assert document("stats", "--data", data)["buckets"][0]["objects"] == 0
+
+
+def test_uploads_are_aborted_when_no_part_has_come_for_days(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    with running(data, lifecycle_day_sec=1, lifecycle_interval_sec=0, abort_uploads_after_days=1) as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="bkt")
+        idle, used = begin(s3, "bkt", "idle"), begin(s3, "bkt", "used")
+        idle.put(1, b"part")
+        time.sleep(1.1)
+        used.put(1, b"part")
+        assert document("tasks", "run", "uploads", "--data", data) == {"seen": 2, "aborted": 1, "changed": 0}
+        assert [upload["Key"] for upload in s3.list_multipart_uploads(Bucket="bkt")["Uploads"]] == ["used"]
+        assert refusal(s3.list_parts, Bucket="bkt", Key="idle", UploadId=idle.id) == (404, "NoSuchUpload")
+        used.complete()
+        listed = {task["name"]: task for task in document("tasks", "list", "--data", data)["tasks"]}
+        assert (listed["uploads"]["runs"], listed["uploads"]["failures"]) == (1, 0)
+        assert listed["uploads"]["next_run"] is None
+        shown = command("stats", "--data", data)
+        assert "Last success" in shown
+        assert "lifecycle" in shown
+    # Of a store that no server has open, nothing runs by itself.
+    stopped = {task["name"]: task for task in document("tasks", "list", "--data", data)["tasks"]}
+    assert stopped["scrub"]["runs"] == 0
+    # By default, only rules abort uploads.
+    assert "uploads" not in stopped

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import select
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import MIB, Target, content, keys_of, refusal, running
+from tests.fixtures.wire import Signer
 
 import orcas
 from orcas.tools.session import HttpTransport, Session
@@ -78,6 +80,37 @@ def test_whatever_adds_something_is_refused_beyond_the_quota(target: Target, cli
     client.put_object(Bucket=BUCKET, Key="a", Body=content(5000))
 
 
+def test_what_cannot_fit_is_refused_before_it_is_sent(target: Target, client: Any) -> None:
+    """The answer comes while some of the body is still missing, so it was never stored."""
+    client.put_object(Bucket=BUCKET, Key="a", Body=content(MIB))
+    limit(target, bytes=2 * MIB)
+    client.put_object(Bucket=BUCKET, Key="b", Body=content(1))
+    upload = client.create_multipart_upload(Bucket=BUCKET, Key="c")["UploadId"]
+    signer = Signer.of(target.server)
+
+    def begins(key: str, query: Sequence[tuple[str, str]] = (), headers: Sequence[tuple[str, str]] = ()) -> str:
+        head = signer.sign("PUT", f"/{BUCKET}/{key}", query, headers).head([("content-length", str(MIB + 1))])
+        with signer.connect() as connection:
+            connection.send(head)
+            # The server looks at a refusal when more arrives.
+            for _ in range(15):
+                connection.send(content(64 * 1024))
+                if select.select([connection.sock], [], [], 0.1)[0]:
+                    return connection.response("PUT").code
+        return "received"
+
+    assert begins("new") == begins("b") == "QuotaExceeded"
+    assert begins("c", query=[("partNumber", "1"), ("uploadId", upload)]) == "QuotaExceeded"
+    assert begins("a", headers=[("x-amz-write-offset-bytes", str(MIB))]) == "QuotaExceeded"
+    # What takes the place of as much is received: an object, and a part.
+    client.put_object(Bucket=BUCKET, Key="a", Body=content(MIB + 1))
+    part = {"Bucket": BUCKET, "Key": "c", "UploadId": upload, "PartNumber": 1}
+    client.upload_part(**part, Body=content(MIB - 2))
+    assert refusal(client.upload_part, **part, Body=content(MIB - 1)) == EXCEEDED
+    client.upload_part(**part, Body=content(MIB - 2, 1))
+    limit(target)
+
+
 def test_versions_count_and_deletions_are_never_refused(target: Target, client: Any) -> None:
     client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     limit(target, objects=3)
@@ -134,6 +167,9 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
         owner = client.list_buckets()["Owner"]["ID"]
         command("quota", "set", BUCKET, "--bytes", "1KiB", "--data", data)
         command("quota", "set", owner, "--owner", "--objects", "2", "--data", data)
+        nobody = "0" * 64
+        assert "Nobody has this id" in command("quota", "set", nobody, "--owner", "--bytes", "1", "--data", data, code=1)
+        command("quota", "remove", nobody, "--owner", "--data", data)
     found = {
         "buckets": [{"bucket": BUCKET, "bytes": 1024, "objects": None}],
         "owners": [{"owner": owner, "bytes": None, "objects": 2}],

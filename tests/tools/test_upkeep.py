@@ -27,7 +27,7 @@ RECLAIMED = {"blobs", "condemned_bytes", "punched_bytes", "moved_bytes", "log_fi
 
 def shown(data: Path, *arguments: str) -> dict[str, Any]:
     stats: dict[str, Any] = document("stats", "--data", data, *arguments)
-    assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim", "lifecycle", "events"}
+    assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim", "lifecycle", "events", "tasks"}
     assert set(stats["totals"]) == {"logical", "stored", "dead"}
     assert set(stats["files"]) == {
         "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",

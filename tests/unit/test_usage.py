@@ -65,12 +65,7 @@ class Source:
 
     def keeper(self, directory: Path, days: int = 400, prices: Prices = (0, 0, 0, 0, 0)) -> UsageKeeper:
         watch = Watch(lambda: self.now_ms + self.set_by_ms, lambda: self.now_ms)
-        return UsageKeeper(self, directory, 60.0, days, prices, watch)
-
-    def started(self, directory: Path) -> UsageKeeper:
-        keeper = self.keeper(directory)
-        keeper.start()
-        return keeper
+        return UsageKeeper(self, directory, days, prices, watch)
 
 
 async def reported(keeper: UsageKeeper, *by: str, days: int = 60) -> list[dict[str, Any]]:
@@ -198,7 +193,8 @@ def test_what_cannot_be_kept_is_kept_later_and_once(tmp_path: Path, monkeypatch:
 
         source.requests = [asked(writes=1)]
         monkeypatch.setattr(UsageStore, "keep", full)
-        assert not await keeper.keep()
+        with pytest.raises(NotKeptError, match="disk is full"):
+            await keeper.roll_up()
         source.requests.append(asked(writes=1))
         with pytest.raises(NotKeptError, match="disk is full"):
             await reported(keeper, "bucket")
@@ -264,8 +260,8 @@ def test_a_copy_of_a_file_that_stays_busy_is_given_up(tmp_path: Path) -> None:
 def test_a_clean_stop_keeps_what_came_after_a_failed_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         source = Source()
-        keeper = source.started(tmp_path)
-        assert await keeper.keep()
+        keeper = source.keeper(tmp_path)
+        await keeper.roll_up()
         kept = UsageStore.keep
 
         async def full(*_: Any) -> None:
@@ -273,7 +269,8 @@ def test_a_clean_stop_keeps_what_came_after_a_failed_attempt(tmp_path: Path, mon
 
         source.requests = [asked(writes=1)]
         monkeypatch.setattr(UsageStore, "keep", full)
-        assert not await keeper.keep()
+        with pytest.raises(NotKeptError, match="disk is full"):
+            await keeper.roll_up()
         source.requests.append(asked(writes=1))
         monkeypatch.setattr(UsageStore, "keep", kept)
         await keeper.close()

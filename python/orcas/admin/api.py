@@ -24,6 +24,7 @@ from orcas.admin.pins import TooManyPinsError
 from orcas.admin.quotas import add_quotas
 from orcas.admin.snapshots import Name, add_snapshots
 from orcas.admin.targets import add_targets
+from orcas.admin.tasks import add_tasks
 from orcas.admin.tools import Refusal, Tools
 from orcas.admin.usage import add_usage
 from orcas.edge import StoreError
@@ -77,6 +78,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     _add_pins(app, tools)
     add_snapshots(app, tools)
     add_targets(app, tools)
+    add_tasks(app, tools)
     add_keys(app, tools)
     add_usage(app, tools)
     add_quotas(app, tools)
@@ -111,13 +113,14 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/stats")
     def stats() -> dict[str, Any]:
-        """What the store holds and takes, what was reclaimed, and what has expired."""
+        """What the store holds and takes, what was reclaimed, what has expired, and how periodic tasks are."""
         core = tools().core
         return {
             **core.stats(),
             "reclaim": core.reclaim_progress(),
             "lifecycle": core.lifecycle_progress(),
             "events": core.events(),
+            "tasks": tools().schedule.describe(),
         }
 
     @app.get("/scrub")
@@ -138,7 +141,7 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/lifecycle/run", status_code=202)
     def lifecycle() -> dict[str, Any]:
         """Begin a job that applies the lifecycle rules of all buckets."""
-        return tools().start("lifecycle", tools().lifecycle())
+        return tools().start("lifecycle", tools().task("lifecycle"))
 
     @app.post("/check", status_code=202)
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:

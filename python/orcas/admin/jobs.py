@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from orcas.edge import StoreError
+from orcas.errors import OrcasError
 
 JOBS_MAX: Final = 8
 KEPT_SECONDS: Final = 3600.0
@@ -63,7 +64,7 @@ class Job:
         """The thread."""
         try:
             result = self.work.run()
-        except StoreError as error:
+        except (StoreError, OrcasError) as error:
             self._end("failed", error=f"{error}.")
         except Exception as error:  # noqa: BLE001 - whatever it was, who asked must learn that the job is over
             self._end("failed", error=f"{type(error).__name__}: {error}")

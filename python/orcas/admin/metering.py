@@ -1,7 +1,7 @@
 """Usage of an open store: counted by the gateway and the index, kept by day in `usage.db`.
 
-What was counted is kept at an interval, before every report, and at the end; meanwhile it is in bounded memory. If the file
-cannot be written, it stays there until the next attempt. Imports no FastAPI: a server has this from its start on.
+What was counted is kept when somebody asks, before every report, and at the end; meanwhile it is in bounded memory. If the
+file cannot be written, it stays there until the next attempt. Imports no FastAPI: a server has this from its start on.
 """
 
 from __future__ import annotations
@@ -58,14 +58,12 @@ class UsageKeeper:
         self,
         counts: Counts,
         directory: Path,
-        interval: float,
         days: int,
         prices: Prices = (0.0, 0.0, 0.0, 0.0, 0.0),
         watch: Watch | None = None,
     ) -> None:
         self._counts = counts
         self._directory = directory
-        self._interval = interval
         self._days = days
         self._prices = prices
         self._watch = watch or Watch()
@@ -74,30 +72,26 @@ class UsageKeeper:
         # Taken, and not kept yet.
         self._taken: list[Row] = []
         self._turn = asyncio.Lock()
-        self._stop = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._keeps = False
         self._failure: str | None = None
 
-    def start(self) -> None:
-        """Keep what is counted at the interval from now on."""
-        self._task = asyncio.create_task(self._run())
+    async def roll_up(self) -> Mapping[str, object]:
+        """Keep what was counted so far, and from now on everything: also what comes until the end.
+
+        Raises:
+            NotKeptError: it has to wait for the next attempt.
+        """
+        self._keeps = True
+        if not await self.keep():
+            raise NotKeptError(f"Usage cannot be kept, and is counted in memory until it can: {self._failure}")
+        return {}
 
     async def close(self) -> None:
         """Keep everything, if anything was to be kept, and close the file."""
-        self._stop.set()
-        if self._task is not None:
-            await self._task
-            await self.keep()
+        if self._keeps and not await self.keep():
+            log.warning("Usage since it was last written down is lost: %s", self._failure)
         if self._store is not None:
             await self._store.close()
-
-    async def _run(self) -> None:
-        while not self._stop.is_set():
-            await self.keep()
-            try:
-                await asyncio.wait_for(self._stop.wait(), self._interval)
-            except TimeoutError:
-                continue
 
     async def keep(self) -> bool:
         """Keep what was counted so far. False if it has to wait for the next attempt."""
@@ -114,8 +108,6 @@ class UsageKeeper:
                         raise
                     await self._write()
             except (*FAILURES, OrcasError, StoreError) as error:
-                if self._failure is None:
-                    log.warning("Usage cannot be kept, and is counted in memory until it can: %s", error)
                 self._failure = str(error)
                 return False
             self._failure = None

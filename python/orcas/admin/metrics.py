@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from orcas.config import Settings
-    from orcas.edge import Surroundings
+    from orcas.edge import Surroundings, TaskNumbers
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -42,6 +42,7 @@ def router(
     page: Callable[[], Page],
     connections: Callable[[], int],
     spans: Callable[[], tuple[int, int]],
+    tasks: Callable[[], list[TaskNumbers]],
 ) -> APIRouter:
     """The route. The functions are called for each request; `spans` counts those that were sent and dropped."""
     routes = APIRouter(tags=["metrics"])
@@ -61,7 +62,7 @@ def router(
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         around: Surroundings = {
             "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
-            "buckets_max": settings.metrics_buckets, "spans": spans(),
+            "buckets_max": settings.metrics_buckets, "spans": spans(), "tasks": tasks(),
         }  # fmt: skip
         # One at a time: a reader that gives up does not end its page.
         async with turn:

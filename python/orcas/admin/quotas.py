@@ -81,11 +81,15 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
                 raise Refusal(*refused)
             log.info("The quota of bucket %s was set", order.bucket)
             return {}
+        sets = order.bytes is not None or order.objects is not None
+        # The quota of one who is gone can be removed.
+        if sets and not usage.knows_owner(str(order.owner)):
+            raise Refusal(404, "NoSuchOwner", "Nobody has this id: `orcas usage --by owner` shows those of owners.")
         with turn:
             with _store_errors():
                 known = read_quotas(place)
                 known.pop(str(order.owner), None)
-                if order.bytes is not None or order.objects is not None:
+                if sets:
                     known[str(order.owner)] = (order.bytes, order.objects)
                 write_quotas(place, known)
             usage.set_owner_quotas([(owner, *quota) for owner, quota in known.items()])

@@ -13,6 +13,7 @@ from typing import Any, Final
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
+from orcas.admin.schedule import Schedule
 from orcas.edge import CheckProgress, Core
 from orcas.webhooks.delivery import Deliveries
 
@@ -36,6 +37,7 @@ class Tools:
         core: Core,
         move_objects_max: int,
         deliveries: Deliveries,
+        schedule: Schedule,
         usage: UsageKeeper | None = None,
         directory: Path | None = None,
     ) -> None:
@@ -45,6 +47,8 @@ class Tools:
         # None if usage is not kept.
         self.usage = usage
         self.deliveries = deliveries
+        self.schedule = schedule
+        self._loop = asyncio.get_running_loop()
         self._move_objects_max = move_objects_max
         self.jobs = Jobs()
         self.pins = BackupPins()
@@ -90,13 +94,20 @@ class Tools:
             return {"objects": objects, "bytes": size}
         raise Refusal(*moved)
 
-    def lifecycle(self) -> Work:
-        """The work of a run that applies the lifecycle rules."""
+    def task(self, name: str) -> Work:
+        """The work of a run of a periodic task.
+
+        Raises:
+            Refusal: there is none of that name.
+        """
+        task = self.schedule.find(name)
+        if task is None:
+            raise Refusal(404, "NoSuchTask", "There is no task of that name, or the settings turn it off.")
 
         def run() -> dict[str, Any]:
-            return dict(self.core.run_lifecycle())
+            return dict(asyncio.run_coroutine_threadsafe(self.schedule.run(name), self._loop).result())
 
-        return Work(run, lambda: dict(self.core.lifecycle_progress()))
+        return Work(run, task.progress)
 
     def check(self, *, read_content: bool, threads: int, bytes_per_sec: int) -> Work:
         """The work of a check; `bytes_per_sec` 0 sets no bound."""

@@ -1,4 +1,4 @@
-"""What a process with an open keyring does for it: notes its generation, and in a server every minute what is due.
+"""What a process with an open keyring does for it: notes its generation, and in a server from time to time what is due.
 
 The note is in `root.json`. A store that had a keyring and has none gets no new one, under which nothing old can be read.
 """
@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
 
 from orcas.config import Settings
 from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import note_keyring, noted_keyring
 from orcas.edge import Keyring, StoreError
-from orcas.errors import ConfigurationError, UnavailableError
-
-PERIOD_SECONDS: Final = 60.0
+from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 
 log = logging.getLogger("orcas")
 
@@ -56,12 +53,7 @@ async def keyring_upkeep(keyring: Keyring, directory: Path) -> AsyncIterator[Non
             found, noted,
         )  # fmt: skip
     async with keyring_noted(keyring, directory):
-        task = asyncio.create_task(_every_minute(keyring, directory))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        yield
 
 
 @asynccontextmanager
@@ -81,32 +73,17 @@ def _note(keyring: Keyring, directory: Path) -> None:
         log.warning("The generation of the keyring could not be noted: %s", error)
 
 
-def _due(keyring: Keyring, directory: Path) -> list[str]:
-    destroyed = keyring.upkeep()
+def destroy_due(keyring: Keyring, directory: Path) -> list[str]:
+    """Destroy the keys whose waiting period is over, and repeat a write that did not reach both files. Blocks.
+
+    Raises:
+        OrcasError: that cannot be written.
+    """
+    try:
+        destroyed = keyring.upkeep()
+    except StoreError as error:
+        raise OrcasError(f"A change of the keyring is incomplete: {error}") from None
+    for key in destroyed:
+        log.warning("Key %s was destroyed: its waiting period is over", key)
     _note(keyring, directory)
     return destroyed
-
-
-async def _finished(work: Coroutine[Any, Any, list[str]]) -> list[str]:
-    """The result of `work`, which ends before a cancellation does: the store stays open as long as it writes."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
-
-
-async def _every_minute(keyring: Keyring, directory: Path) -> None:
-    """A failure is reported when it begins, and not again every minute."""
-    failing = False
-    while True:
-        try:
-            for key in await _finished(asyncio.to_thread(_due, keyring, directory)):
-                log.warning("Key %s was destroyed: its waiting period is over", key)
-            failing = False
-        except StoreError as error:
-            if not failing:
-                log.warning("A change of the keyring is incomplete: %s", error)
-            failing = True
-        await asyncio.sleep(PERIOD_SECONDS)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli import bench, copies, env, events, keys, moves, quotas, snapshots, top, upkeep, usage
+from orcas.cli import bench, copies, env, events, keys, moves, quotas, snapshots, tasks, top, upkeep, usage
 from orcas.cli.app import new_app, print_version
 from orcas.cli.options import AsJson
 from orcas.cli.output import print_json, print_table
@@ -21,6 +21,7 @@ app.add_typer(config_app, name="config")
 
 env.add_to(app)
 upkeep.add_to(app)
+tasks.add_to(app)
 copies.add_to(app)
 moves.add_to(app)
 snapshots.add_to(app)

@@ -114,3 +114,20 @@ def tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
         print_json(document)
     else:
         sys.stdout.write(sentence + "\n")
+
+
+def show_tasks(tasks: list[dict[str, Any]]) -> None:
+    """The table of periodic tasks."""
+    rows = [
+        (
+            task["name"],
+            "running" if task["running"] else "failed" if task["error"] is not None else "ok" if task["runs"] else "",
+            f"{task['runs']}",
+            f"{task['failures']}",
+            task["last_success"] or "",
+            "" if task["last_duration_sec"] is None else f"{task['last_duration_sec']:g} s",
+            task["next_run"] or "on request",
+        )
+        for task in tasks
+    ]
+    print_table(("Task", "State", "Runs", "Failures", "Last success", "Took", "Next run"), rows)

@@ -9,7 +9,7 @@ import typer
 
 from orcas import logs
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, progress, size
+from orcas.cli.output import print_json, print_table, progress, show_tasks, size
 from orcas.cli.report import show_report
 from orcas.config import Settings, resolve
 from orcas.errors import OrcasError
@@ -71,6 +71,7 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
             ],
             right=1,
         )
+        show_tasks(shown["tasks"])
 
 
 def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
@@ -116,7 +117,8 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
 def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Apply the lifecycle rules of all buckets now: remove what has expired.
 
-    A running server does this by itself at the interval ORCAS_LIFECYCLE_INTERVAL_SEC.
+    A running server does this by itself at the interval ORCAS_LIFECYCLE_INTERVAL_SEC. The same as `orcas tasks run
+    lifecycle`.
     """
     from orcas.tools.reach import reached
     from orcas.tools.work import run_job

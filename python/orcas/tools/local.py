@@ -126,9 +126,9 @@ def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Se
         raise UnavailableError(f"There is no store in {settings.data}.")
     # SQLite creates the index with the permissions that the umask allows: only for the owner.
     os.umask(0o077)
-    # A command that only looks must not remove what has expired. It serves no requests to be logged.
+    # It serves no requests to be logged.
     opener = functools.partial(open_store, keyring_required=keyring_required, serves=False)
-    app = Orcas(replace(settings, lifecycle_interval_sec=0, access_log=None), opener)
+    app = Orcas(replace(settings, access_log=None), opener)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 

@@ -189,7 +189,7 @@ impl Run {
                     checksum: None,
                 }))
             }
-            Op::Abort { bucket, key, upload } => Intent::AbortUpload { bucket, key, upload },
+            Op::Abort { bucket, key, upload } => Intent::AbortUpload { bucket, key, upload, idle_since_ms: None },
             Op::Complete { bucket, key, upload, parts, precondition } => Intent::CompleteUpload(Box::new(Complete {
                 bucket,
                 key,

@@ -39,7 +39,7 @@ pub fn observe(handle: &Handle) -> Result<String> {
     Ok(out)
 }
 
-/// What was read, by the record that brought it: layers are shown by several buckets.
+/// What was read, by the record that brought it: layers are shown by several buckets, and each content is read once.
 #[derive(Default)]
 struct Contents(BTreeMap<Sequence, (Vec<Extent>, blake3::Hash)>);
 
@@ -49,7 +49,14 @@ impl Contents {
         if let Some((_, hash)) = self.0.get(&object.sequence).filter(|(known, _)| known == manifest) {
             return Ok(*hash);
         }
-        let hash = blake3::hash(&read(handle, object)?);
+        let bytes = read(handle, object)?;
+        let mut again = vec![0; bytes.len()];
+        let key = key_for(handle, object.version.attributes.encryption.as_ref())?;
+        let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
+        if handle.try_read(&found, 0, &mut again)? {
+            assert!(again == bytes, "two ways to read {:?} differ", object.version.key);
+        }
+        let hash = blake3::hash(&bytes);
         self.0.insert(object.sequence, (manifest.clone(), hash));
         Ok(hash)
     }
@@ -167,12 +174,7 @@ fn objects(handle: &Handle, bucket: &Bucket, contents: &mut Contents) -> Result<
             let listed = entry.listed;
             current.push((entry.key.clone(), found.object.sequence, found.object.version.attributes.clone()));
             assert_eq!((listed.size, listed.etag, listed.modified_ms), (*size, *etag, *modified_ms));
-            let hash = contents.hash(handle, &found.object)?;
-            let mut again = vec![0; *size as usize];
-            let key = key_for(handle, found.object.version.attributes.encryption.as_ref())?;
-            if handle.try_read(&found.with_key(key), 0, &mut again)? {
-                assert!(blake3::hash(&again) == hash, "two ways to read {:?} differ", entry.key);
-            }
+            contents.hash(handle, &found.object)?;
         }
         if list.after.is_none() {
             break;

@@ -246,7 +246,7 @@ impl Builder {
         self.part(&b, "open", upload, 2, &self.noise(3_000, 302));
         let upload = self.upload(&b, "aborted");
         self.part(&b, "aborted", upload, 1, &self.noise(3_000, 303));
-        self.run(Intent::AbortUpload { bucket: b.id, key: "aborted".into(), upload });
+        self.run(Intent::AbortUpload { bucket: b.id, key: "aborted".into(), upload, idle_since_ms: None });
         for n in 0..3 {
             self.put(&a, &format!("gap/{n}"), self.noise(25_000, 400 + n));
         }

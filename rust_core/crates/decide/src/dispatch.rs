@@ -48,7 +48,9 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
         Intent::StoredCopy(copy) => stored_copies::stored_copy(view, context, *copy),
-        Intent::AbortUpload { bucket, key, upload } => uploads::abort(view, bucket, &key, upload),
+        Intent::AbortUpload { bucket, key, upload, idle_since_ms } => {
+            uploads::abort(view, bucket, &key, upload, idle_since_ms)
+        }
         Intent::CompleteUpload(complete) => uploads::complete(view, context, *complete),
     }
 }

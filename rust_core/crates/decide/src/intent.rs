@@ -100,6 +100,8 @@ pub enum Intent {
         bucket: BucketId,
         key: Bytes,
         upload: UploadId,
+        /// Only if nothing of it has come since then.
+        idle_since_ms: Option<u64>,
     },
     CompleteUpload(Box<Complete>),
 }

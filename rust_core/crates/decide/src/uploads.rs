@@ -119,8 +119,21 @@ fn part_checksum(
     Ok(storable(checksum))
 }
 
-pub(super) fn abort(view: &dyn View, bucket: BucketId, key: &[u8], upload: UploadId) -> Result<Decision, Failure> {
-    open_upload(view, bucket, key, upload)?;
+pub(super) fn abort(
+    view: &dyn View,
+    bucket: BucketId,
+    key: &[u8],
+    upload: UploadId,
+    idle_since_ms: Option<u64>,
+) -> Result<Decision, Failure> {
+    let open = open_upload(view, bucket, key, upload)?;
+    if let Some(since_ms) = idle_since_ms {
+        let parts = view.parts(upload)?;
+        let last_ms = parts.values().map(|part| part.modified_ms).fold(open.initiated_ms, u64::max);
+        if last_ms >= since_ms {
+            return Err(Refusal::PreconditionFailed { condition: "idle" }.into());
+        }
+    }
     Ok(Decision { outcome: Outcome::Done, records: vec![Record::AbortUpload { upload }] })
 }
 

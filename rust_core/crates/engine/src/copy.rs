@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::body::BodyWriter;
 use super::encrypting::{RequestKey, Sealing};
 use super::handle::Handle;
+use super::quotas::Addition;
 use super::reads::PinnedObject;
 use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
@@ -175,6 +176,7 @@ impl Handle {
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
+        self.check_room(bucket, &Addition::Object(copy.key.clone()), version.size)?;
         let again = self.store_again((bucket, sealing), source, (0, last), algorithm)?;
         let hides = sealing.encryption.as_ref().is_some_and(Encryption::hides_digests);
         let put = PutObject {
@@ -207,6 +209,7 @@ impl Handle {
         if size > PUT_SIZE_MAX {
             return Err(Refusal::EntityTooLarge { size }.into());
         }
+        self.check_room(into.0, &Addition::Part(request.upload, request.number), size)?;
         let again = self.store_again(into, source, (first, last), algorithm)?;
         let into = StoredInto::Part(Box::new(PutPart {
             bucket: request.bucket,

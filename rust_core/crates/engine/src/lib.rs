@@ -90,7 +90,7 @@ pub use events::{Change, ChangeKind, EventOptions, EventReader, EventSink, Event
 pub use faults::StorePart;
 pub use handle::Handle;
 pub use health::{Condition, Health, Pools, Space};
-pub use lifecycle::{LifecycleOptions, LifecycleProgress, LifecycleReport};
+pub use lifecycle::{AbandonedReport, LifecycleOptions, LifecycleProgress, LifecycleReport};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
 pub use list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
 pub use metrics::{CacheCounts, EngineMetrics};
@@ -98,6 +98,7 @@ pub use open::Engine;
 pub use options::{EngineOptions, Environment, IndexPlace};
 pub use orcas_journal::{JournalCursor, Place};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
+pub use quotas::Addition;
 pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;

@@ -22,6 +22,7 @@ use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
 use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
+use super::quotas::standing::Standings;
 use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
 use super::seal_ids::SealIds;
@@ -109,7 +110,8 @@ impl Engine {
         ];
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
-        let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
+        let scrub = Box::new(move || check::run_scrub(&for_scrub, &scrubbed));
+        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
         let index_rebuild = spawn(
             "orcas-rebuild",
@@ -150,7 +152,7 @@ impl Engine {
         self.handle.clone()
     }
 
-    /// Begins to apply the lifecycle rules of buckets. Call it once, for a store that takes writes.
+    /// From now on lifecycle rules are applied on request. Call it once, for a store that takes writes.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -407,6 +409,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         content_keys: OnceLock::new(),
         default_encryptions,
         owner_quotas: RwLock::default(),
+        standings: Standings::default(),
         intents: IntentQueue::default(),
         events: EventQueue::new(journal.is_some(), parts.position.clone()),
         journal,

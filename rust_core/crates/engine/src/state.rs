@@ -22,6 +22,7 @@ use super::metrics::EngineMetrics;
 use super::options::EngineOptions;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
+use super::quotas::standing::Standings;
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::retired_segments::RetiredSegments;
 use super::seal_ids::SealIds;
@@ -72,6 +73,7 @@ pub(super) struct EngineState {
     pub events: EventQueue,
     /// Those of owners. Replaced as a whole.
     pub owner_quotas: RwLock<Arc<HashMap<Bytes, Quota>>>,
+    pub standings: Standings,
     /// `None` if no events are kept.
     pub journal: Option<JournalFiles>,
     /// Set once.

@@ -95,6 +95,11 @@ impl Identities {
         self
     }
 
+    /// Whether there is such an identity.
+    pub fn has(&self, id: &str) -> bool {
+        self.root == id || self.keys.values().any(|key| *key.principal.owner == *id)
+    }
+
     pub fn credential(&self, access_key: &str) -> Option<Credential> {
         self.keys.get(access_key).map(|known| known.credential.clone())
     }

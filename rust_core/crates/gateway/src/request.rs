@@ -26,7 +26,7 @@ use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
-use orcas_engine::{CompletionSink, Handle, RoundTimes, Sealing, Waiter};
+use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter};
 use orcas_record::{Bucket, Cause, Encryption, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
@@ -92,6 +92,9 @@ pub trait Upload {
 
     /// `size` in bytes; `encryption` is that of the body.
     fn intent(&self, size: u64, digests: &Digests, body: Body, encryption: Option<Encryption>) -> Intent;
+
+    /// What the store gets.
+    fn adds(&self) -> Addition;
 
     /// The body, if it was collected in memory and is not sealed.
     fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
@@ -196,6 +199,11 @@ impl<O: Operation> Call<O> {
     /// A request whose input was read already.
     pub fn of(reading: &Reading<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
         let body = input.body(reading)?;
+        // A small body is written only with the decision that it fits.
+        if let (BodyPlan::Stream(declared), Some(upload)) = (&body, input.upload()) {
+            let size = input.frame().map_or(declared.length, FileFrame::sure);
+            reading.lane.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
+        }
         Ok(Arc::new(Self {
             lane: Arc::clone(reading.lane),
             envelope: Envelope {
@@ -357,7 +365,7 @@ impl<O: Operation> Request for Call<O> {
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
-        let into = Destination { bucket, part, sealing: upload.sealing() };
+        let into = Destination { bucket, adds: upload.adds(), part, sealing: upload.sealing() };
         let consumer = StoreBody::new(engine.clone(), into, declared, prefixes, frame);
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))

@@ -14,12 +14,13 @@ use super::reply::Reply;
 use super::stream::{BodyStream, Consumer};
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Intent};
-use orcas_engine::{BodyObserver, BodyWriter, Handle, Sealing};
+use orcas_engine::{Addition, BodyObserver, BodyWriter, Handle, Sealing};
 use orcas_record::Bucket;
 
 /// Where a body goes.
 pub struct Destination {
     pub bucket: Arc<Bucket>,
+    pub adds: Addition,
     /// What the body becomes a part of.
     pub part: Option<PartOf>,
     /// Unless that is up to what it becomes a part of.
@@ -62,6 +63,8 @@ impl StoreBody {
         if let Some(algorithm) = self.treatment()?.algorithm {
             self.verifier.store(algorithm);
         }
+        let Destination { bucket, adds, .. } = &self.destination;
+        self.engine.check_room(bucket, adds, self.size)?;
         self.body_writer(self.size)
     }
 

@@ -51,7 +51,19 @@ impl Handle {
         checked
     }
 
-    /// How the background scrub is doing.
+    /// Reads everything once, at the rate of the scrub, and waits for the end. Damage is no error: it is in the progress.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// `Closed` when there is no scrub or the store closes, and what kept the round from going on.
+    pub fn scrub(&self) -> Result<()> {
+        if self.shared.options.scrub_rate == 0 {
+            return Err(Error::Closed);
+        }
+        self.shared.scrub.push()?.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// How the scrub is doing.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.shared.scrub.progress(self.shared.options.scrub_rate)
     }

@@ -9,7 +9,7 @@ use super::super::requirements::{
 };
 use super::Committer;
 use orcas_base::error::Result;
-use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide, records_len};
+use orcas_decide::{Context, Decision, Failure, Intent, Outcome, View, decide, records_len};
 use orcas_index::Counts;
 use orcas_record::{BucketId, Cause, Durability, Record, UploadId};
 
@@ -45,8 +45,9 @@ impl Committer {
             version_key: self.version_key,
         };
         let (token, may_be_long, frees) = (intent.token(), may_be_long(&intent), frees(&intent));
+        let vacant = self.quotas.is_counted() && self.moves_to_vacant(&intent)?;
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
-        let change = self.judge(&records, !frees, counted.as_ref())?;
+        let change = self.judge(&records, (!frees, vacant), counted.as_ref())?;
         if may_be_long && records_len(&records) > SMALL_RECORDS_LEN {
             self.check_space()?;
         }
@@ -71,23 +72,29 @@ impl Committer {
         let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
         self.moved.layer |= merges && outcome.changed;
         // Maintenance adds nothing, so it is not refused.
-        let change = self.judge(&records, false, None).ok().flatten();
+        let change = self.judge(&records, (false, false), None).ok().flatten();
         self.push_all(births, records, &Cause::Engine);
         change.into_iter().for_each(|change| self.quotas.add(&self.buckets, change));
         Ok(outcome)
+    }
+
+    /// Whether it is a prefix that moves, and to where nothing is.
+    fn moves_to_vacant(&self, intent: &Intent) -> Result<bool> {
+        let Intent::MovePrefix(moved, _) = intent else { return Ok(false) };
+        self.view().each_object(moved.bucket, &moved.prefix, &mut |_, _| false)
     }
 
     /// What records change about the sums of quotas, if those are known. What only frees does not depend on knowing them.
     fn judge(
         &mut self,
         records: &[Record],
-        grows: bool,
+        (grows, vacant): (bool, bool),
         counted: Option<&HashMap<BucketId, Counts>>,
     ) -> Result<Option<Change>, Failure> {
         if !self.quotas.is_counted() {
             return Ok(None);
         }
-        match self.quotas.judge(&self.view(), records, grows, counted) {
+        match self.quotas.judge(&self.view(), records, (grows, vacant), counted) {
             Err(Failure::Engine(_)) if !grows => {
                 self.quotas.forget();
                 Ok(None)

@@ -212,6 +212,7 @@ impl Committer {
         if seal {
             self.seal();
         }
+        self.quotas.show(&self.shared.standings);
         self.answer();
         if intents > 0 {
             let metrics = &self.shared.metrics;

@@ -17,8 +17,6 @@ use orcas_record::{self as record, Sequence, keeps_cause};
 
 /// Between two syncs of the journal.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
-/// Between two looks for segments that are too old.
-const EXPIRE_AFTER: Duration = Duration::from_secs(30);
 /// Changes that are read from the log before they are written.
 const CHANGES_MAX: usize = 4_096;
 
@@ -36,8 +34,6 @@ struct Following {
     /// Pushed and not written.
     changes: Vec<Change>,
     synced: Duration,
-    /// When old segments were looked for; `None` if that is due.
-    expired: Option<Duration>,
 }
 
 pub(crate) struct Follower {
@@ -71,7 +67,12 @@ impl Follower {
     /// What opening and writing the journal, or reading the log, ran into.
     pub fn step(&mut self) -> Result<()> {
         let hurry = self.shared.events.take_hurry();
-        let stepped = self.follow().and_then(|()| self.tidy(hurry));
+        let expiries = self.shared.events.take_expiries();
+        let stepped = self.follow().and_then(|()| self.tidy(hurry, !expiries.is_empty()));
+        for answer in expiries {
+            // Whoever asked may have gone.
+            let _ = answer.send(stepped.clone());
+        }
         if stepped.is_err()
             && let Some(Following { journal, .. }) = self.following.take()
         {
@@ -140,7 +141,6 @@ impl Follower {
             time_ms: shared.clock.now_ms(),
             changes: Vec::new(),
             synced: now,
-            expired: Some(now),
         };
         match resumed.map(|resumed| self.fit(resumed, &end)) {
             None => {
@@ -221,19 +221,18 @@ impl Follower {
         following.write(shared, end.clone())
     }
 
-    /// Ends segments, removes old ones and syncs, as far as that is due.
-    fn tidy(&mut self, hurry: bool) -> Result<()> {
+    /// Ends segments and syncs, as far as that is due. Removes old segments when one has ended, or if `expire`.
+    fn tidy(&mut self, hurry: bool, expire: bool) -> Result<()> {
         let shared = &self.shared;
         let Some(following) = &mut self.following else { return Ok(()) };
         let (now, now_ms) = (shared.clock.monotonic(), shared.clock.now_ms());
-        if following.journal.is_full(now_ms) {
+        let ended = following.journal.is_full(now_ms);
+        if ended {
             following.time_ms = now_ms;
             following.roll(following.last)?;
             shared.events.note_durable(following.journal.durable());
-            following.expired = None;
         }
-        if following.expired.is_none_or(|expired| now.saturating_sub(expired) >= EXPIRE_AFTER) {
-            following.expired = Some(now);
+        if ended || expire {
             following.journal.expire(now_ms)?;
         }
         // Old events give way to what makes room: deletions and compaction need some first.

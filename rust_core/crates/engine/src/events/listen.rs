@@ -100,6 +100,14 @@ impl Handle {
         self.shared.events.remove_listener();
     }
 
+    /// Removes what the journal has kept for long enough. Blocking.
+    ///
+    /// # Errors
+    /// `Closed` if there are no events or the store closes, and what writing the journal ran into.
+    pub fn expire_events(&self) -> Result<()> {
+        self.shared.events.push_expiry()?.recv().unwrap_or(Err(Error::Closed))
+    }
+
     /// `None` if there are no events.
     pub fn events_state(&self) -> Option<EventsState> {
         let files = self.journal()?;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::queue::AppendedBatch;
+use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
-use orcas_base::sync::{Condvar, Mutex};
+use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
 use orcas_log::LogPosition;
 use orcas_record::{Sequence, keeps_cause};
 
@@ -51,9 +52,18 @@ struct State {
     end: LogPosition,
     /// Somebody wants it done now.
     hurry: bool,
+    /// Each wants what is too old to be removed.
+    expiries: Vec<Sender<Result<()>>>,
     closed: bool,
     /// Why the journal cannot be written at present.
     failed: Option<Arc<str>>,
+}
+
+impl State {
+    /// Whether somebody waits for a look.
+    fn is_asked(&self) -> bool {
+        self.hurry || !self.expiries.is_empty()
+    }
 }
 
 pub(crate) struct EventQueue {
@@ -77,6 +87,7 @@ impl EventQueue {
             bytes: 0,
             end,
             hurry: false,
+            expiries: Vec::new(),
             closed: false,
             failed: None,
         };
@@ -124,13 +135,15 @@ impl EventQueue {
     /// look to take.
     pub(super) fn wait(&self, at_most: Duration) -> bool {
         let mut state = self.state.lock();
-        let idle = |state: &State| !state.closed && !state.hurry && state.batches.is_empty() && state.dropped.is_none();
+        let idle = |state: &State| {
+            !state.closed && !state.is_asked() && state.batches.is_empty() && state.dropped.is_none()
+        };
         if idle(&state) {
             self.changed.wait_while_for(&mut state, |state| idle(state), at_most);
         }
         let may_linger = |state: &State| {
             !state.closed
-                && !state.hurry
+                && !state.is_asked()
                 && state.dropped.is_none()
                 && state.records < RECORDS_WORTH
                 && self.listeners.load(Ordering::Relaxed) == 0
@@ -160,7 +173,10 @@ impl EventQueue {
     }
 
     pub fn close(&self) {
-        self.state.lock().closed = true;
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.expiries.clear();
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -230,6 +246,26 @@ impl EventQueue {
         self.changed.notify_all();
         let waits = |state: &mut State| !state.closed && state.failed.is_none() && self.durable() < end;
         self.changed.wait_while_for(&mut state, waits, at_most);
+    }
+
+    /// Asks for a look for what is too old, whose end the receiver gets.
+    ///
+    /// # Errors
+    /// `Closed` when nothing follows the log.
+    pub fn push_expiry(&self) -> Result<Receiver<Result<()>>> {
+        let (answer, receiver) = bounded(1);
+        let mut state = self.state.lock();
+        if state.closed || !self.enabled {
+            return Err(Error::Closed);
+        }
+        state.expiries.push(answer);
+        drop(state);
+        self.changed.notify_all();
+        Ok(receiver)
+    }
+
+    pub(super) fn take_expiries(&self) -> Vec<Sender<Result<()>>> {
+        std::mem::take(&mut self.state.lock().expiries)
     }
 
     /// Whether everything is to be durable now.

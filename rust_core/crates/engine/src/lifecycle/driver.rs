@@ -1,4 +1,4 @@
-//! The thread: runs at its interval, and whenever somebody asks for it.
+//! The thread: runs whenever somebody asks for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,7 @@ use super::requests::{LifecycleProgress, LifecycleReport};
 use super::walk::Walk;
 use orcas_base::error::{Error, Result};
 
-/// The first run begins this long after the start, or after the interval if that is shorter: a server that is restarted
-/// often gets its runs.
-const FIRST_AFTER: Duration = Duration::from_secs(60);
-/// The longest sleep without a look at the clock.
+/// Between two looks while nobody asks.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 impl Handle {
@@ -43,19 +40,11 @@ impl Handle {
 
 /// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, options: &LifecycleOptions) {
-    let mut next = shared.clock.monotonic() + options.interval.min(FIRST_AFTER);
-    loop {
-        let left = next.saturating_sub(shared.clock.monotonic());
-        let due = !options.interval.is_zero() && left.is_zero();
-        if !due && shared.lifecycle.queue.is_empty() {
-            let sleep = if options.interval.is_zero() { SLEEP_MAX } else { left.min(SLEEP_MAX) };
-            if !shared.lifecycle.queue.wait(sleep) {
-                return;
-            }
+    while shared.lifecycle.queue.wait(SLEEP_MAX) {
+        if shared.lifecycle.queue.is_empty() {
             continue;
         }
         let begun = shared.clock.monotonic();
-        next = begun + options.interval;
         let waiting = shared.lifecycle.queue.take_all();
         let (report, ended) = Walk::new(shared, options, shared.clock.now_ms()).run();
         if shared.lifecycle.queue.is_stopped() {
@@ -71,15 +60,10 @@ pub(crate) fn run(shared: &Arc<EngineState>, options: &LifecycleOptions) {
 
 fn tell(shared: &EngineState, report: &LifecycleReport, ended: &Result<()>, took: Duration) {
     let failure = ended.as_ref().err().map(|error| Arc::from(error.to_string()));
-    let known = shared.lifecycle.end(report, failure);
+    shared.lifecycle.end(report, failure);
     if report.removed() {
         let LifecycleReport { versions, markers, uploads, changed, locked, .. } = *report;
         let ms = took.as_millis() as u64;
         tracing::info!(versions, markers, uploads, changed, locked, ms, "Lifecycle rules removed what had expired");
-    }
-    if let Err(error) = ended
-        && known.is_none()
-    {
-        tracing::warn!(%error, "Lifecycle rules could not be applied to all buckets; the next run tries again");
     }
 }

@@ -109,14 +109,14 @@ impl LifecycleRequests {
         self.buckets.load(Ordering::Relaxed) > 0
     }
 
-    /// A run is over. Returns what was known of a failure before.
-    pub fn end(&self, report: &LifecycleReport, failed: Option<Arc<str>>) -> Option<Arc<str>> {
+    /// A run is over.
+    pub fn end(&self, report: &LifecycleReport, failed: Option<Arc<str>>) {
         let mut total = self.total.lock();
         total.0.join(report);
         total.1 += u64::from(failed.is_none());
         drop(total);
         self.queue.done();
-        self.queue.note_failure(failed)
+        self.queue.note_failure(failed);
     }
 
     /// Queues a request, whose answer the receiver gets.

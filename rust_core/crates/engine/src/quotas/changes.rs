@@ -11,7 +11,7 @@ use orcas_record::{Attributes, BucketId, Extent, Part, Record, UploadId, Version
 
 /// Bytes of a version: of its manifest, and of its annotations.
 #[derive(Clone, Copy)]
-struct Lengths {
+pub(super) struct Lengths {
     content: u64,
     annotations: u64,
 }
@@ -20,19 +20,25 @@ struct Lengths {
 pub(super) struct Changes<'a> {
     view: &'a SequencerView<'a>,
     counts: &'a dyn Fn(BucketId) -> bool,
+    /// Nothing is where versions move to.
+    vacant: bool,
     /// Versions as the records so far leave them.
     versions: HashMap<(BucketId, Bytes, VersionId), Option<Lengths>>,
     pub held: HashMap<BucketId, Held>,
 }
 
 impl<'a> Changes<'a> {
-    pub fn new(view: &'a SequencerView<'a>, counts: &'a dyn Fn(BucketId) -> bool) -> Self {
-        Self { view, counts, versions: HashMap::new(), held: HashMap::new() }
+    pub fn new(view: &'a SequencerView<'a>, counts: &'a dyn Fn(BucketId) -> bool, vacant: bool) -> Self {
+        Self { view, counts, vacant, versions: HashMap::new(), held: HashMap::new() }
     }
 
     pub fn add(&mut self, record: &Record) -> Result<()> {
         match record {
             Record::PutVersion(version) => self.put(version),
+            Record::MoveVersion { from_bucket, version, .. } if self.vacant => {
+                self.moves(*from_bucket, version);
+                Ok(())
+            }
             Record::MoveVersion { from_bucket, from_key, version } => {
                 // What moves is what was there, so it is not looked up once more.
                 if (self.counts)(*from_bucket) {
@@ -57,6 +63,19 @@ impl<'a> Changes<'a> {
         }
     }
 
+    /// What moves is what was there, and replaces nothing: neither has to be looked up.
+    fn moves(&mut self, from: BucketId, version: &Version) {
+        if from == version.bucket {
+            return;
+        }
+        let bytes = Lengths::of(version).sum().cast_signed();
+        for (bucket, sign) in [(from, -1), (version.bucket, 1)] {
+            if (self.counts)(bucket) {
+                self.change(bucket, Held { bytes: sign * bytes, versions: sign });
+            }
+        }
+    }
+
     fn put(&mut self, version: &Version) -> Result<()> {
         self.replace(version.bucket, &version.key, version.version_id, |_| Some(Lengths::of(version)))
     }
@@ -77,7 +96,7 @@ impl<'a> Changes<'a> {
             None => self.view.layer_version(bucket, key, id)?.map(|object| Lengths::of(&object.version)),
         };
         let now = by(former);
-        let bytes = |it: Option<Lengths>| it.map_or(0, |it| (it.content + it.annotations).cast_signed());
+        let bytes = |it: Option<Lengths>| it.map_or(0, |it| it.sum().cast_signed());
         let versions = i64::from(now.is_some()) - i64::from(former.is_some());
         self.change(bucket, Held { bytes: bytes(now) - bytes(former), versions });
         self.versions.insert(name, now);
@@ -111,9 +130,13 @@ impl<'a> Changes<'a> {
 }
 
 impl Lengths {
-    fn of(version: &Version) -> Self {
+    pub fn of(version: &Version) -> Self {
         let content = version.manifest.iter().map(Extent::length).sum();
         Self { content, annotations: annotations(&version.attributes) }
+    }
+
+    pub fn sum(self) -> u64 {
+        self.content + self.annotations
     }
 }
 

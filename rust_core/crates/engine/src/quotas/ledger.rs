@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::super::buckets::BucketTable;
 use super::super::view::SequencerView;
 use super::changes::Changes;
+use super::standing::{OF_BUCKET, OF_OWNER, Standing, Standings};
 use orcas_base::error::Result;
-use orcas_decide::{Failure, Held, Quota, QuotaOf, Refusal};
+use orcas_decide::{Failure, Held, Quota, Refusal};
 use orcas_index::Counts;
 use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record};
 
@@ -20,6 +21,18 @@ pub(crate) struct QuotaLedger {
     owners: Arc<HashMap<Bytes, Quota>>,
     /// `None`: to be counted before the next decision.
     sums: Option<Sums>,
+    shown: Shown,
+}
+
+/// What others know of `sums`.
+#[derive(Default)]
+struct Shown {
+    standing: Option<Arc<Standing>>,
+    /// Changed since.
+    buckets: Vec<BucketId>,
+    owners: Vec<Bytes>,
+    /// Somebody else is counted.
+    anew: bool,
 }
 
 /// What buckets with a quota, and those of owners with one, hold.
@@ -63,6 +76,29 @@ impl QuotaLedger {
     /// What was counted is void.
     pub fn forget(&mut self) {
         self.sums = None;
+        self.shown.anew = true;
+    }
+
+    /// Shows what is held. Everything that was decided is published.
+    pub fn show(&mut self, standings: &Standings) {
+        let Shown { standing, buckets, owners, anew } = &mut self.shown;
+        if std::mem::take(anew) {
+            buckets.clear();
+            owners.clear();
+            let shown = self.sums.as_ref().map(|sums| Arc::new(Standing::new(sums.buckets.iter(), sums.owners.iter())));
+            if shown.is_some() || standing.is_some() {
+                standing.clone_from(&shown);
+                standings.show(shown);
+            }
+        }
+        if let (Some(standing), Some(sums)) = (standing, &self.sums) {
+            for bucket in buckets.drain(..) {
+                standing.set_bucket(bucket, sums.buckets.get(&bucket).copied().unwrap_or_default());
+            }
+            for owner in owners.drain(..) {
+                standing.set_owner(&owner, sums.owners.get(&owner).copied().unwrap_or_default());
+            }
+        }
     }
 
     pub fn is_counted(&self) -> bool {
@@ -78,6 +114,7 @@ impl QuotaLedger {
     /// Begins anew. `counted`: the counts of an index that has everything that was decided.
     pub fn count(&mut self, buckets: &BucketTable, counted: &Counted) {
         self.sums = self.sums(buckets, |id| Some(held_under(id, counted)));
+        self.shown.anew = true;
     }
 
     /// `under`: what there is under an id. `None` if that is not known of one that matters.
@@ -102,7 +139,7 @@ impl QuotaLedger {
         quota_of(buckets, bucket.id).is_some() || self.owners.contains_key(&bucket.owner)
     }
 
-    /// What the records of a decision change. `counted`: for a decision that makes or restores a fork, as of `count`.
+    /// What the records of a decision change. `vacant`: nothing is where versions move to. `counted`: for a decision that makes or restores a fork, as of `count`.
     ///
     /// # Errors
     /// A quota would be exceeded, or what is there cannot be looked up.
@@ -110,13 +147,13 @@ impl QuotaLedger {
         &self,
         view: &SequencerView<'_>,
         records: &[Record],
-        grows: bool,
+        (grows, vacant): (bool, bool),
         counted: Option<&Counted>,
     ) -> Result<Change, Failure> {
         let none = Sums::default();
         let sums = self.sums.as_ref().unwrap_or(&none);
         let counts = |bucket: BucketId| sums.ids.contains_key(&bucket);
-        let mut changes = Changes::new(view, &counts);
+        let mut changes = Changes::new(view, &counts, vacant);
         let mut change = Change::default();
         for record in records {
             changes.add(record)?;
@@ -191,20 +228,20 @@ impl QuotaLedger {
         }
         for (bucket, by) in change.buckets {
             *sums.buckets.entry(bucket).or_default() += by;
+            self.shown.buckets.push(bucket);
         }
         for (owner, by) in change.owners {
-            *sums.owners.entry(owner).or_default() += by;
+            *sums.owners.entry(owner.clone()).or_default() += by;
+            self.shown.owners.push(owner);
         }
         if change.restructures {
             let mut known = std::mem::take(&mut sums.ids);
             known.extend(change.created.into_iter().map(|id| (id, Held::default())));
             self.sums = self.sums(buckets, |id| known.get(&id).copied());
+            self.shown.anew = true;
         }
     }
 }
-
-const OF_BUCKET: [QuotaOf; 2] = [QuotaOf::BucketBytes, QuotaOf::BucketVersions];
-const OF_OWNER: [QuotaOf; 2] = [QuotaOf::OwnerBytes, QuotaOf::OwnerVersions];
 
 impl Change {
     /// Notes what a record does to buckets and layers.

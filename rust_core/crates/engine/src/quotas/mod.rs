@@ -1,5 +1,6 @@
 //! Quotas of buckets and owners, in the step that orders writes: `ledger` says what each holds as of everything decided,
-//! `changes` what the records of a decision change about that, `requests` sets and shows quotas.
+//! `changes` what the records of a decision change about that, `requests` sets and shows quotas,
+//! `room` refuses early what `standing` says cannot fit.
 //!
 //! Invariants. Without a quota nothing is counted. The ledger begins with the counts of the index, when that has everything
 //! that was decided, and follows the decisions from there. A failed batch, and whatever brings objects that it has not
@@ -8,5 +9,9 @@
 mod changes;
 mod ledger;
 mod requests;
+mod room;
+pub(super) mod standing;
+
+pub use room::Addition;
 
 pub(super) use ledger::{Change, QuotaLedger};

@@ -377,3 +377,24 @@ fn below_the_reserve_the_oldest_events_give_way() {
     assert!((1..100).contains(&kept.len()), "{} events are left", kept.len());
     assert_eq!(kept.last().map(|change| change.kind), Some(ChangeKind::Removed));
 }
+
+/// Nobody writes any more, and old events go all the same when somebody asks.
+#[test]
+fn old_events_go_on_request() {
+    let mut store = Store::with(|options| {
+        options.events = Some(EventOptions { retention_ms: 400, max_bytes: 64 << 20 });
+    });
+    let bucket = store.bucket("b");
+    store.put(&bucket, "k", b"1").unwrap();
+    let handle = store.handle();
+    handle.expire_events().unwrap();
+    assert!(!read(&handle, JournalCursor::Oldest).0.is_empty());
+    // The segment becomes old, and later so does what is in it.
+    std::thread::sleep(Duration::from_millis(60));
+    handle.expire_events().unwrap();
+    std::thread::sleep(Duration::from_millis(450));
+    handle.expire_events().unwrap();
+    assert!(read(&handle, JournalCursor::Oldest).0.is_empty());
+    store.close();
+    assert!(matches!(handle.expire_events(), Err(Error::Closed)));
+}

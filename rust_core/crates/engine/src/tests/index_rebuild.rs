@@ -303,6 +303,7 @@ fn the_scrub_finds_a_damaged_page() {
     let before = inode_of(&path).unwrap();
     let _held = open(&path);
     store.open();
+    store.handle().scrub().unwrap();
     let begun = Instant::now();
     while inode_of(&path).is_none_or(|now| now == before) {
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody looked");

@@ -10,7 +10,9 @@ use super::support::Store;
 use crate::lifecycle::Walk;
 use crate::{LifecycleOptions, LifecycleReport, ListObjects, ListPage, ListUploads};
 use orcas_base::error::Error;
-use orcas_decide::{AttributeChange, BucketChange, Intent, Outcome, Precondition, UpdateVersion};
+use orcas_decide::{
+    AttributeChange, BucketChange, Failure, Intent, Outcome, Precondition, Refusal, UpdateVersion,
+};
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule, Rules};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, Sequence, Versioning};
 
@@ -35,7 +37,7 @@ fn rule(line: &str) -> Option<Rule> {
     Some(Rule { id: line.into(), enabled: true, filter, expiration, noncurrent, abort_days: number(abort) })
 }
 
-const OPTIONS: LifecycleOptions = LifecycleOptions { interval: Duration::ZERO, day_ms: DAY_MS, read };
+const OPTIONS: LifecycleOptions = LifecycleOptions { day_ms: DAY_MS, read };
 
 /// Days from now until a rule of one day has certainly expired what is there.
 const LATER: u64 = 3;
@@ -313,7 +315,7 @@ fn what_cannot_be_read_keeps_no_other_bucket_from_its_rules() {
 }
 
 #[test]
-fn the_thread_runs_on_request_and_by_itself_and_ends_with_the_store() {
+fn the_thread_runs_on_request_and_ends_with_the_store() {
     let mut store = Store::new();
     let bucket = store.bucket("b");
     assert!(matches!(store.handle().run_lifecycle(), Err(Error::Closed)));
@@ -324,13 +326,9 @@ fn the_thread_runs_on_request_and_by_itself_and_ends_with_the_store() {
     assert_eq!(store.handle().run_lifecycle().unwrap().versions, 1);
     let progress = store.handle().lifecycle_progress();
     assert_eq!((progress.runs, progress.running, progress.total.versions), (1, false, 1));
-    store.reopen();
-    store.start_lifecycle(LifecycleOptions { interval: Duration::from_millis(20), day_ms: 1, read });
-    store.put(&bucket, "k", b"1").unwrap();
-    while !store.list(&bucket).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let handle = store.handle();
     store.close();
+    assert!(matches!(handle.run_lifecycle(), Err(Error::Closed)));
 }
 
 #[test]
@@ -365,4 +363,28 @@ fn rules_of_a_fork_remove_nothing_from_what_it_was_forked_from() {
     assert_eq!(keys(&fork), [""; 0]);
     let original = store.handle().bucket(b"b").unwrap();
     assert_eq!(keys(&original), ["a", "tmp/1", "tmp/2"]);
+}
+
+/// Uploads are judged by what came of them last, whatever came first.
+#[test]
+fn abandoned_uploads_are_aborted_and_those_in_use_stay() {
+    let store = Store::new();
+    let bucket = store.bucket("b");
+    let begin = |key| store.create_upload(&bucket, key);
+    let (empty, idle, used) = (begin("empty"), begin("idle"), begin("used"));
+    store.put_part(&bucket, "idle", idle, 1, b"1");
+    std::thread::sleep(Duration::from_millis(5));
+    let since = store.handle().shared.clock.now_ms();
+    store.put_part(&bucket, "used", used, 1, b"1");
+    let report = store.handle().abort_idle(since).unwrap();
+    assert_eq!((report.seen, report.aborted, report.changed), (3, 2, 0));
+    let open = |key: &str, id| store.handle().upload(bucket.id, key.as_bytes(), id).unwrap().is_some();
+    assert!(!open("empty", empty) && !open("idle", idle) && open("used", used));
+    // The committer itself looks at the parts that it has by then.
+    let (bucket_id, key, idle_since_ms) = (bucket.id, "used".into(), Some(since));
+    let intent = Intent::AbortUpload { bucket: bucket_id, key, upload: used, idle_since_ms };
+    assert!(matches!(store.handle().execute(intent), Err(Failure::Refused(Refusal::PreconditionFailed { .. }))));
+    // No day has passed since.
+    assert_eq!(store.handle().abort_abandoned(1).unwrap().aborted, 0);
+    assert!(open("used", used));
 }

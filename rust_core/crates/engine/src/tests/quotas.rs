@@ -57,7 +57,7 @@ fn copy(store: &Store, bucket: &Bucket, from: &str, to: &str) -> Result<Outcome,
 
 fn abort(store: &Store, bucket: &Bucket, key: &str, upload: UploadId) {
     let key = Bytes::copy_from_slice(key.as_bytes());
-    store.handle().execute(Intent::AbortUpload { bucket: bucket.id, key, upload }).unwrap();
+    store.handle().execute(Intent::AbortUpload { bucket: bucket.id, key, upload, idle_since_ms: None }).unwrap();
 }
 
 /// Size and MD5 of a part.

@@ -300,7 +300,7 @@ impl Client {
 
     fn abort(&self, key: &Bytes, upload: UploadId) {
         let (bucket, key) = (self.bucket.id, key.clone());
-        self.handle.execute(Intent::AbortUpload { bucket, key, upload }).unwrap();
+        self.handle.execute(Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }).unwrap();
     }
 
     fn upload(&mut self) {

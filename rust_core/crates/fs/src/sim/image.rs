@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::random::SimRng;
 use crate::PUNCH_ALIGN;
@@ -28,7 +28,11 @@ pub enum CrashPolicy {
     Scatter,
 }
 
-type Sector = Option<Arc<[u8; SECTOR]>>;
+/// What is in a sector that is not all zeros. Images share sectors, so each is hashed at most once.
+struct Sector {
+    bytes: [u8; SECTOR],
+    print: OnceLock<blake3::Hash>,
+}
 
 #[derive(Clone)]
 pub struct Image {
@@ -41,12 +45,12 @@ pub struct Image {
 #[derive(Clone, Default)]
 struct Content {
     length: u64,
-    sectors: BTreeMap<u64, Arc<[u8; SECTOR]>>,
+    sectors: BTreeMap<u64, Arc<Sector>>,
 }
 
 #[derive(Clone)]
 enum Change {
-    Sector(u64, Sector),
+    Sector(u64, Option<Arc<Sector>>),
     Length(u64),
 }
 
@@ -82,6 +86,16 @@ struct Directory {
     lost: Vec<(u64, DirectoryChange)>,
 }
 
+impl Sector {
+    fn new(bytes: [u8; SECTOR]) -> Self {
+        Self { bytes, print: OnceLock::new() }
+    }
+
+    fn print(&self) -> &blake3::Hash {
+        self.print.get_or_init(|| blake3::hash(&self.bytes))
+    }
+}
+
 impl Content {
     fn apply(&mut self, change: &Change) {
         match change {
@@ -96,7 +110,9 @@ impl Content {
         self.sectors.split_off(&self.length.div_ceil(SECTOR as u64));
         let tail = (self.length % SECTOR as u64) as usize;
         if let Some(last) = self.sectors.get_mut(&(self.length / SECTOR as u64)) {
-            Arc::make_mut(last)[tail..].fill(0);
+            let mut kept = last.bytes;
+            kept[tail..].fill(0);
+            *last = Arc::new(Sector::new(kept));
         }
     }
 }
@@ -250,7 +266,7 @@ impl Image {
         };
         for (index, start, range) in sectors(offset, buf.len()) {
             match inode.seen.sectors.get(&index) {
-                Some(sector) => buf[range.clone()].copy_from_slice(&sector[start..start + range.len()]),
+                Some(sector) => buf[range.clone()].copy_from_slice(&sector.bytes[start..start + range.len()]),
                 None => buf[range].fill(0),
             }
         }
@@ -261,9 +277,9 @@ impl Image {
         let now = self.tick();
         let Some(inode) = self.files.get_mut(&file).map(Arc::make_mut) else { return };
         for (index, start, range) in sectors(offset, bytes.len()) {
-            let mut sector = inode.seen.sectors.get(&index).map_or([0; SECTOR], |sector| **sector);
+            let mut sector = inode.seen.sectors.get(&index).map_or([0; SECTOR], |sector| sector.bytes);
             sector[start..start + range.len()].copy_from_slice(&bytes[range]);
-            let sector = (sector != [0; SECTOR]).then(|| Arc::new(sector));
+            let sector = (sector != [0; SECTOR]).then(|| Arc::new(Sector::new(sector)));
             inode.note(now, Change::Sector(index, sector));
         }
         let end = offset + bytes.len() as u64;
@@ -277,10 +293,10 @@ impl Image {
         let Some(inode) = self.files.get_mut(&file).map(Arc::make_mut) else { return };
         let tail = (length % SECTOR as u64) as usize;
         let first = length / SECTOR as u64;
-        let cut: Vec<_> = inode.seen.sectors.range(first..).map(|(index, sector)| (*index, **sector)).collect();
+        let cut: Vec<_> = inode.seen.sectors.range(first..).map(|(index, sector)| (*index, sector.bytes)).collect();
         for (index, mut sector) in cut {
             sector[if index == first { tail } else { 0 }..].fill(0);
-            let sector = (sector != [0; SECTOR]).then(|| Arc::new(sector));
+            let sector = (sector != [0; SECTOR]).then(|| Arc::new(Sector::new(sector)));
             inode.note(now, Change::Sector(index, sector));
         }
         inode.note(now, Change::Length(length));
@@ -360,7 +376,6 @@ impl Image {
     }
 
     pub fn fingerprint(&self) -> u128 {
-        // Hashed in one piece, because hashing each sector separately takes as long as opening the store on the disk.
         let mut all = Vec::new();
         self.describe(ROOT, &mut all);
         let mut out = [0; 16];
@@ -388,7 +403,7 @@ impl Image {
                     out.extend_from_slice(&(sectors.len() as u64).to_le_bytes());
                     for (index, sector) in sectors {
                         out.extend_from_slice(&index.to_le_bytes());
-                        out.extend_from_slice(&sector[..]);
+                        out.extend_from_slice(sector.print().as_bytes());
                     }
                 }
             }

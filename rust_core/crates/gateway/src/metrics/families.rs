@@ -80,6 +80,15 @@ families! {
     LIFECYCLE_RUNS Counter "orcas_lifecycle_runs" "" [] "Runs of the lifecycle rules of all buckets.";
     EXPIRED Counter "orcas_lifecycle_expired" "" ["kind"]
         "What lifecycle rules did: versions removed, delete markers added, uploads aborted.";
+    TASK_RUNS Counter "orcas_task_runs" "" ["task", "result"] "Runs of periodic tasks, by result: ok or failed.";
+    TASK_RUNNING Gauge "orcas_task_running" "" ["task"] "1 while a periodic task runs.";
+    TASK_INTERVAL Gauge "orcas_task_interval_seconds" "seconds" ["task"]
+        "Time between the beginnings of two runs of a task; none if it runs on request only.";
+    TASK_SUCCESS Gauge "orcas_task_last_success_timestamp_seconds" "seconds" ["task"]
+        "When a task succeeded last; until it does, when the server started.";
+    TASK_DURATION Gauge "orcas_task_last_duration_seconds" "seconds" ["task"] "How long the last run of a task took.";
+    TASK_NEXT Gauge "orcas_task_next_run_timestamp_seconds" "seconds" ["task"]
+        "When a task is due; none if it runs on request only.";
     CACHE_HITS Counter "orcas_cache_hits" "" ["cache"] "Lookups that a cache answered.";
     CACHE_MISSES Counter "orcas_cache_misses" "" ["cache"] "Lookups that it did not.";
     CACHE_ENTRIES Gauge "orcas_cache_entries" "" ["cache"] "Entries of a cache.";

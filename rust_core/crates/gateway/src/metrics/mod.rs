@@ -4,4 +4,5 @@
 pub mod families;
 pub mod page;
 pub mod requests;
+pub mod tasks;
 pub mod usage;

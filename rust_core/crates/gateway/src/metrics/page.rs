@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::families as of;
+use super::tasks::{TaskNumbers, add_tasks};
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
 use orcas_metrics::{Format, Page, Value};
@@ -30,6 +31,7 @@ pub struct Around {
     pub declined: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
+    pub tasks: Vec<TaskNumbers>,
 }
 
 impl Lane {
@@ -42,6 +44,7 @@ impl Lane {
         let usage = self.recent_usage();
         add_content(&mut page, usage.as_deref());
         self.add_upkeep(&mut page);
+        add_tasks(&mut page, &around.tasks);
         self.add_caches(&mut page, around);
         self.add_state(&mut page);
         add_buckets(&mut page, usage.as_deref(), around.buckets_max);

@@ -27,7 +27,8 @@ impl Operation for AbortMultipartUpload {
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, key, upload } = &call.input;
-        Ok(call.submit(Intent::AbortUpload { bucket: bucket.id, key: key.clone(), upload: *upload }, slot))
+        let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
+        Ok(call.submit(Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }, slot))
     }
 
     fn named(&self) -> Named<'_> {

@@ -19,7 +19,7 @@ use crate::response::{HeaderBlock, Response};
 use crate::treatment::PartOf;
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
-use orcas_engine::{Handle, Sealing};
+use orcas_engine::{Addition, Handle, Sealing};
 use orcas_record::{Attributes, Bucket, Encryption, ObjectHeaders};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
@@ -150,6 +150,10 @@ impl Upload for PutObject {
                 Intent::AppendObject(Box::new(decide::Append { put, offset, declared }))
             }
         }
+    }
+
+    fn adds(&self) -> Addition {
+        self.offset.map_or_else(|| Addition::Object(self.key.clone()), |_| Addition::End)
     }
 
     fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {

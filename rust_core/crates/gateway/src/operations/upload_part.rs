@@ -14,7 +14,7 @@ use crate::response::Response;
 use crate::treatment::PartOf;
 use crate::upload_ids::named_upload;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
-use orcas_engine::Sealing;
+use orcas_engine::{Addition, Sealing};
 use orcas_record::{Bucket, Encryption, UploadId};
 use orcas_s3::Named;
 use orcas_s3::headers::uploaded;
@@ -69,6 +69,10 @@ impl Upload for UploadPart {
         let Self { upload, number, .. } = *self;
         let (bucket, key) = (self.bucket.id, self.key.clone());
         Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, computed, body }))
+    }
+
+    fn adds(&self) -> Addition {
+        Addition::Part(self.upload, self.number)
     }
 
     fn sealing(&self) -> Sealing {

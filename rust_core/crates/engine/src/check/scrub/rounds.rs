@@ -1,4 +1,4 @@
-//! The scrub: reads everything again and again, slowly, so that damage is known before a client asks for the bytes.
+//! The scrub: reads everything, slowly, so that damage is known before a client asks for the bytes.
 //!
 //! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks,
 //! never while it sleeps; a log file stays readable through its descriptor even if it is unlinked. It ends soon after
@@ -22,12 +22,6 @@ use orcas_index::{BlobEntry, PAGE_BYTES};
 use orcas_log::{CONTENT_PREFIX, LogFault, LogFiles, LogPosition, RecoveredRecord, Seen};
 use orcas_record::{self as record, BlobLocation, ChunkLocation, Fingerprint, LogFileId, PackId, Sequence};
 
-/// A round begins this long after the one before began, or when that one is over.
-const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
-/// Before the next attempt when a round ended with an error.
-const AFTER_ERROR: Duration = Duration::from_secs(600);
-/// The longest sleep without a look at the clock.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Chunks, and bytes of them, that are read under one pin.
 const STEP_CHUNKS: usize = 32;
 const STEP_BYTES: u64 = 8 << 20;
@@ -36,30 +30,15 @@ const STEP_PAGES: u64 = 256;
 
 /// The thread, until `ScrubStatus::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
-    if shared.options.scrub_rate == 0 {
-        return;
-    }
-    loop {
-        let begun = shared.clock.monotonic();
+    while let Some(waiting) = shared.scrub.requests() {
         let ended = Round::new(shared, logs).run();
         if shared.scrub.is_stopped() {
             return;
         }
         shared.scrub.end(&ended);
-        let ended = ended.inspect_err(|error| tracing::warn!(%error, "The scrub ended early and begins again later"));
-        let pause = if ended.is_ok() { ROUND } else { AFTER_ERROR };
-        loop {
-            let left = pause.saturating_sub(shared.clock.monotonic().saturating_sub(begun));
-            if !shared.scrub.sleep(left.min(SLEEP_MAX)) {
-                return;
-            }
-            if left.is_zero() {
-                break;
-            }
-        }
-        // However long a round took, the next one begins after a short pause.
-        if !shared.scrub.sleep(Duration::from_millis(10)) {
-            return;
+        for answer in waiting {
+            // Whoever asked may have gone.
+            let _ = answer.send(ended.clone());
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use orcas_base::error::Result;
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::{Receiver, Sender, bounded};
 use orcas_record::Sequence;
 
 /// Damaged places that are remembered.
@@ -42,6 +43,8 @@ pub struct ScrubProgress {
 #[derive(Default)]
 struct Rounds {
     stopped: bool,
+    /// Each wants to know how a round ends that begins after it was made.
+    requests: Vec<Sender<Result<()>>>,
     rounds: u64,
     done_bytes: u64,
     total_bytes: u64,
@@ -56,7 +59,7 @@ struct Rounds {
 #[derive(Default)]
 pub(crate) struct ScrubStatus {
     state: Mutex<Rounds>,
-    stopping: Condvar,
+    changed: Condvar,
 }
 
 impl ScrubStatus {
@@ -76,8 +79,35 @@ impl ScrubStatus {
 
     /// Ends the thread soon.
     pub fn stop(&self) {
-        self.state.lock().stopped = true;
-        self.stopping.notify_all();
+        let mut state = self.state.lock();
+        state.stopped = true;
+        // Whoever waits for an answer learns that the store is closed.
+        state.requests.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Asks for a round, whose end the receiver gets.
+    ///
+    /// # Errors
+    /// `Closed` when the thread has ended.
+    pub fn push(&self) -> Result<Receiver<Result<()>>> {
+        let (answer, receiver) = bounded(1);
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Closed);
+        }
+        state.requests.push(answer);
+        drop(state);
+        self.changed.notify_all();
+        Ok(receiver)
+    }
+
+    /// Waits for requests. `None` when the scrub is to end.
+    pub fn requests(&self) -> Option<Vec<Sender<Result<()>>>> {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| !state.stopped && state.requests.is_empty());
+        if state.stopped { None } else { Some(std::mem::take(&mut state.requests)) }
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -88,7 +118,7 @@ impl ScrubStatus {
     pub fn sleep(&self, length: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stopped && !length.is_zero() {
-            self.stopping.wait_while_for(&mut state, |state| !state.stopped, length);
+            self.changed.wait_while_for(&mut state, |state| !state.stopped, length);
         }
         !state.stopped
     }

@@ -7,6 +7,7 @@ use super::super::super::{CheckOptions, CheckProgress, Effort, IndexState};
 use super::super::support::{Store, noise};
 use super::fixture::{Everything, files, flip};
 use super::lost_keys;
+use orcas_base::error::Error;
 use orcas_record::BlobLocation;
 use orcas_record::placement::codec;
 
@@ -85,18 +86,6 @@ fn an_empty_store_is_checked_online() {
     assert!(report.findings.is_empty() && report.is_clean(), "{report:#?}");
 }
 
-fn wait_for(store: &Store, what: impl Fn(&super::super::super::ScrubProgress) -> bool) {
-    let started = Instant::now();
-    loop {
-        let progress = store.handle().scrub_progress();
-        if what(&progress) {
-            return;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "{progress:#?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     let mut store = Everything::new();
@@ -109,19 +98,17 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     };
     store.store.change(|options| options.scrub_rate = 1 << 30);
     store.store.open();
-    wait_for(&store.store, |progress| progress.rounds == 1);
+    store.store.handle().scrub().unwrap();
     let progress = store.store.handle().scrub_progress();
-    assert!(progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
+    assert!(progress.rounds == 1 && progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
     assert!(progress.done_bytes >= progress.total_bytes && progress.total_bytes > 10 << 20, "{progress:#?}");
     store.store.close();
     let ((pack, offset), (file, at)) = (codec::chunk_parts(in_pack), codec::in_log_parts(in_log));
     flip(&store.pack(pack), offset + 5_000);
-    // Slow enough that it has not come to the log yet.
-    store.store.change(|options| options.scrub_rate = 2 << 20);
     store.store.open();
     // Behind what the start has read.
     flip(&store.log(file), at + 1_000);
-    wait_for(&store.store, |progress| progress.rounds == 1);
+    store.store.handle().scrub().unwrap();
     let progress = store.store.handle().scrub_progress();
     let blobs: Vec<_> = progress.damaged.iter().filter_map(|damage| damage.blob).collect();
     assert_eq!(progress.damaged_total, 2, "{progress:#?}");
@@ -152,7 +139,7 @@ fn content_that_was_found_damaged_is_stored_again() {
         }
         store.open();
         if by_scrub {
-            wait_for(&store, |progress| progress.rounds == 1);
+            store.handle().scrub().unwrap();
             assert_eq!(store.handle().scrub_progress().damaged_total, 2);
         } else {
             let report = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
@@ -171,11 +158,22 @@ fn a_slow_scrub_ends_at_once() {
     let mut store = Everything::new();
     store.store.change(|options| options.scrub_rate = 1);
     store.store.open();
-    std::thread::sleep(Duration::from_millis(50));
+    let handle = store.store.handle();
+    let round = std::thread::spawn(move || handle.scrub());
+    while store.store.handle().scrub_progress().total_bytes == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let progress = store.store.handle().scrub_progress();
     assert!(progress.rate == 1 && progress.rounds == 0);
     let started = Instant::now();
     store.store.close();
     // At its rate the first piece alone takes hours.
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(matches!(round.join().unwrap(), Err(Error::Closed)));
+}
+
+#[test]
+fn without_a_rate_there_is_no_scrub() {
+    let store = Store::new();
+    assert!(matches!(store.handle().scrub(), Err(Error::Closed)));
 }

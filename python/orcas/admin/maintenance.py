@@ -1,0 +1,91 @@
+"""The periodic tasks of an open store: which there are, when each is due, and whom it calls.
+
+What reacts to something else is none: reclamation follows deletions, deliveries follow events and records. Must not know how
+time is kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from orcas.admin.schedule import Result, Task, in_thread
+from orcas.admin.upkeep import destroy_due
+from orcas.edge import Keyring
+
+if TYPE_CHECKING:
+    from orcas.admin.metering import UsageKeeper
+    from orcas.config import Settings
+    from orcas.edge import Core
+
+_MINUTE: Final = 60.0
+_DAY: Final = 86_400.0
+
+
+def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, *, keyring: bool) -> list[Task]:
+    """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`."""
+    work = core.maintenance()
+    tasks = [
+        Task(
+            "lifecycle",
+            "remove what has expired according to the lifecycle rules of buckets",
+            settings.lifecycle_interval_sec,
+            in_thread("lifecycle", lambda: dict(work.run_lifecycle())),
+            outlasts=True,
+            progress=lambda: dict(core.lifecycle_progress()),
+        )
+    ]
+    days = settings.abort_uploads_after_days
+    if days:
+        tasks.append(
+            Task(
+                "uploads",
+                "abort multipart uploads of which nothing has come for ORCAS_ABORT_UPLOADS_AFTER_DAYS",
+                settings.lifecycle_interval_sec,
+                in_thread("uploads", lambda: dict(work.abort_abandoned(days))),
+                outlasts=True,
+            )
+        )
+    if settings.scrub_bytes_per_sec:
+        tasks.append(
+            Task(
+                "scrub", "read everything and look for damage", _DAY, in_thread("scrub", lambda: _scrub(core)),
+                first=0, outlasts=True, progress=lambda: dict(core.scrub_progress()),
+            )
+        )  # fmt: skip
+    if settings.events_enabled:
+        tasks.append(
+            Task(
+                "events", "remove events that are older than ORCAS_EVENTS_RETENTION_SEC", _MINUTE,
+                in_thread("events", lambda: _expire_events(core)),
+            )
+        )  # fmt: skip
+    if usage is not None:
+        tasks.append(
+            Task(
+                "usage",
+                "write down requests and what buckets hold",
+                settings.usage_interval_sec,
+                usage.roll_up,
+                first=0,
+            )
+        )
+    opened = core.keyring()
+    if keyring and isinstance(opened, Keyring):
+        tasks.append(
+            Task(
+                "keyring", "destroy keys that are due, and complete interrupted writes", _MINUTE,
+                in_thread("keyring", lambda: {"destroyed": destroy_due(opened, settings.data)}), first=0,
+            )
+        )  # fmt: skip
+    return tasks
+
+
+def _expire_events(core: Core) -> Result:
+    core.maintenance().expire_events()
+    return {}
+
+
+def _scrub(core: Core) -> dict[str, Any]:
+    core.maintenance().scrub()
+    progress = core.scrub_progress()
+    return {"bytes": progress["done_bytes"], "damaged": progress["damaged_total"]}

@@ -1,0 +1,25 @@
+"""The periodic tasks over the admin API: how they are, and a run now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+
+from orcas.admin.tools import Tools
+
+
+def add_tasks(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add these paths to the application."""
+
+    # A coroutine: the table belongs to the loop.
+    @app.get("/tasks")
+    async def tasks() -> dict[str, Any]:
+        """The periodic tasks: when each ran, what came of it, and when it is due."""
+        return {"tasks": tools().schedule.describe()}
+
+    @app.post("/tasks/{name}", status_code=202)
+    def run(name: str) -> dict[str, Any]:
+        """Begin a job that runs a task now, or when the run that is under way is over."""
+        return tools().start(name, tools().task(name))

@@ -1,0 +1,57 @@
+"""Commands for the periodic tasks of a store: tasks list and run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table, show_tasks
+from orcas.cli.upkeep import Endpoint, settings_of
+
+tasks_app = typer.Typer(no_args_is_help=True, help="Periodic tasks: when each ran and is due, and a run now.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, as in `orcas tasks list`.")]
+
+
+@tasks_app.command("list")
+def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the tasks that a running server does at intervals: the last run of each, its failures, and the next run."""
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        found = session.admin("GET", "tasks")
+    if as_json:
+        print_json(found)
+        return
+    show_tasks(found["tasks"])
+    for task in found["tasks"]:
+        if task["error"] is not None:
+            typer.echo(f"{task['name']} failed: {task['error']}.")
+
+
+@tasks_app.command()
+def run(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Run a task now, wait for its end, and show what it did.
+
+    If the task is running, another run begins when that one is over. Exit code 1: the run failed.
+    """
+    from orcas.tools.reach import reached
+    from orcas.tools.work import run_job
+
+    with reached(settings_of(data), endpoint) as session:
+        done = run_job(session, f"task {name}", lambda _: None, path=f"tasks/{quote(name, safe='')}")
+    if as_json:
+        print_json(done)
+    elif done:
+        rows = [(what, ", ".join(value) if isinstance(value, list) else value) for what, value in done.items()]
+        print_table(("", name), rows, right=1)
+    else:
+        typer.echo(f"The task {name} is done.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(tasks_app, name="tasks")

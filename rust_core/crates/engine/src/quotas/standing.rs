@@ -1,0 +1,90 @@
+//! What buckets and owners with a quota hold as of what is published, for whoever asks before a decision. Only the
+//! committer changes it, once per round; whoever reads it waits for nobody while the same buckets and owners have quotas.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_base::sync::RwLock;
+use orcas_base::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use orcas_decide::{Held, QuotaOf};
+use orcas_record::BucketId;
+
+pub(super) const OF_BUCKET: [QuotaOf; 2] = [QuotaOf::BucketBytes, QuotaOf::BucketVersions];
+pub(super) const OF_OWNER: [QuotaOf; 2] = [QuotaOf::OwnerBytes, QuotaOf::OwnerVersions];
+
+/// One number of bytes and one of versions.
+#[derive(Default)]
+struct Shown {
+    bytes: AtomicI64,
+    versions: AtomicI64,
+}
+
+/// What everybody with a quota holds. Made anew when somebody else has one; the numbers change in place.
+#[derive(Default)]
+pub(crate) struct Standing {
+    buckets: HashMap<BucketId, Shown>,
+    owners: HashMap<Bytes, Shown>,
+}
+
+/// The standing that the committer has shown last, if it knows what is held.
+#[derive(Default)]
+pub(crate) struct Standings {
+    known: AtomicBool,
+    latest: RwLock<Option<Arc<Standing>>>,
+}
+
+impl Shown {
+    fn new(held: Held) -> Self {
+        Self { bytes: AtomicI64::new(held.bytes), versions: AtomicI64::new(held.versions) }
+    }
+
+    fn set(&self, held: Held) {
+        self.bytes.store(held.bytes, Ordering::Relaxed);
+        self.versions.store(held.versions, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Held {
+        Held { bytes: self.bytes.load(Ordering::Relaxed), versions: self.versions.load(Ordering::Relaxed) }
+    }
+}
+
+impl Standing {
+    pub fn new<'a>(
+        buckets: impl Iterator<Item = (&'a BucketId, &'a Held)>,
+        owners: impl Iterator<Item = (&'a Bytes, &'a Held)>,
+    ) -> Self {
+        Self {
+            buckets: buckets.map(|(id, held)| (*id, Shown::new(*held))).collect(),
+            owners: owners.map(|(owner, held)| (owner.clone(), Shown::new(*held))).collect(),
+        }
+    }
+
+    pub fn bucket(&self, bucket: BucketId) -> Option<Held> {
+        self.buckets.get(&bucket).map(Shown::get)
+    }
+
+    pub fn owner(&self, owner: &Bytes) -> Option<Held> {
+        self.owners.get(owner).map(Shown::get)
+    }
+
+    pub fn set_bucket(&self, bucket: BucketId, held: Held) {
+        self.buckets.get(&bucket).into_iter().for_each(|shown| shown.set(held));
+    }
+
+    pub fn set_owner(&self, owner: &Bytes, held: Held) {
+        self.owners.get(owner).into_iter().for_each(|shown| shown.set(held));
+    }
+}
+
+impl Standings {
+    pub fn show(&self, standing: Option<Arc<Standing>>) {
+        self.known.store(standing.is_some(), Ordering::Relaxed);
+        *self.latest.write() = standing;
+    }
+
+    pub fn latest(&self) -> Option<Arc<Standing>> {
+        if self.known.load(Ordering::Relaxed) { self.latest.read().clone() } else { None }
+    }
+}

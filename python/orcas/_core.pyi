@@ -9,6 +9,7 @@ __all__ = [
     "FLOW_STOP",
     "FLOW_WAIT",
     "METRICS",
+    "METRIC_LABELS",
     "OPERATIONS",
     "BackupPin",
     "BodySink",
@@ -23,6 +24,7 @@ __all__ = [
     "Health",
     "Keyring",
     "Load",
+    "Maintenance",
     "MasterKeyError",
     "Request",
     "RequestLogs",
@@ -54,6 +56,9 @@ OPERATIONS: Final[list[str]]
 
 METRICS: Final[list[tuple[str, str, str, list[str], str]]]
 """Name, kind, unit, labels and meaning of every metric. A name is without the suffix of its samples, such as `_total`."""
+
+METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
+"""Metric, label and values of every label whose values are fixed. Of buckets: those that are no name."""
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
@@ -298,14 +303,30 @@ class TaskNumbers(TypedDict):
 @type_check_only
 class Surroundings(TypedDict):
     """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, spans
-    that were sent and dropped, and periodic tasks."""
+    that were sent and dropped, targets of events, and periodic tasks. `process`: when it started and its processor time,
+    in seconds, and its memory."""
 
     version: str
     connections: int
     refusals: list[tuple[str, int]]
     buckets_max: int
     spans: tuple[int, int]
+    targets: list[TargetCounts]
     tasks: list[TaskNumbers]
+    process: tuple[float, float, int | None]
+
+@type_check_only
+class TargetCounts(TypedDict):
+    """As in `orcas.webhooks.delivery`."""
+
+    name: str
+    after: str | None
+    since_ms: int
+    ok: int
+    retried: int
+    dead: int
+    waiting: int
+    gaps: int
 
 @type_check_only
 class BufferCounts(TypedDict):
@@ -476,6 +497,18 @@ class IndexReport(TypedDict):
     detail: str | None
 
 @type_check_only
+class TagReport(TypedDict):
+    """Sealed contents and chunks that were read: verified by their tags, sealed with keys of customers, and without a key.
+
+    `why`: why the keyring was not open, if it was not.
+    """
+
+    verified: int
+    of_customers: int
+    without_key: int
+    why: str | None
+
+@type_check_only
 class Report(TypedDict):
     """What a check found; findings and losses may be more than are listed.
 
@@ -495,6 +528,7 @@ class Report(TypedDict):
     bytes: int
     log_files: int
     packs: int
+    tags: TagReport
     index: IndexReport
     seconds: float
     given_up: GivenUp | None
@@ -535,12 +569,18 @@ class ScrubState(TypedDict):
     failed: str | None
 
 def check_store(
-    data: str | PathLike[str], progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int
+    data: str | PathLike[str],
+    keyring: KeyringOptions,
+    progress: CheckProgress,
+    read_content: bool,
+    threads: int,
+    bytes_per_sec: int,
 ) -> Report:
     """Check the store of a directory that nobody has open; changes nothing. Blocks.
 
     Args:
         data: the directory.
+        keyring: opened for the tags of what is sealed; if it does not open, they are not verified.
         progress: shows how far it is, and ends it.
         read_content: also read the content of objects.
         threads: that read; 0 for one for each processor, at most four.
@@ -830,6 +870,7 @@ class EventDelivery(TypedDict):
     """An event that a notification sends to a target. `message`: in S3's structure. `is_test`: it is no event."""
 
     id: str
+    time_ms: int
     bucket: str
     key: str
     message: str

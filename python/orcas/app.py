@@ -57,7 +57,7 @@ from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.tracing import Traces
 from orcas.version import orcas_version
-from orcas.webhooks.delivery import Deliveries
+from orcas.webhooks.delivery import Deliveries, TargetCounts
 from orcas.webhooks.targets import check_targets, read_targets
 
 if TYPE_CHECKING:
@@ -188,8 +188,9 @@ async def _assembled(
         directory = settings.data if report is None else None
         # Otherwise only a report opens the file of usage.
         kept = usage if serves else None
-        tasks = tasks_of(core, settings, kept, keyring=delivers) if report is None else []
-        schedule = Schedule(tasks, clock or SystemClock())
+        clock = clock or SystemClock()
+        tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
+        schedule = Schedule(tasks, clock)
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
@@ -349,7 +350,9 @@ class Orcas(FastAPI):
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        shown = metrics.router(settings, self._metrics, lambda: self.connections(), self._spans, self._tasks)
+        shown = metrics.router(
+            settings, self._metrics, lambda: self.connections(), self._spans, self._targets, self._tasks
+        )
         self.include_router(shown, prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
@@ -420,6 +423,9 @@ class Orcas(FastAPI):
         """Open the file of the access log anew: it may have been renamed."""
         if self._access is not None:
             self._access.reopen()
+
+    def _targets(self) -> list[TargetCounts]:
+        return self._tools().deliveries.counts()
 
     def _tasks(self) -> list[TaskNumbers]:
         return [] if self.store is None or self.store.tools is None else self.store.tools.schedule.numbers()

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
+    METRIC_LABELS,
     METRICS,
     OPERATIONS,
     BackupPin,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "METRIC_LABELS",
     "OPERATIONS",
     "BackupPin",
     "CheckOptions",
@@ -249,14 +251,15 @@ def _options(settings: Settings) -> Options:
 
 @forwarded()
 def check_closed(settings: Settings, progress: CheckProgress, options: CheckOptions) -> Report:
-    """Check a store that is not open. Blocks; changes nothing.
+    """Check a store that is not open, with a master key also the tags of what is encrypted. Blocks; changes nothing.
 
     Raises:
         UnavailableError: it is locked or cannot be read, or the check was cancelled.
     """
     try:
+        keyring = _keyring(settings, required=False, read_only=True)
         return check_store(
-            settings.data, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
+            settings.data, keyring, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None

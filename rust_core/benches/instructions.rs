@@ -192,6 +192,7 @@ fn finished() -> Finished {
         first_byte: Duration::from_micros(340),
         received: 0,
         sent: KIB as u64,
+        broken: false,
     }
 }
 

@@ -71,7 +71,7 @@ impl Response {
                 (rest(py, lines, &body)?, py.None())
             }
             ResponseBody::Pieces(pieces) => {
-                let delivery = Arc::<Delivery>::default();
+                let delivery = Arc::new(Delivery::new(pieces.broken()));
                 (facts.body, facts.delivery) = (pieces.length(), Some(Arc::clone(&delivery)));
                 let download = Download { pieces, lane: Arc::clone(lane), delivery };
                 (rest(py, lines, b"")?, Py::new(py, download)?.into_any())

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::content_keys::KeyringKeys;
 use super::errors::store_error;
+use super::keyring::{KeyringOptions, Opened, opened_in};
 use super::options::{Options, environment};
-use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
+use orcas_engine::{self as engine, CheckOptions, CheckReport, ContentKeys, IndexState, Repaired, ScrubProgress};
 
 /// The progress of a check, which any thread may read. Any thread may also cancel the check.
 #[pyclass(frozen, module = "orcas._core")]
@@ -85,6 +87,15 @@ struct Index {
     detail: Option<String>,
 }
 
+/// Sealed contents and chunks, and why the keyring was not open for them.
+#[derive(IntoPyObject)]
+struct Tags {
+    verified: u64,
+    of_customers: u64,
+    without_key: u64,
+    why: Option<String>,
+}
+
 /// A report of a check.
 #[derive(IntoPyObject)]
 pub struct Report {
@@ -100,6 +111,7 @@ pub struct Report {
     bytes: u64,
     log_files: u64,
     packs: u64,
+    tags: Tags,
     index: Index,
     seconds: f64,
     given_up: Option<GivenUp>,
@@ -225,9 +237,16 @@ impl From<engine::SalvageReport> for SalvageReport {
     }
 }
 
-impl From<CheckReport> for Report {
-    fn from(report: CheckReport) -> Self {
+impl Report {
+    /// Of a check that was given this keyring.
+    pub fn new(report: CheckReport, keyring: &Opened) -> Self {
+        let why = match keyring {
+            Opened::Open(_) | Opened::Absent => None,
+            Opened::Closed(why) => Some(why.clone()),
+        };
+        let engine::TagCounts { verified, of_customers, without_key } = report.tags;
         Self {
+            tags: Tags { verified, of_customers, without_key, why },
             clean: report.is_clean(),
             findings: report.findings.into_iter().map(Finding::from).collect(),
             findings_total: report.findings_total,
@@ -247,6 +266,7 @@ impl From<CheckReport> for Report {
     }
 }
 
+/// A repair needs no keys.
 impl From<Repaired> for Report {
     fn from(repaired: Repaired) -> Self {
         let given_up = repaired.given_up.map(|given_up| GivenUp {
@@ -257,7 +277,8 @@ impl From<Repaired> for Report {
             held: given_up.held,
             kept: given_up.kept.iter().map(|path| path.display().to_string()).collect(),
         });
-        Self { given_up, ..repaired.report.into() }
+        let closed = Opened::Closed("a repair does not open the keyring".to_owned());
+        Self { given_up, ..Self::new(repaired.report, &closed) }
     }
 }
 
@@ -296,11 +317,12 @@ impl From<ScrubProgress> for ScrubState {
     }
 }
 
-/// Checks a store that is not open, and changes nothing. Blocks.
+/// Checks a store that is not open, with its keyring if that opens, and changes nothing. Blocks.
 #[pyfunction]
 pub fn check_store(
     py: Python<'_>,
     data: PathBuf,
+    keyring: KeyringOptions,
     progress: &CheckProgress,
     read_content: bool,
     threads: usize,
@@ -308,8 +330,16 @@ pub fn check_store(
 ) -> PyResult<Report> {
     let options = CheckOptions { read_content, threads, bytes_per_sec };
     let progress = progress.shared();
-    let checked = py.detach(|| engine::check_store(&environment().fs, &data, &options, &progress));
-    checked.map(Report::from).map_err(store_error)
+    py.detach(|| {
+        let keyring = opened_in(&data, keyring)?;
+        let keys = match &keyring {
+            Opened::Open(keyring) => Some(KeyringKeys(Arc::clone(keyring))),
+            Opened::Absent | Opened::Closed(_) => None,
+        };
+        let keys = keys.as_ref().map(|keys| keys as &dyn ContentKeys);
+        let checked = engine::check_store(&environment().fs, &data, &options, keys, &progress);
+        checked.map(|report| Report::new(report, &keyring)).map_err(store_error)
+    })
 }
 
 /// Rebuilds the index of a store that is not open from its log, if that is needed and possible. With `accept_loss`, a

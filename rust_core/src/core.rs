@@ -386,7 +386,8 @@ impl Core {
     ) -> PyResult<Report> {
         let options = CheckOptions { read_content, threads, bytes_per_sec };
         let progress = progress.shared();
-        py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
+        let checked = py.detach(|| self.lane.engine.check(&options, &progress));
+        checked.map(|report| Report::new(report, &self.keyring)).map_err(store_error)
     }
 
     /// The progress of the scrub in the background.

@@ -51,6 +51,7 @@ impl EventListener {
 #[derive(IntoPyObject)]
 pub struct EventDelivery {
     id: String,
+    time_ms: u64,
     bucket: String,
     key: String,
     message: String,
@@ -83,8 +84,8 @@ impl EventDeliveries {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(next.map(|Deliveries { found, after, lost }| {
             let found = found.into_iter().map(|delivery| {
-                let Delivery { id, bucket, key, message, is_test } = delivery;
-                EventDelivery { id, bucket, key: text(key), message: text(message), is_test }
+                let Delivery { id, time_ms, bucket, key, message, is_test } = delivery;
+                EventDelivery { id, time_ms, bucket, key: text(key), message: text(message), is_test }
             });
             (found.collect(), after, lost)
         }))

@@ -81,7 +81,7 @@ impl Verdict<'_> {
         let untouched = |facts: &&Facts| refused.is_none() || facts.delivery.as_ref().is_some_and(|it| it.sent() > 0);
         let Some(facts) = response.map(|response| &response.facts).filter(untouched) else {
             let (status, code) = refused.map_or((None, None), |(status, code)| (Some(status), code));
-            return Finished { operation, status, code, time, first_byte: time, received, sent: 0 };
+            return Finished { operation, status, code, time, first_byte: time, received, sent: 0, broken: false };
         };
         let (sent, first) = match &facts.delivery {
             None => (facts.body, now),
@@ -95,6 +95,7 @@ impl Verdict<'_> {
             first_byte: first.duration_since(began),
             received,
             sent,
+            broken: facts.delivery.as_ref().is_some_and(|delivery| delivery.is_broken()),
         }
     }
 

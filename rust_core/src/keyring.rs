@@ -28,8 +28,19 @@ pub struct KeyringOptions {
     read_only: bool,
     /// The newest generation that the store has had.
     noted: u64,
-    master_key: Option<String>,
-    master_passphrase: Option<String>,
+    master_key: Option<SecretText>,
+    master_passphrase: Option<SecretText>,
+}
+
+/// Text of a secret. Rust's copy of it overwrites itself, whatever becomes of the call.
+pub struct SecretText(Zeroizing<String>);
+
+impl<'py> FromPyObject<'_, 'py> for SecretText {
+    type Error = PyErr;
+
+    fn extract(text: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        text.extract().map(|text: String| Self(Zeroizing::new(text)))
+    }
 }
 
 /// The keyring of an open store, or why there is none.
@@ -77,11 +88,10 @@ impl KeyringOptions {
 }
 
 /// At most one of the two is set.
-fn secret_of(key: Option<String>, passphrase: Option<String>) -> Result<Option<MasterSecret>, SealError> {
-    let (key, passphrase) = (key.map(Zeroizing::new), passphrase.map(Zeroizing::new));
+fn secret_of(key: Option<SecretText>, passphrase: Option<SecretText>) -> Result<Option<MasterSecret>, SealError> {
     let secret = match (&key, &passphrase) {
-        (Some(key), _) => Some(MasterSecret::from_base64(key.as_bytes())?),
-        (None, Some(passphrase)) => Some(MasterSecret::from_passphrase(passphrase.as_bytes())?),
+        (Some(key), _) => Some(MasterSecret::from_base64(key.0.as_bytes())?),
+        (None, Some(passphrase)) => Some(MasterSecret::from_passphrase(passphrase.0.as_bytes())?),
         (None, None) => None,
     };
     if secret.is_some() {
@@ -194,7 +204,12 @@ impl PyKeyring {
     }
 
     /// Seals the keyring under another master key or passphrase.
-    fn change_master(&self, py: Python<'_>, key: Option<String>, passphrase: Option<String>) -> Option<Refused> {
+    fn change_master(
+        &self,
+        py: Python<'_>,
+        key: Option<SecretText>,
+        passphrase: Option<SecretText>,
+    ) -> Option<Refused> {
         py.detach(|| {
             let Some(secret) = secret_of(key, passphrase)? else {
                 return Err(SealError::MalformedMasterKey { reason: "there is no new master key" }.into());
@@ -273,13 +288,22 @@ pub fn read_keyring(py: Python<'_>, directory: PathBuf, options: KeyringOptions)
         if presence(&fs, &directory) == Presence::None {
             return Ok(None);
         }
-        // Damaged copies belong to no store, and are refused as such.
-        let store = store_of(&fs, &directory).unwrap_or(StoreId([0; 16]));
-        match options.open(&directory, store.0)? {
+        match opened_in(&directory, options)? {
             Opened::Open(inner) => Ok(Some(PyKeyring { inner })),
             Opened::Absent | Opened::Closed(_) => Ok(None),
         }
     })
+}
+
+/// The keyring in a directory that no store has open. Blocks, for scrypt and for the disk.
+///
+/// # Errors
+/// As of [`KeyringOptions::open`].
+pub fn opened_in(directory: &Path, options: KeyringOptions) -> PyResult<Opened> {
+    let fs: Arc<dyn FileSystem> = Arc::new(RealFileSystem);
+    // Damaged copies belong to no store, and are refused as such.
+    let store = store_of(&fs, directory).unwrap_or(StoreId([0; 16]));
+    options.open(directory, store.0)
 }
 
 /// The store id and the generation of the bytes of a keyring; None if they are damaged.

@@ -82,6 +82,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("METRICS", metrics::table())?;
+    module.add("METRIC_LABELS", metrics::label_values())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;
     module.add("FLOW_STOP", request::FLOW_STOP)?;

@@ -1,11 +1,14 @@
 //! The page of all metrics, and the table of them, for Python.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use super::keyring::Opened;
+use orcas_gateway::metrics::around::{Around, Process, TargetState};
 use orcas_gateway::metrics::families;
-use orcas_gateway::metrics::page::Around;
 use orcas_gateway::metrics::tasks::TaskNumbers;
+use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
 
 /// What Python knows of the numbers.
@@ -18,7 +21,31 @@ pub struct Surroundings {
     buckets_max: usize,
     /// Sent and dropped.
     spans: (u64, u64),
+    targets: Vec<TargetCounts>,
     tasks: Vec<Task>,
+    /// When it started and its processor time, in seconds, and its memory in bytes.
+    process: (f64, f64, Option<u64>),
+}
+
+/// What was delivered to a target, and what was not.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TargetCounts {
+    name: String,
+    after: Option<String>,
+    since_ms: u64,
+    ok: u64,
+    retried: u64,
+    dead: u64,
+    waiting: u64,
+    gaps: u64,
+}
+
+impl From<TargetCounts> for TargetState {
+    fn from(counts: TargetCounts) -> Self {
+        let TargetCounts { name, after, since_ms, ok, retried, dead, waiting, gaps } = counts;
+        Self { name, after, since_ms, ok, retried, dead, waiting, gaps }
+    }
 }
 
 /// A periodic task, as [`TaskNumbers`].
@@ -45,21 +72,43 @@ impl From<Task> for TaskNumbers {
 impl Surroundings {
     /// `declined` are requests that were not traced.
     pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> Around {
-        let data_keys = match keyring {
+        let (data_keys, key_times) = match keyring {
             Opened::Open(keyring) => {
-                let counts = keyring.counts();
-                (counts.hits, counts.misses, counts.entries as u64)
+                let (counts, times) = (keyring.counts(), keyring.times());
+                let times = [("derive", &times.derived), ("unwrap", &times.unwrapped)];
+                let times = times.map(|(operation, times)| (operation, Arc::clone(times))).to_vec();
+                ((counts.hits, counts.misses, counts.entries as u64), times)
             }
-            Opened::Absent | Opened::Closed(_) => (0, 0, 0),
+            Opened::Absent | Opened::Closed(_) => ((0, 0, 0), Vec::new()),
         };
-        let Self { version, connections, refusals, buckets_max, spans, tasks } = self;
+        let Self { version, connections, refusals, buckets_max, spans, targets, tasks, process } = self;
+        let (start_sec, cpu_sec, resident_bytes) = process;
+        let process = Process { start_sec, cpu_sec, resident_bytes };
+        let targets = targets.into_iter().map(TargetState::from).collect();
         let tasks = tasks.into_iter().map(TaskNumbers::from).collect();
-        Around { version, connections, refusals, buckets_max, spans, declined, data_keys, tasks }
+        Around {
+            version,
+            connections,
+            refusals,
+            buckets_max,
+            spans,
+            declined,
+            data_keys,
+            key_times,
+            targets,
+            tasks,
+            process,
+        }
     }
 }
 
 pub fn format_of(openmetrics: bool) -> Format {
     if openmetrics { Format::OpenMetrics } else { Format::Text }
+}
+
+/// Metric, label and values of each label whose values are fixed.
+pub fn label_values() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    values::of_labels().into_iter().map(|(family, label, values)| (family.name, label, values)).collect()
 }
 
 /// Name, kind, unit, labels and meaning of each metric.

@@ -1,6 +1,6 @@
 //! What is counted of one request on its way: when it began, and the bytes of its body and of the response.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -86,13 +86,22 @@ impl Tally {
 }
 
 /// A response body that leaves in pieces.
-#[derive(Default)]
 pub struct Delivery {
     sent: AtomicU64,
     first: OnceLock<Instant>,
+    broken: Arc<AtomicBool>,
 }
 
 impl Delivery {
+    /// `broken`: whether what is to be sent cannot be read to its end.
+    pub fn new(broken: &Arc<AtomicBool>) -> Self {
+        Self { sent: AtomicU64::new(0), first: OnceLock::new(), broken: Arc::clone(broken) }
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
     /// Bytes were handed to the socket.
     pub fn add(&self, bytes: u64) {
         self.first.get_or_init(Instant::now);

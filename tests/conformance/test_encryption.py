@@ -207,6 +207,13 @@ def test_nothing_of_the_content_is_on_the_disk(tmp_path: Path) -> None:
     assert [path for path, stored in files(tmp_path / "plain").items() if SECRET[:24] in stored]
     for command_line in (["fsck"], ["gc"], ["stats"], ["fsck"]):
         command(*command_line, "--data", data)
+    without = document("fsck", "--data", data)["tags"]
+    assert (without["verified"], without["of_customers"]) == (0, 0)
+    assert "ORCAS_MASTER_KEY" in without["why"]
+    verified = {"verified": without["without_key"], "of_customers": 0, "without_key": 0, "why": None}
+    assert document("fsck", "--data", data, ORCAS_MASTER_KEY=KEY)["tags"] == verified
+    wrong = document("fsck", "--data", data, ORCAS_MASTER_KEY=base64.b64encode(bytes(32)).decode())["tags"]
+    assert (wrong["verified"], wrong["without_key"]) == (0, verified["verified"])
     for path in data.glob("index.db*"):
         path.unlink()
     with running(data, master_key=KEY) as target:

@@ -300,6 +300,8 @@ def test_uploads_are_aborted_when_no_part_has_come_for_days(tmp_path: Path) -> N
         listed = {task["name"]: task for task in document("tasks", "list", "--data", data)["tasks"]}
         assert (listed["uploads"]["runs"], listed["uploads"]["failures"]) == (1, 0)
         assert listed["uploads"]["next_run"] is None
+        assert "aborted" in command("tasks", "run", "uploads", "--data", data)
+        assert "on request" in command("tasks", "list", "--data", data)
         shown = command("stats", "--data", data)
         assert "Last success" in shown
         assert "lifecycle" in shown

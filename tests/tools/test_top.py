@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import io
 import os
 import pty
 import signal
@@ -17,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target
 from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
+from orcas.cli.top import _view
+from orcas.cli.top import document as document_of
 from orcas.config import child_environment
 from orcas.errors import UnavailableError
 from orcas.tools.samples import Between, Page, read_page
@@ -161,19 +165,26 @@ def test_a_terminal_is_renewed_until_ctrl_c_and_survives_a_restart(serve: Serve,
                 shown.extend(piece)
 
     with serve() as target:
-        variables = {"TERM": "xterm", "XDG_CONFIG_HOME": "/nonexistent", "COLUMNS": "120", "LINES": "40"}
+        variables = {"TERM": "xterm", "XDG_CONFIG_HOME": "/nonexistent", "COLUMNS": "120", "LINES": "20"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "orcas", "top", "--endpoint", target.server.endpoint, "--interval", "0.1"],
+            [sys.executable, "-m", "orcas", "top", "--data", str(data), "--interval", "0.1"],
             env=child_environment() | variables, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE,
         )  # fmt: skip
         os.close(theirs)
         reader = threading.Thread(target=read)
         reader.start()
-        # Each view begins anew at the top of the alternate screen.
+        # Each view begins anew at the top of the alternate screen, and its summary fits into 20 lines.
         assert wait_until(lambda: shown.count(b"Orcas ") >= 3)
         assert b"\x1b[?1049h" in shown
-    assert wait_until(lambda: b"cannot be reached" in shown)
+        with load(target):
+            assert wait_until(lambda: b"disk free" in shown and b"PutObject" in shown)
+    assert wait_until(lambda: b"cannot be reached" in shown or b"No server has the store" in shown)
     assert process.poll() is None
+    # The next one listens elsewhere, and its counters are not compared with those of the first.
+    with serve() as another:
+        assert another.server.endpoint != target.server.endpoint
+        assert wait_until(lambda: b"The server was started anew" in shown)
+        assert wait_until(lambda: another.server.endpoint.encode() in shown)
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
@@ -182,3 +193,33 @@ def test_a_terminal_is_renewed_until_ctrl_c_and_survives_a_restart(serve: Serve,
     os.close(ours)
     # The screen of before is back, with its cursor.
     assert shown.rstrip().endswith((b"\x1b[?1049l", b"\x1b[?25h"))
+
+
+def test_the_operations_that_do_not_fit_are_counted() -> None:
+    rows = [
+        {
+            "operation": f"Operation{number}", "per_sec": 1.0, "failed_per_sec": 0.0, "p50_sec": 0.1, "p99_sec": 0.1,
+            "received_bytes_per_sec": 0.0, "sent_bytes_per_sec": 0.0,
+        }
+        for number in range(20)
+    ]  # fmt: skip
+    now = page('orcas_store_writable 1\norcas_build_info{version="1"} 1\norcas_store_state{state="ok"} 1\n', 1)
+    seen = document_of(Between(now, now)) | {"operations": rows, "errors": {"NoSuchKey": 2.0}}
+
+    def lines(height: int, *, terminal: bool = True) -> list[str]:
+        console = Console(file=io.StringIO(), width=120, height=height, force_terminal=terminal, color_system=None)
+        return [
+            "".join(segment.text for segment in line).rstrip()
+            for line in console.render_lines(_view(console, "http://x", seen))
+        ]
+
+    for height in (18, 24, 30):
+        shown = lines(height)
+        assert len(shown) == height
+        assert any(line.startswith("disk free") for line in shown)
+        count = sum(line.startswith("Operation") for line in shown) - 1
+        assert shown[-1] == f"and {20 - count} operations more"
+    whole = lines(60)
+    assert sum(line.startswith("Operation") for line in whole) == 21
+    assert not whole[-1].startswith("and")
+    assert lines(24, terminal=False)[-1] == "and 5 operations more"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def event(number: int, key: str = "k") -> Delivery:
     record = {"s3": {"object": {"key": key, "size": number}}}
     message = json.dumps({"Records": [record]})
-    return {"id": str(number), "bucket": "photos", "key": key, "message": message, "is_test": False}
+    return {"id": str(number), "time_ms": number, "bucket": "photos", "key": key, "message": message, "is_test": False}
 
 
 class Journal:
@@ -144,4 +145,42 @@ def test_a_target_whose_dead_letters_are_at_their_limit_gets_nothing(
         assert deliveries.resend("hook") == 2
         assert wait_until(lambda: len(receiver.received) == 5)
         assert len(deliveries.dead("hook")) == 0
+        deliveries.close()
+
+
+def test_attempts_are_counted_by_what_becomes_of_them(tmp_path: Path) -> None:
+    journal = Journal(0)
+    statuses = iter([500, 500, 200, 500, 500, 500])
+    with receiving(lambda _: next(statuses)) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: bool(journal.begins))
+        began_ms = time.time_ns() // 1_000_000
+        journal.count = 1
+        assert wait_until(lambda: deliveries.counts()[0]["after"] == "1")
+        journal.count = 2
+        assert wait_until(lambda: deliveries.counts()[0]["after"] == "2")
+        # Looks that find nothing say that it lacks nothing up to now.
+        assert wait_until(lambda: deliveries.counts()[0]["since_ms"] >= began_ms)
+        deliveries.close()
+        (counts,) = deliveries.counts()
+    assert (counts["ok"], counts["retried"], counts["dead"], counts["waiting"]) == (1, 4, 1, 1)
+
+
+def test_a_target_lacks_what_is_under_way(tmp_path: Path) -> None:
+    journal, release = Journal(0), threading.Event()
+
+    def hold(_: Received) -> int:
+        release.wait(30)
+        return 200
+
+    with receiving(hold) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.count = 3
+        assert wait_until(lambda: len(receiver.received) == 2)
+        (counts,) = deliveries.counts()
+        # The times of these events are their numbers.
+        assert (counts["after"], counts["since_ms"]) == ("0", 1)
+        release.set()
+        assert wait_until(lambda: deliveries.counts()[0]["after"] == "3")
         deliveries.close()

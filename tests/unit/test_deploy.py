@@ -15,9 +15,17 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from tests.fixtures.promql import flaws, queries_of_dashboard, queries_of_rules
+from tests.fixtures.promql import (
+    families,
+    flaws,
+    keeps,
+    queries_of_dashboard,
+    queries_of_rules,
+    targets_of_dashboard,
+)
 
 from orcas.config import PREFIX, SETTINGS, variable_name
+from orcas.edge import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
@@ -25,6 +33,17 @@ RULES: Final = DEPLOY / "prometheus" / "orcas.rules.yml"
 DASHBOARDS: Final = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 VARIABLES: Final = {variable_name(name) for name, setting in SETTINGS.items() if setting.variable} | {
     f"{variable_name(name)}_FILE" for name, setting in SETTINGS.items() if setting.secret
+}
+# Why a metric is on no dashboard.
+NOT_SHOWN: Final = {
+    "http_requests": "what orcas_requests says, for other people's dashboards",
+    "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",
+    "crypto_cache_hit_rate": "since the start; the panel of the caches has the data keys as they are now",
+    "orcas_scrub_rounds": "one a day; the panel of the scrub shows where the round is",
+    "process_start_time_seconds": "for readers that compare two pages",
+    "orcas_task_running": "for the alert on tasks that are overdue",
+    "orcas_task_interval_seconds": "a setting, for the same alert",
+    "orcas_task_next_run_timestamp_seconds": "what `orcas tasks` shows",
 }
 GRAFANA: Final = {"$instance", "$__rate_interval", "$source"}
 
@@ -53,6 +72,19 @@ def test_panels_of_dashboards_do_not_overlap(path: Path) -> None:
         assert not taken & cells, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
+
+
+def test_every_metric_is_on_a_dashboard_or_is_known_not_to_be() -> None:
+    shown = {name for path in DASHBOARDS for query in queries_of_dashboard(path) for name in families(query)}
+    assert {name for name, *_ in METRICS} - shown == set(NOT_SHOWN)
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_legends_tell_servers_apart(path: Path) -> None:
+    for query, legend in targets_of_dashboard(path):
+        assert keeps(query, "instance") == ("{{instance}}" in legend), query
+        labels = set(re.findall(r"{{(\w+)}}", legend))
+        assert all(keeps(query, label) for label in labels), query
 
 
 def test_alerts_ask_for_metrics_that_exist() -> None:
@@ -84,6 +116,16 @@ def test_every_alert_is_tested_and_says_what_to_do() -> None:
         ("orcas_request_duration_seconds", ["orcas_request_duration_seconds"]),
         ('orcas_store_state{kind="ok"}', ["orcas_store_state"]),
         ("sum by (kind) (rate(orcas_requests_total[5m]))", ["kind"]),
+        ('rate(orcas_requests_total{result="500"}[5m])', ["500"]),
+        ('rate(orcas_errors_total{code=~"NoSuchKey|NoSuchName"}[5m])', ["NoSuchName"]),
+        ('rate(orcas_requests_total{operation!="GetObjet"}[5m])', ["GetObjet"]),
+        ('orcas_store_state{state="read_only"}', ["read_only"]),
+        ('orcas_files{kind="log"}', ["kind"]),
+        ('orcas_task_running{task="scrub"}', []),
+        ('orcas_task_running{task="scrubs"}', ["scrubs"]),
+        ("orcas_event_gaps_total > 0 unless orcas_event_gaps_total offset 15m", []),
+        ("orcas_event_gaps_total > 1", ["orcas_event_gaps_total"]),
+        ("orcas_disk_free_bytes > 0 unless orcas_disk_free_bytes offset 15m", []),
     ],
 )
 def test_wrong_queries_are_found(query: str, wrong: list[str]) -> None:

@@ -29,6 +29,7 @@ def report(*kinds: str, lost: int = 0, affected: int = 0) -> dict[str, Any]:
         "clean": not kinds and not lost, "groups": groups, "findings": [], "findings_total": 5430 * len(groups),
         "affected": [f"b/k{at}" for at in range(affected)], "affected_total": affected,
         "losses": losses, "losses_total": lost, "blobs": 1, "bytes": 1, "log_files": 1, "packs": 0, "seconds": 1.0,
+        "tags": {"verified": 0, "of_customers": 0, "without_key": 0, "why": None},
         "index": {"state": "different", "detail": f"{ROW}, row 1 x'66': the row is not there"},
     }  # fmt: skip
 
@@ -77,3 +78,18 @@ def test_a_clean_report_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     show_report(report(), as_json=False)
     show_report(report(), as_json=True)
     assert '"clean": true' in capsys.readouterr().out
+
+
+def test_what_was_encrypted_and_not_opened_is_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    show_report(report(), as_json=False)
+    assert "tags" not in capsys.readouterr().out
+    tags = {"verified": 7, "of_customers": 2, "without_key": 3, "why": "there is no master key"}
+    show_report(report() | {"tags": tags}, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("verified by tags")] == ["7"]
+    unopened, of_customers = lines[-2:]
+    assert unopened.startswith("3 encrypted contents")
+    assert unopened.endswith("their tags: there is no master key.")
+    assert of_customers.startswith("2 contents and chunks are encrypted with keys of customers")
+    show_report(report() | {"tags": tags | {"why": None}}, as_json=False)
+    assert "cannot be used now" in capsys.readouterr().out

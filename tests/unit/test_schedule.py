@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.fixtures.clocks import MovedClock
 
+from orcas.admin.maintenance import ClockGuard
 from orcas.admin.schedule import Schedule, Task, TaskError, in_thread
 from orcas.errors import OrcasError
 
@@ -18,7 +19,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.runs = 0
-        self.fails: Exception | None = None
+        self.fails: BaseException | None = None
         self.gate: asyncio.Event | None = None
 
     async def __call__(self) -> dict[str, int]:
@@ -89,6 +90,29 @@ async def test_a_failure_is_told_once_and_harms_nobody(caplog: pytest.LogCapture
     assert bad.runs == 4
     await clock.move(1)
     assert bad.runs == 5
+    await schedule.stop()
+
+
+class Panic(BaseException):
+    """What PyO3 raises for a panic in Rust is no `Exception` either."""
+
+
+async def test_a_panic_ends_one_run_and_not_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    clock, bad = MovedClock(), Counted()
+    bad.fails = Panic("out of bounds")
+
+    def panics() -> dict[str, int]:
+        raise Panic
+
+    schedule = Schedule([Task("bad", "", 60, bad), Task("thread", "", 0, in_thread("thread", panics))], clock)
+    schedule.start()
+    await clock.move(61)
+    assert "Task bad failed and is tried again in 60 seconds: Panic: out of bounds" in caplog.text
+    with pytest.raises(TaskError, match="Panic"):
+        await schedule.run("thread")
+    bad.fails = None
+    await clock.move(60)
+    assert (bad.runs, row(schedule, "bad")["failures"], row(schedule, "bad")["error"]) == (2, 1, None)
     await schedule.stop()
 
 
@@ -177,3 +201,23 @@ async def test_work_that_blocks_has_a_thread_of_its_own(fails: bool) -> None:
             await run()
     else:
         assert await run() == {"thread": "orcas-work"}
+
+
+@pytest.mark.parametrize("set_by", [20_000, -20_000])
+def test_work_by_age_does_not_run_right_after_the_clock_was_set(set_by: int) -> None:
+    class Clock(MovedClock):
+        set_by = 0
+
+        def now(self) -> float:
+            return super().now() + self.set_by
+
+    clock = Clock()
+    guarded = ClockGuard(clock, 10_000, lambda: {"aborted": 3})
+    assert guarded() == {"aborted": 3}
+    clock.set_by = set_by
+    with pytest.raises(OrcasError, match=r"was set by [+-]5\.6 hours"):
+        guarded()
+    assert guarded() == {"aborted": 3}
+    # Little by little, as a time server sets it.
+    clock.set_by += 9_000
+    assert guarded() == {"aborted": 3}

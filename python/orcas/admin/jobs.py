@@ -66,7 +66,7 @@ class Job:
             result = self.work.run()
         except (StoreError, OrcasError) as error:
             self._end("failed", error=f"{error}.")
-        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must learn that the job is over
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust, too: who asked must learn that the job is over
             self._end("failed", error=f"{type(error).__name__}: {error}")
         else:
             self._end("cancelled" if self.cancelled else "done", result=result)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.admin.schedule import Result, Task, in_thread
+from orcas.admin.schedule import Clock, Result, Task, in_thread
 from orcas.admin.upkeep import destroy_due
 from orcas.edge import Keyring
+from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from orcas.admin.metering import UsageKeeper
     from orcas.config import Settings
     from orcas.edge import Core
@@ -21,7 +24,34 @@ _MINUTE: Final = 60.0
 _DAY: Final = 86_400.0
 
 
-def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, *, keyring: bool) -> list[Task]:
+class ClockGuard:
+    """Keeps work that deletes by age from running right after the clock of the machine was set.
+
+    For one run only: whatever somebody still uses then has a time of the new clock before the next run.
+    """
+
+    def __init__(self, clock: Clock, seconds: float, work: Callable[[], Mapping[str, object]]) -> None:
+        """`seconds`: how far the clock may be set, or the machine sleep, between two runs."""
+        self._clock, self._seconds, self._work = clock, seconds, work
+        self._offset = clock.now() - clock.monotonic()
+
+    def __call__(self) -> Result:
+        """One run.
+
+        Raises:
+            OrcasError: the clock was set since the last one.
+        """
+        before, self._offset = self._offset, self._clock.now() - self._clock.monotonic()
+        if abs(self._offset - before) > self._seconds:
+            hours = (self._offset - before) / 3600
+            msg = f"The clock of the machine was set by {hours:+.1f} hours, or the machine slept. The next run goes by it"
+            raise OrcasError(msg)
+        return dict(self._work())
+
+
+def tasks_of(
+    core: Core, settings: Settings, usage: UsageKeeper | None, clock: Clock, *, keyring: bool
+) -> list[Task]:
     """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`."""
     work = core.maintenance()
     tasks = [
@@ -41,7 +71,10 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, *, keyri
                 "uploads",
                 "abort multipart uploads of which nothing has come for ORCAS_ABORT_UPLOADS_AFTER_DAYS",
                 settings.lifecycle_interval_sec,
-                in_thread("uploads", lambda: dict(work.abort_abandoned(days))),
+                in_thread(
+                    "uploads",
+                    ClockGuard(clock, days * settings.lifecycle_day_sec / 2, lambda: work.abort_abandoned(days)),
+                ),
                 outlasts=True,
             )
         )
@@ -56,7 +89,7 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, *, keyri
         tasks.append(
             Task(
                 "events", "remove events that are older than ORCAS_EVENTS_RETENTION_SEC", _MINUTE,
-                in_thread("events", lambda: _expire_events(core)),
+                in_thread("events", lambda: _expire_events(core)), outlasts=True,
             )
         )  # fmt: skip
     if usage is not None:

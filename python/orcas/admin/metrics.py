@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse
 
 from orcas.config import is_loopback
 from orcas.http.refusals import COUNTS
+from orcas.process import counts as process
 from orcas.reports import note_cause
 from orcas.version import orcas_version
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from orcas.config import Settings
     from orcas.edge import Surroundings, TaskNumbers
+    from orcas.webhooks.delivery import TargetCounts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -42,6 +44,7 @@ def router(
     page: Callable[[], Page],
     connections: Callable[[], int],
     spans: Callable[[], tuple[int, int]],
+    targets: Callable[[], list[TargetCounts]],
     tasks: Callable[[], list[TaskNumbers]],
 ) -> APIRouter:
     """The route. The functions are called for each request; `spans` counts those that were sent and dropped."""
@@ -62,7 +65,8 @@ def router(
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         around: Surroundings = {
             "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
-            "buckets_max": settings.metrics_buckets, "spans": spans(), "tasks": tasks(),
+            "buckets_max": settings.metrics_buckets, "spans": spans(), "targets": targets(), "tasks": tasks(),
+            "process": process.counts(),
         }  # fmt: skip
         # One at a time: a reader that gives up does not end its page.
         async with turn:

@@ -176,7 +176,9 @@ class Schedule:
         wait = task.interval
         try:
             entry.result = await task.run()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the task runs again
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception; the task runs again all the same
             wait = min(task.interval, RETRY_SECONDS)
             explained = isinstance(error, OrcasError | StoreError | OSError)
             text = str(error).removesuffix(".") if explained else f"{type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ from orcas.admin.tools import Tools
 def add_tasks(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application."""
 
-    # A coroutine: the table belongs to the loop.
+    # A coroutine: nothing waits for the disk.
     @app.get("/tasks")
     async def tasks() -> dict[str, Any]:
         """The periodic tasks: when each ran, what came of it, and when it is due."""

@@ -11,6 +11,7 @@ from orcas.errors import OrcasError
 
 # Most objects that are listed here; --json lists more.
 _NAMED_MAX = 20
+_TAGS = ("verified", "of_customers", "without_key")
 # Damage that can be repaired from the log alone.
 _OF_INDEX = frozenset({"index", "counts"})
 _OF_LOG = frozenset({"log-file", "log-record"})
@@ -33,6 +34,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         print_json(report)
     else:
         _print_sums(report)
+        _print_tags(report["tags"])
         for group in report["groups"]:
             severity = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
             times = "" if group["count"] == 1 else f", {group['count']} times, the first"
@@ -48,7 +50,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _print_sums(report: dict[str, Any]) -> None:
-    index = report["index"]
+    index, tags = report["index"], report["tags"]
     # The first difference is printed below, with all others of the same cause.
     detail = index["detail"] if index["state"] == "not compared" else None
     print_table(
@@ -58,6 +60,7 @@ def _print_sums(report: dict[str, Any]) -> None:
             ("bytes", size(report["bytes"])),
             ("log files", report["log_files"]),
             ("packs", report["packs"]),
+            *([("verified by tags", tags["verified"])] if any(tags[count] for count in _TAGS) else []),
             ("index", f"{index['state']}: {detail}" if detail else index["state"]),
             ("findings", report["findings_total"]),
             ("objects lost", report["losses_total"]),
@@ -65,6 +68,21 @@ def _print_sums(report: dict[str, Any]) -> None:
         ],
         right=1,
     )
+
+
+def _print_tags(tags: dict[str, Any]) -> None:
+    """Say what was encrypted and not opened."""
+    if tags["without_key"]:
+        why = tags["why"] or "their keys are not in the keyring, or cannot be used now"
+        typer.echo(
+            f"{tags['without_key']} encrypted contents and chunks were verified by their checksums, but not by their "
+            f"tags: {why}."
+        )
+    if tags["of_customers"]:
+        typer.echo(
+            f"{tags['of_customers']} contents and chunks are encrypted with keys of customers, so their tags cannot be "
+            "verified."
+        )
 
 
 def _print_objects(what: str, objects: list[str], total: int) -> None:

@@ -16,7 +16,7 @@ from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from orcas.config import Settings
     from orcas.tools.samples import Between, Page
@@ -43,20 +43,53 @@ def top(
     """
     settings = settings_of(data)
     once = once or as_json
-    with contextlib.closing(_transport(settings, endpoint)) as transport:
-        looks = _looks(transport, settings.metrics_token, interval)
+    with contextlib.closing(_Server(settings, endpoint)) as server:
+        looks = _looks(server, interval)
         if once:
             found = next(looks)
             assert not isinstance(found, str), "the first look succeeds or raises"
             if as_json:
                 print_json(document(found))
             else:
-                _console().print(_view(transport.url, document(found)))
+                console = _console()
+                console.print(_view(console, server.url, document(found)))
             return
         # Ctrl-C is how this command ends.
-        with contextlib.suppress(KeyboardInterrupt), _screen() as show:
+        with contextlib.suppress(KeyboardInterrupt), _screen() as (console, show):
             for look in looks:
-                show(look if isinstance(look, str) else _view(transport.url, document(look)))
+                show(look if isinstance(look, str) else _view(console, server.url, document(look)))
+
+
+class _Server:
+    """The server that is watched. After a look that failed, it is looked for again: its address may be another one."""
+
+    def __init__(self, settings: Settings, endpoint: str | None) -> None:
+        self._settings, self._endpoint = settings, endpoint
+        self._transport: HttpTransport | None = None
+        self.url = ""
+
+    def read(self) -> Page:
+        """Its metrics now.
+
+        Raises:
+            OrcasError: it does not answer, or refuses.
+        """
+        from orcas.tools.samples import read_page
+
+        if self._transport is None:
+            self._transport = _transport(self._settings, self._endpoint)
+            self.url = self._transport.url
+        try:
+            return read_page(self._transport, self._settings.metrics_token)
+        except UnavailableError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
 
 
 def _transport(settings: Settings, endpoint: str | None) -> HttpTransport:
@@ -77,28 +110,37 @@ def _transport(settings: Settings, endpoint: str | None) -> HttpTransport:
     return HttpTransport(address.url)
 
 
-def _looks(transport: HttpTransport, token: str | None, interval: float) -> Iterator[Between | str]:
-    """What happened in each interval; a sentence if the server did not answer at the end of one.
+def _looks(server: _Server, interval: float) -> Iterator[Between | str]:
+    """What happened in each interval; a sentence if the server did not answer at the end of one, or is another process.
 
     Raises:
         OrcasError: it does not answer the first time, or refuses.
     """
-    from orcas.tools.samples import Between, read_page
+    from orcas.tools.samples import Between
 
-    before: Page = read_page(transport, token)
+    before = server.read()
     first = True
     while True:
         time.sleep(interval)
         try:
-            now = read_page(transport, token)
+            now = server.read()
         except UnavailableError as error:
             if first:
                 raise
             yield str(error)
             continue
-        first = False
-        yield Between(before, now)
+        # What another process has counted is compared with nothing.
+        same = _started(now) == _started(before)
+        if same:
+            yield Between(before, now)
+        elif not first:
+            yield "The server was started anew."
+        first = first and not same
         before = now
+
+
+def _started(page: Page) -> float:
+    return page.value("process_start_time_seconds")
 
 
 def document(look: Between) -> dict[str, Any]:
@@ -165,8 +207,8 @@ def _hit_rate(look: Between, cache: str) -> float | None:
     return hits / (hits + misses) if hits + misses else None
 
 
-def _view(url: str, seen: dict[str, Any]) -> RenderableType:
-    """What is shown of a look."""
+def _view(console: Console, url: str, seen: dict[str, Any]) -> RenderableType:
+    """What is shown of a look: the summary, and as many operations as fit below it."""
     from rich.console import Group
     from rich.text import Text
 
@@ -177,14 +219,22 @@ def _view(url: str, seen: dict[str, Any]) -> RenderableType:
             row["operation"], _number(row["per_sec"]), _number(row["failed_per_sec"]), _time(row["p50_sec"]),
             _time(row["p99_sec"]), size(round(row["received_bytes_per_sec"])), size(round(row["sent_bytes_per_sec"])),
         )
-        for row in seen["operations"][:_OPERATIONS_MAX]
+        for row in seen["operations"]
     ]  # fmt: skip
     titles = ("Operation", "a second", "failed", "50 %", "99 %", "received/s", "sent/s")
     errors = ", ".join(f"{code} {_number(rate)}/s" for code, rate in sorted(seen["errors"].items()))
-    parts: list[RenderableType] = [Text(title), Text(""), table(titles, rows or [("no requests", *[""] * 6)], right=1)]
+    above: list[RenderableType] = [Text(title), table(("", ""), _summary(seen))]
     if errors:
-        parts.append(Text(f"errors: {errors}"))
-    return Group(*parts, Text(""), table(("", ""), _summary(seen)))
+        above.append(Text(f"errors: {errors}"))
+    above.append(Text(""))
+    most = _OPERATIONS_MAX
+    if console.is_terminal:
+        # Below are the titles and, if some are left out, a line that says so.
+        most = max(1, console.height - len(console.render_lines(Group(*above))) - 1)
+        most = most if len(rows) <= most else max(1, most - 1)
+    shown = table(titles, rows[:most] or [("no requests", *[""] * 6)], right=1)
+    rest = [Text(f"and {len(rows) - most} operations more")] if len(rows) > most else []
+    return Group(*above, shown, *rest)
 
 
 def _summary(seen: dict[str, Any]) -> list[tuple[str, str]]:
@@ -218,15 +268,15 @@ def _time(seconds: float | None) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def _console() -> Any:
+def _console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 120)
 
 
 @contextlib.contextmanager
-def _screen() -> Iterator[Callable[[RenderableType], None]]:
-    """A function that shows one view after the other: in place on a terminal, else one below the other."""
+def _screen() -> Iterator[tuple[Console, Callable[[RenderableType], None]]]:
+    """A function that shows one view after the other: in place on a terminal, else one below the other. And where."""
     console = _console()
     if not sys.stdout.isatty():
 
@@ -234,13 +284,13 @@ def _screen() -> Iterator[Callable[[RenderableType], None]]:
             console.print(view)
             sys.stdout.flush()
 
-        yield below
+        yield console, below
         return
     from rich.live import Live
     from rich.text import Text
 
     with Live(Text("…"), console=console, screen=True, auto_refresh=False) as live:
-        yield lambda view: live.update(view, refresh=True)
+        yield console, lambda view: live.update(view, refresh=True)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -164,6 +164,8 @@ def fsck(
     is kept, everything given up is listed, and the damaged files are kept under other names.
 
     A stopped store is checked without opening it. A running store is checked while it serves requests.
+
+    With the master key in the settings, the tags of encrypted content are verified, too.
     """
     options: CheckOptions = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:

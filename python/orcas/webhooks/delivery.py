@@ -42,14 +42,32 @@ log = logging.getLogger("orcas.webhooks")
 class Delivery(TypedDict):
     """An event that a notification sends to a target. `message`: in S3's structure.
 
-    `is_test`: it is no event, but tells that a notification names the target.
+    `is_test`: it is no event, but tells that a notification names the target. `time_ms`: when it happened, since 1970.
     """
 
     id: str
+    time_ms: int
     bucket: str
     key: str
     message: str
     is_test: bool
+
+
+class TargetCounts(TypedDict):
+    """What a target has, and what it has not.
+
+    `after`: the place behind everything that was delivered or is a dead letter; None before the first look. `since_ms`: no
+    event that it lacks is older. `ok`, `retried`, `dead`: attempts by result. `waiting`: dead letters now.
+    """
+
+    name: str
+    after: str | None
+    since_ms: int
+    ok: int
+    retried: int
+    dead: int
+    waiting: int
+    gaps: int
 
 
 class Reader(Protocol):
@@ -99,6 +117,10 @@ class Deliveries:
         """The targets and how they are."""
         return [worker.describe() for worker in self._workers.values()]
 
+    def counts(self) -> list[TargetCounts]:
+        """What metrics show of each target."""
+        return [worker.counts() for worker in self._workers.values()]
+
     def dead(self, name: str) -> DeadLetters:
         """The dead letters of a target.
 
@@ -121,7 +143,8 @@ class Deliveries:
 @dataclass(slots=True)
 class _Counts:
     delivered: int = 0
-    failed_attempts: int = 0
+    retried: int = 0
+    dead: int = 0
     gaps: int = 0
 
 
@@ -142,14 +165,25 @@ class _Worker(threading.Thread):
         self._lock = threading.Lock()
         self._counts = _Counts()
         self._failing: str | None = None
+        self._after: str | None = None
+        self._since_ms = _now_ms()
 
     def describe(self) -> dict[str, Any]:
         """How the target is. `failing`: why the last attempt failed, if it did."""
         with self._lock:
             return {
                 "name": self._target.name, "url": self._target.url.geturl(), "format": self._target.format,
-                "delivered": self._counts.delivered, "failed_attempts": self._counts.failed_attempts,
+                "delivered": self._counts.delivered, "failed_attempts": self._counts.retried + self._counts.dead,
                 "gaps": self._counts.gaps, "dead": len(self.dead), "full": self.dead.is_full, "failing": self._failing,
+            }  # fmt: skip
+
+    def counts(self) -> TargetCounts:
+        """What metrics show of the target."""
+        with self._lock:
+            counts = self._counts
+            return {
+                "name": self._target.name, "after": self._after, "since_ms": self._since_ms, "ok": counts.delivered,
+                "retried": counts.retried, "dead": counts.dead, "waiting": len(self.dead), "gaps": counts.gaps,
             }  # fmt: skip
 
     def run(self) -> None:
@@ -181,6 +215,7 @@ class _Worker(threading.Thread):
         if place is None:
             # Where a new target begins is kept before its first event is tried.
             self._write_place(reader.after())
+        self._note_place(place or reader.after(), _now_ms())
         saved = time.monotonic()
         while not self.stop.is_set():
             if self.resend.is_set():
@@ -195,7 +230,12 @@ class _Worker(threading.Thread):
             found, place, lost = read
             if lost:
                 self._note_gap()
+            events = [delivery["time_ms"] for delivery in found if not delivery["is_test"]]
+            if events:
+                self._note_place(self._after, min(events))
             self._deliver(found, lanes)
+            # What comes behind an event is not older; if there was none, everything is there up to now.
+            self._note_place(place, max(events) if events else _now_ms())
             if found or time.monotonic() - saved > _SAVE_SEC:
                 self._write_place(place)
                 saved = time.monotonic()
@@ -249,8 +289,9 @@ class _Worker(threading.Thread):
         while True:
             failure = sender.send(delivery["id"], body, content_type)
             attempts += 1
-            self._note(failure)
-            if failure is None or failure.final or attempts >= self._target.attempts:
+            is_last = failure is None or failure.final or attempts >= self._target.attempts
+            self._note(failure, is_last=is_last)
+            if is_last or failure is None:
                 return failure, attempts
             doubled = min(_RETRY_SEC_MAX, _RETRY_SEC * 2.0 ** (attempts - 1))
             self._pause(max(failure.retry_after_sec, doubled * random.uniform(0.5, 1)))  # noqa: S311 - spreads retries
@@ -276,11 +317,11 @@ class _Worker(threading.Thread):
                 if self.stop.is_set():
                     raise _Stopped
                 delivery: Delivery = {
-                    "id": letter.id, "bucket": letter.bucket, "key": letter.key, "message": letter.message,
-                    "is_test": False,
+                    "id": letter.id, "time_ms": 0, "bucket": letter.bucket, "key": letter.key,
+                    "message": letter.message, "is_test": False,
                 }  # fmt: skip
                 failure = self._senders[0].send(letter.id, *message_of(self._target, delivery))
-                self._note(failure)
+                self._note(failure, is_last=True)
                 if failure is not None:
                     return
                 sent.add(letter.id)
@@ -288,13 +329,15 @@ class _Worker(threading.Thread):
             # Once: the file is written anew.
             self.dead.remove(lambda letter: letter.id in sent)
 
-    def _note(self, failure: Failure | None) -> None:
+    def _note(self, failure: Failure | None, *, is_last: bool) -> None:
         with self._lock:
             before, self._failing = self._failing, None if failure is None else failure.reason
             if failure is None:
                 self._counts.delivered += 1
+            elif is_last:
+                self._counts.dead += 1
             else:
-                self._counts.failed_attempts += 1
+                self._counts.retried += 1
         if failure is not None and before is None:
             log.warning("The target %s does not take events: %s", self._target.name, failure.reason)
         elif failure is None and before is not None:
@@ -304,6 +347,10 @@ class _Worker(threading.Thread):
         with self._lock:
             self._counts.gaps += 1
         log.error("Events for the target %s are gone: the journal did not keep them for long enough", self._target.name)
+
+    def _note_place(self, after: str | None, since_ms: int) -> None:
+        with self._lock:
+            self._after, self._since_ms = after, since_ms
 
     def _pause(self, seconds: float) -> None:
         if self.stop.wait(seconds):
@@ -320,6 +367,10 @@ class _Worker(threading.Thread):
     def _write_place(self, cursor: str | None) -> None:
         if cursor is not None:
             write_secret_file(self._place, json.dumps({"after": cursor}).encode())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def message_of(target: Target, delivery: Delivery) -> tuple[bytes, str]:

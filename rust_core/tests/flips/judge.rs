@@ -269,7 +269,7 @@ pub fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
 pub fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let options = CheckOptions { read_content: true, threads: 1, bytes_per_sec: 0 };
-    check_store(&fs, data, &options, &CheckProgress::default())
+    check_store(&fs, data, &options, None, &CheckProgress::default())
 }
 
 /// Whether a place in a report is in this file: by its name, or by its number.

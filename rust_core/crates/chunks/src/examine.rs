@@ -100,6 +100,19 @@ impl PackExamination {
         })
     }
 
+    /// The last `length` bytes of the content of a chunk, not verified; fewer if the pack ends before.
+    ///
+    /// # Errors
+    /// `Io`, and those of `meter`.
+    pub fn tail(&self, expected: ExpectedChunk, length: usize, meter: &dyn Fn(u64) -> Result<()>) -> Result<Vec<u8>> {
+        let ExpectedChunk { at, length: whole } = expected;
+        let end = (codec::chunk_parts(at).1 + content_start(whole) + u64::from(whole)).min(self.length);
+        let mut tail = vec![0; length.min(end as usize).min(whole as usize)];
+        meter(tail.len() as u64)?;
+        read_around_faults(&*self.file, end - tail.len() as u64, &mut tail)?;
+        Ok(tail)
+    }
+
     /// The fingerprint in the header, or the offset of the damage.
     fn verify(
         &mut self,

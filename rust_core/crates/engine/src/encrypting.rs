@@ -141,16 +141,23 @@ impl EngineState {
 
     /// The key of a blob.
     pub fn blob_key(&self, seal: &Seal, sealing: &Sealing) -> Result<BlobKey> {
-        let algorithm = Algorithm::from_code(seal.algorithm);
-        let algorithm = algorithm.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })?;
-        let by_id = || self.content_keys()?.by_id(DataKeyId(seal.data_key));
-        let key = match &sealing.encryption {
-            Some(Encryption::Customer(_)) => sealing.of_request()?,
-            Some(Encryption::Named(named)) => bound(by_id().map_err(of_named)?, &named.context),
-            Some(Encryption::Managed) | None => by_id()?,
-        };
-        Ok(key.blob_key(algorithm, SealId(seal.id)))
+        match &sealing.encryption {
+            Some(Encryption::Customer(_)) => derived(&*sealing.of_request()?, seal),
+            Some(Encryption::Named(named)) => key_of_blob(self.content_keys()?, seal, &named.context).map_err(of_named),
+            Some(Encryption::Managed) | None => key_of_blob(self.content_keys()?, seal, &[]),
+        }
     }
+}
+
+/// The key of a blob that a data key of the keyring seals, bound to a context unless that is empty.
+pub(super) fn key_of_blob(keys: &dyn ContentKeys, seal: &Seal, context: &[u8]) -> Result<BlobKey> {
+    derived(&bound(keys.by_id(DataKeyId(seal.data_key))?, context), seal)
+}
+
+fn derived(key: &DataKey, seal: &Seal) -> Result<BlobKey> {
+    let algorithm = Algorithm::from_code(seal.algorithm);
+    let algorithm = algorithm.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })?;
+    Ok(key.blob_key(algorithm, SealId(seal.id)))
 }
 
 impl Sealing {

@@ -78,7 +78,7 @@ pub use backup::{BackupPin, PinnedFile};
 pub use body::{BodyObserver, BodyWriter};
 pub use check::{
     CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, Group, IndexState,
-    LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
+    LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, TagCounts, check_store, repair_store,
 };
 pub use clock::{Clock, SystemClock};
 pub use content_keys::{ContentKeys, KeyId};

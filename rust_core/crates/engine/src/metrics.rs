@@ -1,9 +1,8 @@
 //! What the engine counts of its own work: rounds of the committer, syncs, sealing. Any thread adds, and nobody waits.
 //! Numbers that the state of the store has anyway are not here; whoever shows them asks for that state.
 
-use std::time::Instant;
-
 use orcas_metrics::{Counter, Histogram, Scale};
+use orcas_seal::Algorithm;
 
 /// Since the store was opened.
 pub struct EngineMetrics {
@@ -17,9 +16,8 @@ pub struct EngineMetrics {
     pub batch_bytes: Histogram,
     /// Rounds that failed as a whole.
     pub failures: Counter,
-    /// Up to 256 KiB of content at a time.
-    pub sealed: Histogram,
-    pub opened: Histogram,
+    pub sealed: CipherWork,
+    pub opened: CipherWork,
 }
 
 impl Default for EngineMetrics {
@@ -31,18 +29,36 @@ impl Default for EngineMetrics {
             batch_records: Histogram::new(&Scale::COUNT),
             batch_bytes: Histogram::new(&Scale::BYTES),
             failures: Counter::default(),
-            sealed: Histogram::new(&Scale::SHORT_TIME),
-            opened: Histogram::new(&Scale::SHORT_TIME),
+            sealed: CipherWork::default(),
+            opened: CipherWork::default(),
         }
     }
 }
 
-/// Does `work` and records how long it took.
-pub(super) fn timed<T>(histogram: &Histogram, work: impl FnOnce() -> T) -> T {
-    let began = Instant::now();
-    let done = work();
-    histogram.record_time(began.elapsed());
-    done
+/// Sealing or opening content: up to 256 KiB of a large body at a time, other content at once.
+pub struct CipherWork {
+    pub times: Histogram,
+    /// Of content, by algorithm as in [`Algorithm::ALL`].
+    bytes: [Counter; Algorithm::ALL.len()],
+}
+
+impl Default for CipherWork {
+    fn default() -> Self {
+        Self { times: Histogram::new(&Scale::SHORT_TIME), bytes: Default::default() }
+    }
+}
+
+impl CipherWork {
+    /// Does `work` on so many bytes, and counts it.
+    pub(super) fn timed<T>(&self, algorithm: Algorithm, bytes: usize, work: impl FnOnce() -> T) -> T {
+        self.bytes[algorithm as usize].add(bytes as u64);
+        self.times.timed(work)
+    }
+
+    /// The name of each algorithm, and bytes of content that went through it.
+    pub fn bytes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Algorithm::ALL.iter().zip(&self.bytes).map(|(algorithm, bytes)| (algorithm.name(), bytes.get()))
+    }
 }
 
 /// Lookups in the object cache, and what it holds.

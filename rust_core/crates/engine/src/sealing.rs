@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::encrypting::Sealing;
-use super::metrics::{EngineMetrics, timed};
+use super::metrics::EngineMetrics;
 use super::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
@@ -39,7 +39,8 @@ impl EngineState {
         let (mut sealer, seal) = self.sealer(key, content.len() as u64)?;
         let mut stored = Vec::with_capacity(Seal::stored_length(content.len() as u32) as usize);
         stored.extend_from_slice(content);
-        timed(&self.metrics.sealed, || seal_blocks(&mut sealer, &mut stored))?;
+        let algorithm = sealer.algorithm();
+        self.metrics.sealed.timed(algorithm, content.len(), || seal_blocks(&mut sealer, &mut stored))?;
         stored.extend_from_slice(&seal.encode());
         Ok((stored, seal))
     }
@@ -92,7 +93,9 @@ impl SealingWriter {
         let first = self.tags.len();
         self.tags.resize(first + block_count(self.block.len()), [0; TAG_LENGTH]);
         let Self { sealer, block, tags, metrics, .. } = self;
-        timed(&metrics.sealed, || sealer.seal_in_place(block, &mut tags[first..])).map_err(|_| UNFIT)?;
+        let (algorithm, bytes) = (sealer.algorithm(), block.len());
+        let sealed = metrics.sealed.timed(algorithm, bytes, || sealer.seal_in_place(block, &mut tags[first..]));
+        sealed.map_err(|_| UNFIT)?;
         self.chunk.store(&self.block)?;
         self.block.clear();
         Ok(())
@@ -174,9 +177,8 @@ impl EngineState {
         let (content, tag) = sealed.split_at_mut(length as usize);
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
         let key = self.blob_key(&named_seal(seal, stored, read)?, sealing)?;
-        let opened =
-            verifying(|| timed(&self.metrics.opened, || key.open_in_place(0, u64::from(length), content, &[tag])));
-        authentic(opened)?;
+        let open = || key.open_in_place(0, u64::from(length), content, &[tag]);
+        authentic(verifying(|| self.metrics.opened.timed(key.algorithm(), length as usize, open)))?;
         copy_from(content, start as usize, buf)?;
         Ok(true)
     }
@@ -194,10 +196,9 @@ impl EngineState {
         let (blocks, bytes) = block_range(range.clone(), length).map_err(|_| BEYOND)?;
         let tags = blob.tags.get(blocks.start as usize..blocks.end as usize).ok_or(UNFIT)?;
         let open = |sealed: &mut [u8]| {
-            let key = &blob.key;
-            let opened =
-                verifying(|| timed(&self.metrics.opened, || key.open_in_place(blocks.start, length, sealed, tags)));
-            authentic(opened)
+            let (algorithm, bytes) = (blob.key.algorithm(), sealed.len());
+            let open = || blob.key.open_in_place(blocks.start, length, sealed, tags);
+            authentic(verifying(|| self.metrics.opened.timed(algorithm, bytes, open)))
         };
         if bytes == range {
             if !read(start, buf)? {

@@ -5,7 +5,7 @@
 //! are smaller when there are many downloads, because a client that does not read occupies their memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -51,6 +51,8 @@ pub struct Download {
     shared: Arc<Downloads>,
     /// Bytes that the source gives in all.
     length: u64,
+    /// Reading has failed: the response cannot be finished.
+    broken: Arc<AtomicBool>,
     state: Mutex<DownloadState>,
 }
 
@@ -67,13 +69,19 @@ impl Download {
     pub fn start(shared: &Arc<Downloads>, length: u64, source: Source) -> Arc<Self> {
         let state = DownloadState { source: Some(source), unread: length, ahead: None, waiting: None };
         shared.open.fetch_add(1, Ordering::Relaxed);
-        let download = Arc::new(Self { shared: Arc::clone(shared), length, state: Mutex::new(state) });
+        let (shared, state) = (Arc::clone(shared), Mutex::new(state));
+        let download = Arc::new(Self { shared, length, broken: Arc::default(), state });
         download.read_on(&mut download.state.lock());
         download
     }
 
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// True as soon as reading has failed. For whoever counts the response; outlives the download.
+    pub fn broken(&self) -> &Arc<AtomicBool> {
+        &self.broken
     }
 
     /// The next piece, or `None` when `deliver` will get it. One call at a time.
@@ -115,6 +123,9 @@ impl Download {
                 Err(problem) => Err(problem),
             };
             let failed = result.is_err();
+            if failed {
+                self.broken.store(true, Ordering::Relaxed);
+            }
             state.unread = if failed { 0 } else { state.unread - length };
             let waiting = state.waiting.take();
             let done = state.unread == 0;

@@ -8,8 +8,8 @@ use super::response::HeaderBlock;
 use orcas_engine::{PinnedObject, RequestKey, Sealing, key_arn};
 use orcas_record::{BucketId, DocumentKind, Encryption, NamedKey, Version};
 use orcas_s3::encryption::{
-    AES256, Asked, BucketDefault, CustomerKey, DefaultKind, ENCRYPTION, Method, needs_version_four, of_the_store,
-    show_named,
+    AES256, Asked, BucketDefault, CustomerKey, DefaultKind, ENCRYPTION, Method, ShownKey, needs_version_four,
+    of_the_store, show_named,
 };
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Authentication;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct SentKey {
     pub key: RequestKey,
-    shown: Box<CustomerKey>,
+    shown: ShownKey,
 }
 
 impl SentKey {
@@ -108,7 +108,7 @@ impl Reading<'_> {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         self.lane.check_can_encrypt()?;
-        Ok(SentKey { key: self.lane.engine.request_key(&key.bytes)?, shown: Box::new(key) })
+        Ok(SentKey { key: self.lane.engine.request_key(key.expose())?, shown: key.shown() })
     }
 
     /// Whether the request has a signature of version 4, which objects with named keys demand.

@@ -191,6 +191,16 @@ pub struct Call<O> {
 }
 
 impl<O: Operation> Call<O> {
+    /// Parses the document of a request, and counts how long that took.
+    pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
+        self.lane.metrics.documents.parsed.timed(parse)
+    }
+
+    /// Makes a page of a list, and counts how long that took.
+    pub fn make_list<T>(&self, make: impl FnOnce() -> T) -> T {
+        self.lane.metrics.documents.written.timed(make)
+    }
+
     /// Reads a request whose sender is known.
     pub fn accept(reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
         Self::of(reading, O::parse(reading)?)

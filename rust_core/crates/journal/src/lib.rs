@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files directly"))]
 
+#[cfg(test)]
+mod document_tests;
 mod examine;
 mod format;
 mod open;

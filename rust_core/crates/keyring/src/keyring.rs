@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_fs::{FileSystem, Random};
 use orcas_seal::{
     CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId, Error as SealError, FreshId,
     KMS_DEFAULT_KEY, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret,
@@ -17,26 +16,14 @@ use orcas_seal::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::copies::{self, Copies, NAMES, Presence};
+use crate::environment::Environment;
 use crate::error::{ChangeError, KeyError, Older, OpenError};
 use crate::state::{State, sse_s3_key};
+use crate::times::KeyTimes;
 use crate::unsealing::{kdf_for, unseal};
 
 /// From here on, a warning says that the limit is near.
 const DATA_KEYS_MANY: usize = DATA_KEYS_MAX / 10 * 9;
-
-/// Milliseconds of some clock.
-pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
-
-/// What the keyring uses of the machine.
-#[derive(Clone)]
-pub struct Environment {
-    pub fs: Arc<dyn FileSystem>,
-    pub random: Arc<dyn Random>,
-    /// Since 1970.
-    pub now_ms: Now,
-    /// Never goes back.
-    pub monotonic_ms: Now,
-}
 
 /// A key as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +45,7 @@ pub struct Keyring {
     noted: u64,
     published: RwLock<Arc<State>>,
     cache: KeyCache<DataKeyId, DataKey>,
+    times: KeyTimes,
 }
 
 /// What only changes use.
@@ -81,13 +69,15 @@ impl Keyring {
         if copies::presence(&environment.fs, dir) != Presence::None {
             return Err(OpenError::Exists { dir: dir.to_owned() });
         }
-        let mut random = |bytes: &mut [u8]| fill(&environment, bytes);
-        let master = secret.derive(kdf_for(secret, &mut random)?)?;
+        let mut random = |bytes: &mut [u8]| environment.fill(bytes);
+        let times = KeyTimes::default();
+        let kdf = kdf_for(secret, &mut random)?;
+        let master = times.derived.timed(|| secret.derive(kdf))?;
         let mut keys = Keys::new(store);
         for name in [SSE_S3_KEY, CONTROL_KEY] {
             keys.create(KeyName::new(name)?, (environment.now_ms)(), &mut random)?;
         }
-        let keyring = Self::with(environment, dir, 0, keys, Writer { master, settled: false });
+        let keyring = Self::with(environment, dir, 0, keys, Writer { master, settled: false }, times);
         let stored = keyring.settle(&mut keyring.writer.lock());
         match stored {
             Err(error @ (ChangeError::Uncertain { .. } | ChangeError::OneCopy { .. })) => {
@@ -116,8 +106,10 @@ impl Keyring {
     ) -> Result<Arc<Self>, OpenError> {
         let copies = Copies::read(&environment.fs, dir, store)?;
         let (path, bytes) = copies.newest();
-        let (keys, master) = unseal(path, bytes, store, secret).map_err(|error| {
-            let opens_older = || copies.older().is_some_and(|(path, bytes)| unseal(path, bytes, store, secret).is_ok());
+        let times = KeyTimes::default();
+        let unseal = |path, bytes| unseal(path, bytes, store, secret, &times);
+        let (keys, master) = unseal(path, bytes).map_err(|error| {
+            let opens_older = || copies.older().is_some_and(|(path, bytes)| unseal(path, bytes).is_ok());
             match error {
                 OpenError::MasterKey { path } | OpenError::WantsKey { path } | OpenError::WantsPassphrase { path }
                     if opens_older() =>
@@ -131,10 +123,18 @@ impl Keyring {
         if let Err(error) = &repaired {
             tracing::warn!(%error, "The keyring has one good copy only: the other cannot be written");
         }
-        Ok(Self::with(environment, dir, noted, keys, Writer { master, settled: repaired.is_ok() }))
+        let writer = Writer { master, settled: repaired.is_ok() };
+        Ok(Self::with(environment, dir, noted, keys, writer, times))
     }
 
-    fn with(environment: Environment, dir: &Path, noted: u64, keys: Keys, writer: Writer) -> Arc<Self> {
+    fn with(
+        environment: Environment,
+        dir: &Path,
+        noted: u64,
+        keys: Keys,
+        writer: Writer,
+        times: KeyTimes,
+    ) -> Arc<Self> {
         // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
         let durable = if writer.settled { keys.data_keys().len() } else { 0 };
         Arc::new(Self {
@@ -144,6 +144,7 @@ impl Keyring {
             writer: Mutex::new(writer),
             published: RwLock::new(Arc::new(State::new(keys, durable))),
             cache: KeyCache::new(KeyCache::<DataKeyId, DataKey>::CAPACITY, KeyCache::<DataKeyId, DataKey>::LIFETIME_MS),
+            times,
         })
     }
 
@@ -158,6 +159,10 @@ impl Keyring {
     /// Lookups of data keys.
     pub fn counts(&self) -> CacheCounts {
         self.cache.counts()
+    }
+
+    pub fn times(&self) -> &KeyTimes {
+        &self.times
     }
 
     /// The key with this name or id, but not the store's own. A destroyed key is found by its id only.
@@ -231,7 +236,7 @@ impl Keyring {
         let mut next = self.state().keys.clone();
         if next.control_key().is_none() {
             let now_ms = (self.environment.now_ms)();
-            next.create(KeyName::new(CONTROL_KEY)?, now_ms, &mut |bytes| fill(&self.environment, bytes))?;
+            next.create(KeyName::new(CONTROL_KEY)?, now_ms, &mut |bytes| self.environment.fill(bytes))?;
         }
         let made = next.control_key().ok_or(SealError::Invalid { reason: "orcas/control has no version" })?;
         self.store_and_publish(&mut writer, next).map(|()| made)
@@ -290,7 +295,7 @@ impl Keyring {
         self.cache.get_or_make(&id, (self.environment.monotonic_ms)(), || {
             let state = self.state();
             let place = *state.places.get(&id).ok_or(KeyError::Unknown { id })?;
-            Ok(state.keys.open_data_key(&state.keys.data_keys()[place])?)
+            Ok(self.times.unwrapped.timed(|| state.keys.open_data_key(&state.keys.data_keys()[place]))?)
         })
     }
 
@@ -305,7 +310,7 @@ impl Keyring {
             return Ok(found);
         }
         let mut next = self.state().keys.clone();
-        let made = next.add_data_key(by, owner, &mut |bytes| fill(&self.environment, bytes))?;
+        let made = next.add_data_key(by, owner, &mut |bytes| self.environment.fill(bytes))?;
         let count = next.data_keys().len();
         self.store_and_publish(&mut writer, next)?;
         drop(writer);
@@ -328,7 +333,7 @@ impl Keyring {
         }
         let name = KeyName::new(name)?;
         let now_ms = (self.environment.now_ms)();
-        self.change(|keys| Ok(keys.create(name, now_ms, &mut |bytes| fill(&self.environment, bytes))?))
+        self.change(|keys| Ok(keys.create(name, now_ms, &mut |bytes| self.environment.fill(bytes))?))
     }
 
     /// Adds a version to a key, and wraps the data keys of the key again. Returns the number of the version.
@@ -337,7 +342,7 @@ impl Keyring {
     /// [`ChangeError`].
     pub fn rotate(&self, id: KeyId) -> Result<u32, ChangeError> {
         let now_ms = (self.environment.now_ms)();
-        self.change(|keys| Ok(keys.rotate(id, now_ms, &mut |bytes| fill(&self.environment, bytes))?))
+        self.change(|keys| Ok(keys.rotate(id, now_ms, &mut |bytes| self.environment.fill(bytes))?))
     }
 
     /// # Errors
@@ -386,7 +391,8 @@ impl Keyring {
     /// # Errors
     /// [`ChangeError`]. After [`ChangeError::Uncertain`], either master key may be the one that a start needs.
     pub fn change_master(&self, secret: &MasterSecret) -> Result<(), ChangeError> {
-        let master = secret.derive(kdf_for(secret, &mut |bytes| fill(&self.environment, bytes))?)?;
+        let kdf = kdf_for(secret, &mut |bytes| self.environment.fill(bytes))?;
+        let master = self.times.derived.timed(|| secret.derive(kdf))?;
         let mut writer = self.writer.lock();
         self.check_newest()?;
         let former = std::mem::replace(&mut writer.master, master);
@@ -454,7 +460,7 @@ impl Keyring {
 
     /// Writes `next` to both files, and publishes it unless neither has it.
     fn store_and_publish(&self, writer: &mut Writer, next: Keys) -> Result<(), ChangeError> {
-        let fresh = FreshId::draw(&mut |bytes| fill(&self.environment, bytes))?;
+        let fresh = FreshId::draw(&mut |bytes| self.environment.fill(bytes))?;
         let stored = self.write_both(&next.seal(&writer.master, fresh));
         if let Err(ChangeError::Unchanged { .. }) = stored {
             return stored;
@@ -488,8 +494,4 @@ impl fmt::Debug for Keyring {
 /// Whether operators and clients can name the key.
 fn is_for_use(key: &Key) -> bool {
     key.name.as_str() != CONTROL_KEY
-}
-
-fn fill(environment: &Environment, bytes: &mut [u8]) -> Result<(), SealError> {
-    environment.random.fill(bytes).map_err(|_| SealError::Invalid { reason: "the system gives no random bytes" })
 }

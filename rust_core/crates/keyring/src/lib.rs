@@ -7,13 +7,17 @@
 #[cfg(test)]
 mod control_tests;
 mod copies;
+mod environment;
 mod error;
 mod keyring;
 mod state;
 #[cfg(test)]
 mod tests;
+mod times;
 mod unsealing;
 
 pub use copies::{NAMES, Presence, inspect, presence, store_of};
+pub use environment::{Environment, Now};
 pub use error::{ChangeError, KeyError, Older, OpenError};
-pub use keyring::{Environment, KeyInfo, Keyring, Now};
+pub use keyring::{KeyInfo, Keyring};
+pub use times::KeyTimes;

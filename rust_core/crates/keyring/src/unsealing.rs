@@ -8,6 +8,7 @@ use orcas_seal::{
 };
 
 use crate::error::OpenError;
+use crate::times::KeyTimes;
 
 /// How a new keyring derives its key from this secret.
 pub(crate) fn kdf_for(secret: &MasterSecret, random: orcas_seal::Random<'_>) -> Result<Kdf, SealError> {
@@ -22,6 +23,7 @@ pub(crate) fn unseal(
     bytes: &[u8],
     store: StoreId,
     secret: &MasterSecret,
+    times: &KeyTimes,
 ) -> Result<(Keys, MasterKey), OpenError> {
     let parsed = SealedKeyring::parse(bytes)?;
     let path = path.to_owned();
@@ -30,7 +32,7 @@ pub(crate) fn unseal(
         (MasterSecret::Passphrase(_), Kdf::Key) => return Err(OpenError::WantsKey { path }),
         _ => {}
     }
-    let master = secret.derive(parsed.kdf())?;
+    let master = times.derived.timed(|| secret.derive(parsed.kdf()))?;
     match Keys::open(&parsed, store, Some(&master)) {
         Ok(keys) => Ok((keys, master)),
         Err(SealError::MasterKey) => Err(OpenError::MasterKey { path }),

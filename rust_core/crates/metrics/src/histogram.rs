@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -142,6 +142,14 @@ impl Histogram {
     fn shown(&self) -> Vec<Option<Shown>> {
         let exemplars = self.exemplars.get().map(|exemplars| exemplars.lock().unwrap_or_else(PoisonError::into_inner));
         exemplars.map_or_else(Vec::new, |exemplars| exemplars.to_vec())
+    }
+
+    /// Does `work` and records how long it took.
+    pub fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.record_time(began.elapsed());
+        done
     }
 
     pub fn is_empty(&self) -> bool {

@@ -23,6 +23,16 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// All, in the order in which they are declared.
+    pub const ALL: [Self; 2] = [Self::Aes256Gcm, Self::ChaCha20Poly1305];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aes256Gcm => "AES-256-GCM",
+            Self::ChaCha20Poly1305 => "ChaCha20-Poly1305",
+        }
+    }
+
     /// The stored number: 1 or 2.
     pub const fn code(self) -> u8 {
         match self {

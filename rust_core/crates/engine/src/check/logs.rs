@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
+use super::tags::{TagCheck, Waiting};
 use orcas_base::error::{Error, Result};
 use orcas_log::{CONTENT_PREFIX, Examined, LogFault, LogPiece, LogPosition, RecoveredRecord, Seen};
 use orcas_record::{self as record, BlobLocation, BucketId, LogLocation, Record, Sequence};
@@ -55,6 +56,7 @@ pub(super) struct LogCheck<'a> {
     pub collector: &'a Collector<'a>,
     pub owners: &'a Owners,
     pub read_content: bool,
+    pub tags: &'a TagCheck<'a>,
     /// The last record that is known to have been durable.
     pub applied: Sequence,
     pub suspects: Mutex<Vec<Suspect>>,
@@ -138,6 +140,7 @@ impl LogCheck<'_> {
                                 self.suspect(recovered, content.len() as u32);
                             }
                         }
+                        self.sealed(recovered, entry);
                         if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) = &entry.record {
                             self.owners.learn(bucket);
                         }
@@ -169,6 +172,19 @@ impl LogCheck<'_> {
     fn count(&self, decoded: &[Result<Entry>]) {
         let contents = decoded.iter().flatten().filter(|entry| entry.location.is_some()).count();
         self.collector.count_blobs(contents as u64);
+    }
+
+    /// Verifies the tags of a sealed content.
+    fn sealed(&self, recovered: &RecoveredRecord, entry: &Entry) {
+        if let Record::Content { seal: Some(seal), bytes, .. } = &entry.record
+            && self.read_content
+            && let Some(mut opening) = self.tags.opening(seal, bytes.len() as u32)
+        {
+            opening.take_tags(bytes);
+            opening.update(bytes);
+            let location = BlobLocation::Log { at: recovered.at, length: bytes.len() as u32 };
+            self.tags.judge(recovered.sequence, Waiting { location, seal: *seal }, opening);
+        }
     }
 
     fn suspect(&self, recovered: &RecoveredRecord, length: u32) {

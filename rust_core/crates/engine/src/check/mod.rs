@@ -22,6 +22,7 @@ mod scrub;
 mod seals;
 mod store;
 mod subject;
+mod tags;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -197,6 +198,17 @@ pub enum IndexState {
     NotCompared { why: String },
 }
 
+/// Sealed contents and chunks by what is known of their tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagCounts {
+    /// Every tag matches.
+    pub verified: u64,
+    /// Sealed with keys of customers, which only their requests have.
+    pub of_customers: u64,
+    /// Their data key is not there, or cannot be used now.
+    pub without_key: u64,
+}
+
 /// What a check found.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
@@ -217,6 +229,8 @@ pub struct CheckReport {
     pub bytes: u64,
     pub log_files: u64,
     pub packs: u64,
+    /// What `log` and packs have sealed, unless content was not read.
+    pub tags: TagCounts,
     pub index: IndexState,
     pub seconds: f64,
 }

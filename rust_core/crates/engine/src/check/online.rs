@@ -9,6 +9,7 @@ use super::owners::Owners;
 use super::present::{COPY_NAME, PresentIndex, open_copy, unreadable};
 use super::store::places;
 use super::subject::Subject;
+use super::tags::TagCheck;
 use super::{CheckOptions, CheckProgress, CheckReport, Phase, ScrubProgress};
 use orcas_base::error::{Error, Result};
 use orcas_fs::scratch::ScratchDir;
@@ -45,7 +46,8 @@ impl Handle {
         let (log, packs) = places(data, &shared.keys);
         let (fs, owners) = (Arc::clone(&shared.fs), Owners::new(shared.keys.clone()));
         let live = Some(&shared.index);
-        let checked = Subject { fs, log, packs, owners, present, end, live, scratch, options, collector }.check();
+        let tags = TagCheck::new(shared.content_keys.get().map(|keys| &**keys as _));
+        let checked = Subject { fs, log, packs, owners, present, end, live, scratch, tags, options, collector }.check();
         // Whoever uploads it again gets it stored again.
         collector.damage().blobs().for_each(|blob| shared.pins.note_damage(blob));
         checked

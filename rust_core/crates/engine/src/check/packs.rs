@@ -10,6 +10,7 @@ use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
 use super::seals::{End, seal_of};
+use super::tags::{TagCheck, Waiting};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_named};
 use orcas_fs::FileSystem;
@@ -28,6 +29,7 @@ pub(super) struct PackCheck<'a> {
     pub owners: &'a Owners,
     pub collector: &'a Collector<'a>,
     pub read_content: bool,
+    pub tags: &'a TagCheck<'a>,
     /// The index of the open store, when there is one: packs are made meanwhile and chunks condemned.
     pub live: Option<&'a Index>,
 }
@@ -162,9 +164,9 @@ impl PackCheck<'_> {
     fn check(&self, pack: &mut PackExamination, unit: &Unit, hint: &mut usize) -> Result<()> {
         let meter = |bytes| self.collector.read(bytes);
         for chunk in &unit.chunks {
-            if let Some((place, reason)) =
-                check_chunk(pack, (chunk, seal_of(self.index, chunk)?), self.owners, self.read_content, hint, &meter)?
-            {
+            let seal = seal_of(self.index, chunk)?;
+            let how = (self.read_content, Some(self.tags));
+            if let Some((place, reason)) = check_chunk(pack, (chunk, seal), self.owners, how, hint, &meter)? {
                 if self.live.map_or(Ok(false), |live| is_condemned(live, chunk))? {
                     continue;
                 }
@@ -182,7 +184,8 @@ impl PackCheck<'_> {
     }
 }
 
-/// What is wrong with a chunk, if anything is. The seal is the one that opens it.
+/// What is wrong with a chunk, if anything is. The seal is the one that opens it. Its tags are told to `tags` only, if its
+/// content is read.
 ///
 /// # Errors
 /// What reading ran into, and `meter`'s.
@@ -190,7 +193,7 @@ pub(super) fn check_chunk(
     pack: &mut PackExamination,
     (chunk, seal): (&BlobEntry, Option<Seal>),
     owners: &Owners,
-    read_content: bool,
+    (read_content, tags): (bool, Option<&TagCheck<'_>>),
     hint: &mut usize,
     meter: &dyn Fn(u64) -> Result<()>,
 ) -> Result<Option<(String, &'static str)>> {
@@ -200,9 +203,24 @@ pub(super) fn check_chunk(
     // What the fingerprint of a sealed chunk is of cannot be seen here. Its blocks are read all the same.
     let mut hasher = (read_content && !chunk.sealed).then(|| StoredHasher::new(&first));
     let mut end = End::default();
+    let mut opening = match (tags.filter(|_| read_content), seal) {
+        (Some(tags), Some(seal)) => tags.opening(&seal, expected.length),
+        _ => None,
+    };
+    if let Some(opening) = &mut opening {
+        opening.take_tags(&pack.tail(expected, opening.end_length(), meter)?);
+    }
     let verdict = match &mut hasher {
         Some(hasher) => pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?,
-        None if read_content => pack.chunk(expected, Some(&mut |stored| end.update(stored)), meter)?,
+        None if read_content => {
+            let mut take = |stored: &[u8]| {
+                end.update(stored);
+                if let Some(opening) = &mut opening {
+                    opening.update(stored);
+                }
+            };
+            pack.chunk(expected, Some(&mut take), meter)?
+        }
         None => pack.chunk(expected, None, meter)?,
     };
     let stored = match verdict {
@@ -214,6 +232,9 @@ pub(super) fn check_chunk(
     }
     let Some(hasher) = hasher else {
         let other_seal = read_content && seal.is_some() && end.seal() != seal;
+        if let (Some(tags), Some(seal), Some(opening), false) = (tags, seal, opening, other_seal) {
+            tags.judge(chunk.sequence, Waiting { location: chunk.location, seal }, opening);
+        }
         return Ok(other_seal.then(|| (pack.place(expected.at), "the chunk ends with another seal than its record")));
     };
     if hasher.finish() == stored {

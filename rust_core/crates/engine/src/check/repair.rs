@@ -45,7 +45,7 @@ pub fn repair_store(
     let how = CheckOptions { read_content: true, threads: 0, bytes_per_sec: 0 };
     let (fs, data) = (Arc::clone(&environment.fs), options.data.clone());
     let lock = lock(&fs, &data)?;
-    let found = check_locked(&fs, &data, &how, progress)?;
+    let found = check_locked(&fs, &data, &how, None, progress)?;
     let mut given_up = None;
     if !can_be_repaired(&found) {
         let keys = StoreKeys::inspect(&fs, &data).into_iter().find_map(|(_, read)| read.ok());
@@ -66,7 +66,7 @@ pub fn repair_store(
         put_back(&fs, &data, &moved)?;
         return Err(error);
     }
-    let report = check_store(&fs, &data, &how, progress)?;
+    let report = check_store(&fs, &data, &how, None, progress)?;
     if report.index == IndexState::Equal {
         for (_, kept) in &moved {
             fs.remove(kept)?;

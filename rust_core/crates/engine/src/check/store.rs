@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::super::content_keys::ContentKeys;
 use super::super::keys::StoreKeys;
 use super::collect::Collector;
 use super::journal::check_journal;
 use super::owners::Owners;
 use super::present::copy_index;
 use super::subject::Subject;
-use super::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState, Phase};
+use super::tags::TagCheck;
+use super::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState, Phase, TagCounts};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::PackOptions;
 use orcas_fs::FileSystem;
@@ -17,7 +19,8 @@ use orcas_fs::real::SystemRandom;
 use orcas_fs::scratch::ScratchDir;
 use orcas_log::LogOptions;
 
-/// Checks the store in `data`, which nobody may have open. Blocking: it reads everything.
+/// Checks the store in `data`, which nobody may have open, and with `keys` also the tags of what is sealed. Blocking: it
+/// reads everything.
 ///
 /// # Errors
 /// [`Error::Missing`] when there is no store, [`Error::Locked`] when somebody has it open, and what kept the check
@@ -26,10 +29,11 @@ pub fn check_store(
     fs: &Arc<dyn FileSystem>,
     data: &Path,
     options: &CheckOptions,
+    keys: Option<&dyn ContentKeys>,
     progress: &CheckProgress,
 ) -> Result<CheckReport> {
     let _lock = lock(fs, data)?;
-    check_locked(fs, data, options, progress)
+    check_locked(fs, data, options, keys, progress)
 }
 
 /// The lock is only asked for where there is a store: asking makes a file.
@@ -46,10 +50,12 @@ pub(super) fn check_locked(
     fs: &Arc<dyn FileSystem>,
     data: &Path,
     options: &CheckOptions,
+    keys: Option<&dyn ContentKeys>,
     progress: &CheckProgress,
 ) -> Result<CheckReport> {
     progress.enter(Phase::Start);
     let collector = Collector::new(options, progress, data.to_owned());
+    let tags = TagCheck::new(keys);
     let Some(keys) = check_keys(&collector, fs, data) else {
         return Ok(without_keys(&collector));
     };
@@ -62,7 +68,7 @@ pub(super) fn check_locked(
     check_journal(&collector, &**fs, data);
     let fs = Arc::clone(fs);
     let (owners, scratch, collector) = (Owners::new(keys), &scratch, &collector);
-    Subject { fs, log, packs, owners, present, end: None, live: None, scratch, options, collector }.check()
+    Subject { fs, log, packs, owners, present, end: None, live: None, scratch, tags, options, collector }.check()
 }
 
 /// Where log and packs of a store are, and how to read them.
@@ -118,6 +124,7 @@ fn without_keys(collector: &Collector<'_>) -> CheckReport {
         bytes: 0,
         log_files: 0,
         packs: 0,
+        tags: TagCounts::default(),
         index: IndexState::NotCompared { why: "without the store's keys nothing can be verified".to_owned() },
         seconds: collector.seconds(),
     }

@@ -15,14 +15,17 @@ use super::owners::Owners;
 use super::packs::PackCheck;
 use super::present::{Copied, PresentIndex};
 use super::replay::{Replayed, replay};
+use super::tags::{TagCheck, Waiting};
 use super::{CheckOptions, CheckReport, FindingKind, IndexState, LOSSES_MAX, Phase};
 use orcas_base::error::{Error, Result};
-use orcas_chunks::PackOptions;
+use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions};
 use orcas_fs::FileSystem;
 use orcas_fs::scratch::ScratchDir;
 use orcas_index::Index;
 use orcas_log::{Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
 use orcas_record::{self as record, BlobLocation, LogFileId, Record};
+
+const NOT_AUTHENTIC: &str = "sealed content does not match its tag";
 
 /// What is checked, in a state that does not change meanwhile.
 pub(super) struct Subject<'a> {
@@ -36,6 +39,7 @@ pub(super) struct Subject<'a> {
     /// Its index then.
     pub live: Option<&'a Index>,
     pub scratch: &'a ScratchDir,
+    pub tags: TagCheck<'a>,
     pub options: &'a CheckOptions,
     pub collector: &'a Collector<'a>,
 }
@@ -53,6 +57,7 @@ impl Subject<'_> {
             collector: self.collector,
             owners: &self.owners,
             read_content: self.options.read_content,
+            tags: &self.tags,
             applied: copied.map_or(0, Copied::applied),
             suspects: Mutex::default(),
         };
@@ -89,6 +94,7 @@ impl Subject<'_> {
             (index, packs.run(threads)?)
         };
         self.resolve(logs.suspects.into_inner(), truth)?;
+        self.resolve_tags(truth)?;
         self.report(truth, index, log_files.len() as u64, packs)
     }
 
@@ -217,6 +223,7 @@ impl Subject<'_> {
             owners: &self.owners,
             collector: self.collector,
             read_content: self.options.read_content,
+            tags: &self.tags,
             live: self.live,
         }
     }
@@ -250,6 +257,37 @@ impl Subject<'_> {
         Ok(())
     }
 
+    /// Looks again at sealed blobs that did not open: by now it is known what refers to them.
+    fn resolve_tags(&self, truth: &Index) -> Result<()> {
+        let log = LogReader::of(Arc::clone(&self.fs), self.log.clone());
+        let mut read = |_, waiting: &Waiting, take: &mut dyn FnMut(&[u8])| match waiting.location {
+            BlobLocation::Log { at, length } => {
+                self.collector.read(u64::from(length))?;
+                let mut stored = vec![0; length as usize];
+                let whole = read_content(&log, (at, length), 0, &mut stored).is_ok();
+                take(&stored);
+                Ok(whole)
+            }
+            BlobLocation::Pack { at, length } => {
+                let mut pack = PackExamination::open(&*self.fs, &self.packs, at.pack())?;
+                let read = |bytes| self.collector.read(bytes);
+                let verdict = pack.chunk(ExpectedChunk { at, length }, Some(take), &read)?;
+                Ok(matches!(verdict, ChunkVerdict::Whole { .. }))
+            }
+        };
+        for (blob, waiting) in self.tags.resolve(truth, self.collector, &mut read)? {
+            let (what, place) = match waiting.location {
+                BlobLocation::Log { at, .. } => ("content", self.log.place(at)),
+                BlobLocation::Pack { at, .. } => {
+                    ("chunk", PackExamination::open(&*self.fs, &self.packs, at.pack())?.place(at))
+                }
+            };
+            self.collector.find(FindingKind::Blob, place, format!("{what} {blob}: {NOT_AUTHENTIC}"));
+            self.collector.damaged(blob, NOT_AUTHENTIC);
+        }
+        Ok(())
+    }
+
     fn report(&self, truth: &Index, index: IndexState, log_files: u64, packs: u64) -> Result<CheckReport> {
         self.collector.progress().enter(Phase::Losses);
         let (losses, losses_total) = losses::find(self.collector, truth, LOSSES_MAX)?;
@@ -267,6 +305,7 @@ impl Subject<'_> {
             bytes: self.collector.bytes(),
             log_files,
             packs,
+            tags: self.tags.counts(),
             index,
             seconds: self.collector.seconds(),
         })

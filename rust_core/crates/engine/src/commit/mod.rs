@@ -406,6 +406,7 @@ impl Committer {
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
+        self.shared.standings.begin();
         self.shared.publish(&self.fresh, &self.buckets, std::mem::take(&mut self.moved));
         self.fresh.clear();
         self.pending.clear();

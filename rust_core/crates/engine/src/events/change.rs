@@ -173,6 +173,72 @@ mod tests {
         }
     }
 
+    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
+
+    /// Length and text of each field in the document's table of the payload.
+    fn documented() -> Vec<(String, String)> {
+        let document = std::fs::read_to_string(DOCUMENT).unwrap();
+        let (_, after) = document.split_once("the events of that record. The payload:").expect("the line is there");
+        let rows = after.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        let row = |line: &str| {
+            let (length, text) = line.trim_matches('|').split_once('|').expect("a row of two cells");
+            (length.trim().to_owned(), text.trim().to_owned())
+        };
+        rows.skip(2).map(row).collect()
+    }
+
+    fn number(text: &str) -> u8 {
+        text.trim().split(' ').next().and_then(|word| word.parse().ok()).expect("it begins with a number")
+    }
+
+    #[test]
+    fn the_payload_is_as_documented() {
+        let rows = documented();
+        let kinds = rows[0].1.strip_prefix("kind: ").unwrap().split(',').map(number);
+        assert_eq!(kinds.collect::<Vec<_>>(), ChangeKind::ALL.map(|kind| kind as u8));
+        let versions = rows[2].1.strip_prefix("version: ").unwrap().split(',').map(number);
+        assert_eq!(versions.collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(rows[5].1.ends_with(&format!("unless `operation` is {ENGINE} or {LIFECYCLE}")));
+        let operation = NonZeroU8::new(9).unwrap();
+        let request = RequestCause { operation, request: 0x0102_0304_0506_0708, principal: [5; 32] };
+        let etag = Etag { md5: [6; 16], parts: 300 };
+        let (whole, version) = (Some((0x1112_1314_1516_1718, etag)), Some(VersionId::Named([4; 16])));
+        let (long, short) = (
+            change(Cause::Request(request.clone()), version, whole),
+            change(Cause::Lifecycle, Some(VersionId::Null), None),
+        );
+        for (it, optional) in [(&long, true), (&short, false)] {
+            let when = |bytes: Vec<u8>| if optional { bytes } else { Vec::new() };
+            let text = |text: &Bytes| [&(text.len() as u16).to_le_bytes()[..], text].concat();
+            let fields = [
+                ("kind:", vec![it.kind as u8]),
+                ("`operation` of the", vec![if optional { operation.get() } else { LIFECYCLE }]),
+                ("version:", vec![if optional { 2 } else { 1 }]),
+                ("1 if size and entity tag follow", vec![u8::from(optional)]),
+                ("id of the bucket", it.bucket.0.to_le_bytes().to_vec()),
+                ("`request` and `principal`", when([&request.request.to_le_bytes()[..], &[5; 32]].concat())),
+                ("id of the version, if it is named", when(vec![4; 16])),
+                (
+                    "size, and MD5 and number of parts",
+                    when([&0x1112_1314_1516_1718u64.to_le_bytes()[..], &etag.md5, &etag.parts.to_le_bytes()].concat()),
+                ),
+                ("length and bytes of the name of the bucket", text(&it.bucket_name)),
+                ("the same of the id of its owner", text(&it.owner)),
+                ("the same of the key", text(&it.key)),
+            ];
+            assert_eq!(rows.len(), fields.len());
+            for ((length, text), (begins, bytes)) in rows.iter().zip(&fields) {
+                assert!(text.starts_with(begins), "{text:?} instead of {begins:?}");
+                let fixed: usize = length.split(" + ").filter_map(|part| part.parse::<usize>().ok()).sum();
+                let known = bytes.is_empty() || length.ends_with('n') || bytes.len() == fixed;
+                assert!(known, "{text}: {length} for {}", bytes.len());
+            }
+            let mut payload = Vec::new();
+            it.encode(&mut payload);
+            assert_eq!(payload, fields.map(|(_, bytes)| bytes).concat());
+        }
+    }
+
     #[test]
     fn every_change_is_decoded_as_it_was_and_no_part_of_one_is() {
         let operation = NonZeroU8::new(9).unwrap();

@@ -135,9 +135,8 @@ impl EventQueue {
     /// look to take.
     pub(super) fn wait(&self, at_most: Duration) -> bool {
         let mut state = self.state.lock();
-        let idle = |state: &State| {
-            !state.closed && !state.is_asked() && state.batches.is_empty() && state.dropped.is_none()
-        };
+        let idle =
+            |state: &State| !state.closed && !state.is_asked() && state.batches.is_empty() && state.dropped.is_none();
         if idle(&state) {
             self.changed.wait_while_for(&mut state, |state| idle(state), at_most);
         }

@@ -99,6 +99,7 @@ impl QuotaLedger {
                 standing.set_owner(&owner, sums.owners.get(&owner).copied().unwrap_or_default());
             }
         }
+        standings.end();
     }
 
     pub fn is_counted(&self) -> bool {

@@ -34,9 +34,9 @@ impl Handle {
     /// # Errors
     /// [`Refusal::QuotaExceeded`], or the index cannot be read.
     pub fn check_room(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Result<(), Failure> {
-        let Some(limits) = self.exceeded(bucket, bytes) else { return Ok(()) };
+        let Some((limits, moment)) = self.exceeded(bucket, adds, bytes) else { return Ok(()) };
         let replaced = self.replaced(bucket, adds)?;
-        Ok(check(&limits, adds, bytes, replaced)?)
+        Ok(self.fits(&limits, moment, adds, bytes, replaced)?)
     }
 
     /// The same, if memory has the answer.
@@ -44,7 +44,7 @@ impl Handle {
     /// # Errors
     /// [`Refusal::QuotaExceeded`].
     pub fn try_check_room(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Result<(), Refusal> {
-        let Some(limits) = self.exceeded(bucket, bytes) else { return Ok(()) };
+        let Some((limits, moment)) = self.exceeded(bucket, adds, bytes) else { return Ok(()) };
         let replaced = match adds {
             Addition::End => None,
             Addition::Object(_) if bucket.versioning == Versioning::Enabled => None,
@@ -54,18 +54,37 @@ impl Handle {
             }
             Addition::Object(_) | Addition::Part(..) => return Ok(()),
         };
-        check(&limits, adds, bytes, replaced)
+        self.fits(&limits, moment, adds, bytes, replaced)
     }
 
-    /// What limits this bucket, if `bytes` and a version more might be too much.
-    fn exceeded(&self, bucket: &Bucket, bytes: u64) -> Option<Vec<Limit>> {
-        let standing = self.shared.standings.latest()?;
+    /// A refusal counts only if what is held and what is replaced are of one moment. If not, the committer decides.
+    fn fits(
+        &self,
+        limits: &[Limit],
+        moment: u64,
+        adds: &Addition,
+        bytes: u64,
+        replaced: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let version = matches!(adds, Addition::Object(_)) && replaced.is_none();
+        let by = Held { bytes: bytes.cast_signed() - replaced.unwrap_or(0).cast_signed(), versions: version.into() };
+        let checked = limits.iter().try_for_each(|(quota, held, of)| quota.check(*held, by, *of));
+        if self.shared.standings.is_of(moment) { checked } else { Ok(()) }
+    }
+
+    /// What limits this bucket, if `bytes` and a version more might be too much, and the moment at which it did.
+    fn exceeded(&self, bucket: &Bucket, adds: &Addition, bytes: u64) -> Option<(Vec<Limit>, u64)> {
+        if matches!(adds, Addition::End) && bucket.versioning == Versioning::Suspended {
+            // The null version that it replaces need not be the one that it extends.
+            return None;
+        }
+        let (standing, moment) = self.shared.standings.latest()?;
         let of_bucket = standing.bucket(bucket.id).map(|held| (self.quota(bucket.id), held, OF_BUCKET));
         let quota_of_owner = self.shared.owner_quotas.read().get(&bucket.owner).copied();
         let of_owner = quota_of_owner.zip(standing.owner(&bucket.owner)).map(|(quota, held)| (quota, held, OF_OWNER));
         let limits: Vec<Limit> = of_bucket.into_iter().chain(of_owner).collect();
         let most = Held { bytes: bytes.cast_signed(), versions: 1 };
-        limits.iter().any(|(quota, held, of)| quota.check(*held, most, *of).is_err()).then_some(limits)
+        limits.iter().any(|(quota, held, of)| quota.check(*held, most, *of).is_err()).then_some((limits, moment))
     }
 
     /// Bytes of what goes when this is added. Blocking.
@@ -84,10 +103,4 @@ impl Handle {
             }
         })
     }
-}
-
-fn check(limits: &[Limit], adds: &Addition, bytes: u64, replaced: Option<u64>) -> Result<(), Refusal> {
-    let version = matches!(adds, Addition::Object(_)) && replaced.is_none();
-    let by = Held { bytes: bytes.cast_signed() - replaced.unwrap_or(0).cast_signed(), versions: version.into() };
-    limits.iter().try_for_each(|(quota, held, of)| quota.check(*held, by, *of))
 }

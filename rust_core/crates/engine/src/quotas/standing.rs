@@ -1,5 +1,6 @@
 //! What buckets and owners with a quota hold as of what is published, for whoever asks before a decision. Only the
 //! committer changes it, once per round; whoever reads it waits for nobody while the same buckets and owners have quotas.
+//! Who also reads what is published learns whether both were of one moment: the number of rounds is odd in between.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_base::sync::RwLock;
-use orcas_base::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use orcas_base::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use orcas_decide::{Held, QuotaOf};
 use orcas_record::BucketId;
 
@@ -32,6 +33,8 @@ pub(crate) struct Standing {
 #[derive(Default)]
 pub(crate) struct Standings {
     known: AtomicBool,
+    /// Odd from before something is published until what is held is shown.
+    rounds: AtomicU64,
     latest: RwLock<Option<Arc<Standing>>>,
 }
 
@@ -81,10 +84,36 @@ impl Standing {
 impl Standings {
     pub fn show(&self, standing: Option<Arc<Standing>>) {
         self.known.store(standing.is_some(), Ordering::Relaxed);
-        *self.latest.write() = standing;
+        // Readers do not wait while the old one is freed.
+        let old = std::mem::replace(&mut *self.latest.write(), standing);
+        drop(old);
     }
 
-    pub fn latest(&self) -> Option<Arc<Standing>> {
-        if self.known.load(Ordering::Relaxed) { self.latest.read().clone() } else { None }
+    /// Something is about to be published.
+    pub fn begin(&self) {
+        self.rounds.fetch_or(1, Ordering::SeqCst);
+    }
+
+    /// What is published is shown.
+    pub fn end(&self) {
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        if rounds % 2 == 1 {
+            self.rounds.store(rounds + 1, Ordering::SeqCst);
+        }
+    }
+
+    /// The standing, unless it is about to change, and the moment for `is_of`.
+    pub fn latest(&self) -> Option<(Arc<Standing>, u64)> {
+        if !self.known.load(Ordering::Relaxed) {
+            return None;
+        }
+        let moment = self.rounds.load(Ordering::SeqCst);
+        let standing = self.latest.read().clone()?;
+        moment.is_multiple_of(2).then_some((standing, moment))
+    }
+
+    /// Whether nothing was published since that moment.
+    pub fn is_of(&self, moment: u64) -> bool {
+        self.rounds.load(Ordering::SeqCst) == moment
     }
 }

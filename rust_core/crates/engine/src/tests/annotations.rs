@@ -42,7 +42,7 @@ fn copy_of(bucket: &Bucket, from: &str, to: &str, attributes: CopyAttributes) ->
 
 fn check(path: &Path) -> CheckReport {
     let options = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
-    check_store(&environment().fs, path, &options, &CheckProgress::default()).unwrap()
+    check_store(&environment().fs, path, &options, None, &CheckProgress::default()).unwrap()
 }
 
 impl Store {

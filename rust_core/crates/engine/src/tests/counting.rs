@@ -85,7 +85,8 @@ fn an_index_that_cannot_follow_refuses_only_what_may_exceed_a_quota() {
         steps.shared().applies.stall(stall);
         run(&mut steps, delete(&limited, "a")).unwrap();
         run(&mut steps, delete(&free, "a")).unwrap();
-        run(&mut steps, Intent::AbortUpload { bucket: limited.id, key: "u".into(), upload, idle_since_ms: None }).unwrap();
+        run(&mut steps, Intent::AbortUpload { bucket: limited.id, key: "u".into(), upload, idle_since_ms: None })
+            .unwrap();
         put(&mut steps, &free, "c", 5_000).unwrap();
         run(&mut steps, snapshot(&limited, "s")).unwrap();
         let refused = put(&mut steps, &limited, "c", 10);

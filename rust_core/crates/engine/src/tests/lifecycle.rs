@@ -10,9 +10,7 @@ use super::support::Store;
 use crate::lifecycle::Walk;
 use crate::{LifecycleOptions, LifecycleReport, ListObjects, ListPage, ListUploads};
 use orcas_base::error::Error;
-use orcas_decide::{
-    AttributeChange, BucketChange, Failure, Intent, Outcome, Precondition, Refusal, UpdateVersion,
-};
+use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, Precondition, Refusal, UpdateVersion};
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule, Rules};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, Sequence, Versioning};
 

@@ -244,6 +244,7 @@ mod tests {
             first_byte: Duration::from_nanos(999),
             received: 0,
             sent: 18_446_744_073_709_551_615,
+            broken: false,
         };
         let ended =
             Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), finished: &finished, began_ms: 0 };

@@ -30,6 +30,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Delivery {
     /// The same whenever it is delivered.
     pub id: String,
+    /// When it happened.
+    pub time_ms: u64,
     pub bucket: String,
     pub key: Vec<u8>,
     /// JSON in S3's structure.
@@ -88,12 +90,17 @@ impl DeliveryReader {
         let until = Instant::now() + wait;
         while self.changes.is_empty() {
             let Some(lane) = self.lane.upgrade() else { return Ok(None) };
-            if lane.engine.events_reached() > self.place {
+            let reached = lane.engine.events_reached();
+            if reached > self.place {
                 let read = self.reader.read(JOURNAL_AT_ONCE)?;
                 self.lost |= read.lost;
                 self.changes.extend(read.changes);
                 if self.changes.is_empty() {
                     self.place = self.reader.place().unwrap_or(self.place).max(self.place);
+                    if !read.lost {
+                        // At its end: what comes before that is no event.
+                        self.place = self.place.max(reached.min(lane.engine.events_reached()));
+                    }
                 }
             }
             if !self.changes.is_empty() || Instant::now() >= until {
@@ -143,7 +150,14 @@ impl Lane {
         let bucket = String::from_utf8_lossy(&change.bucket_name).into_owned();
         let request_id = request_id(&change.cause);
         let message = test_message(change.time_ms, &bucket, &request_id, &self.host_id);
-        Some(Delivery { id: id(self, change.place), bucket, key: Vec::new(), message, is_test: true })
+        Some(Delivery {
+            id: id(self, change.place),
+            time_ms: change.time_ms,
+            bucket,
+            key: Vec::new(),
+            message,
+            is_test: true,
+        })
     }
 
     fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
@@ -153,6 +167,7 @@ impl Lane {
         write_records(&mut message, context, [event]);
         Delivery {
             id: id(self, place),
+            time_ms: event.time_ms,
             bucket: event.bucket.name.clone(),
             key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),
             message,

@@ -17,7 +17,8 @@ families! {
     BUILD Info "orcas_build" "" ["version"] "The version that runs.";
     REQUESTS Counter "orcas_requests" "" ["operation", "result"]
         "S3 requests that are done, by operation (none: a preflight, or refused before it was known) and result: \
-         2xx to 5xx, or incomplete if the client left or the response could not be finished.";
+         2xx to 5xx, incomplete if the client left, or broken if the server could not finish the response: its \
+         content is damaged, or cannot be read.";
     REQUEST_TIME Histogram "orcas_request_duration_seconds" "seconds" ["operation"]
         "From the head of a request to the last byte of its response that was handed to the socket.";
     FIRST_BYTE_TIME Histogram "orcas_request_first_byte_seconds" "seconds" ["operation"]
@@ -77,9 +78,31 @@ families! {
     SCRUB_TOTAL Gauge "orcas_scrub_total_bytes" "bytes" [] "Bytes of this round.";
     SCRUB_DAMAGED Gauge "orcas_scrub_damaged_places" "" []
         "Damaged places that this round of the scrub and the one before have found.";
+    SCRUB_FAILED Gauge "orcas_scrub_failed" "" [] "1 while the last round of the scrub has ended early.";
     LIFECYCLE_RUNS Counter "orcas_lifecycle_runs" "" [] "Runs of the lifecycle rules of all buckets.";
     EXPIRED Counter "orcas_lifecycle_expired" "" ["kind"]
         "What lifecycle rules did: versions removed, delete markers added, uploads aborted.";
+    JOURNAL_BYTES Gauge "orcas_event_journal_bytes" "bytes" [] "Bytes of the journal of events.";
+    JOURNAL_LAG Gauge "orcas_event_journal_lag_records" "" []
+        "Durable records of the log that the journal of events has not taken yet.";
+    JOURNAL_FAILED Gauge "orcas_event_journal_failed" "" [] "1 while the journal of events cannot be written.";
+    LISTENERS Gauge "orcas_event_listeners" "" [] "Streams of events that are open.";
+    EVENT_LAG_RECORDS Gauge "orcas_event_lag_records" "" ["target"]
+        "Records of the log that the journal has looked at, and whose events a target does not have yet. Not each \
+         of them is an event for the target.";
+    EVENT_LAG_SECONDS Gauge "orcas_event_lag_seconds" "seconds" ["target"]
+        "How long ago the oldest event that a target does not have yet happened, at most. 0 if it has all.";
+    DELIVERIES Counter "orcas_event_deliveries" "" ["target", "result"]
+        "Attempts to deliver an event to a target: ok, retried if it failed and is tried again, or dead if it \
+         failed and the event is a dead letter.";
+    DEAD_LETTERS Gauge "orcas_event_dead_letters" "" ["target"] "Dead letters of a target that wait.";
+    EVENT_GAPS Counter "orcas_event_gaps" "" ["target"]
+        "How often events for a target were gone, because the journal did not keep them for long enough.";
+    SEALED Counter "orcas_encrypted_bytes" "bytes" ["operation", "algorithm"]
+        "Bytes of stored content that were encrypted or decrypted.";
+    KEY_TIME Histogram "orcas_key_duration_seconds" "seconds" ["operation"]
+        "derive: from the secret of the operator to the master key, by scrypt if it is a passphrase; unwrap: data \
+         keys that the cache did not have. Nothing without a keyring.";
     TASK_RUNS Counter "orcas_task_runs" "" ["task", "result"] "Runs of periodic tasks, by result: ok or failed.";
     TASK_RUNNING Gauge "orcas_task_running" "" ["task"] "1 while a periodic task runs.";
     TASK_INTERVAL Gauge "orcas_task_interval_seconds" "seconds" ["task"]
@@ -114,9 +137,16 @@ families! {
     HTTP_REQUEST_TIME Histogram "http_request_duration_seconds" "seconds" []
         "The durations of all S3 requests, under the name that many dashboards expect.";
     CRYPTO_TIME Histogram "crypto_encryption_duration_seconds" "seconds" ["operation"]
-        "Encrypting and decrypting stored content, up to 256 KiB at a time.";
+        "Encrypting and decrypting stored content: up to 256 KiB of a large body at a time, other content at once.";
     CRYPTO_HIT_RATE Gauge "crypto_cache_hit_rate" "" []
         "Share of the lookups of data keys that the cache answered; 1 before the first.";
+    SERIALIZATION_TIME Histogram "serialization_duration_seconds" "seconds" ["operation"]
+        "serialize: pages of lists, each read from the index and written as XML in one pass; deserialize: XML \
+         documents of requests.";
+    PROCESS_START Gauge "process_start_time_seconds" "seconds" [] "When the process started, since 1970.";
+    PROCESS_CPU Counter "process_cpu_seconds" "seconds" [] "Processor time of all threads of the process.";
+    PROCESS_MEMORY Gauge "process_resident_memory_bytes" "bytes" []
+        "Memory that the process takes. Nothing where the operating system does not tell.";
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::around::{Around, Process};
 use super::families as of;
-use super::tasks::{TaskNumbers, add_tasks};
+use super::tasks::add_tasks;
 use crate::lane::Lane;
 use orcas_engine::{BucketUsage, Condition, Usage};
 use orcas_metrics::{Format, Page, Value};
@@ -14,25 +15,11 @@ use orcas_metrics::{Format, Page, Value};
 /// How old the numbers of buckets, contents and files may be.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The bucket that stands for those that are not shown. No bucket can have this name.
-const OTHER_BUCKETS: &str = "_other";
-
-/// What only those know who have the connections and the keyring.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    pub version: String,
-    pub connections: u64,
-    /// Error codes with which connections were ended, and how often.
-    pub refusals: Vec<(String, u64)>,
-    /// Most buckets that are shown by name.
-    pub buckets_max: usize,
-    /// Spans of traces that were sent, and that were dropped.
-    pub spans: (u64, u64),
-    /// Requests that were not traced because there were too many: of verified senders, and of others.
-    pub declined: (u64, u64),
-    /// Lookups of data keys that found one, that did not, and keys at hand.
-    pub data_keys: (u64, u64, u64),
-    pub tasks: Vec<TaskNumbers>,
-}
+pub(super) const OTHER_BUCKETS: &str = "_other";
+/// What became of spans, and of attempts to deliver an event; and whose requests were not traced.
+pub(super) const SPAN_RESULTS: [&str; 2] = ["sent", "dropped"];
+pub(super) const DELIVERY_RESULTS: [&str; 3] = ["ok", "retried", "dead"];
+pub(super) const SENDERS: [&str; 2] = ["verified", "other"];
 
 impl Lane {
     /// The page. Blocks.
@@ -44,11 +31,14 @@ impl Lane {
         let usage = self.recent_usage();
         add_content(&mut page, usage.as_deref());
         self.add_upkeep(&mut page);
+        self.add_events(&mut page, around);
+        self.add_sealing(&mut page, around);
         add_tasks(&mut page, &around.tasks);
         self.add_caches(&mut page, around);
         self.add_state(&mut page);
         add_buckets(&mut page, usage.as_deref(), around.buckets_max);
         self.add_common_names(&mut page, around);
+        add_process(&mut page, around.process);
         page.finish()
     }
 
@@ -94,8 +84,8 @@ impl Lane {
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
-        each(page, &of::TRACE_SPANS, [("sent", around.spans.0), ("dropped", around.spans.1)]);
-        each(page, &of::TRACES_DECLINED, [("verified", around.declined.0), ("other", around.declined.1)]);
+        each(page, &of::TRACE_SPANS, SPAN_RESULTS.into_iter().zip([around.spans.0, around.spans.1]));
+        each(page, &of::TRACES_DECLINED, SENDERS.into_iter().zip([around.declined.0, around.declined.1]));
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);
@@ -127,6 +117,7 @@ impl Lane {
         one(page, &of::SCRUB_DONE, scrub.done_bytes);
         one(page, &of::SCRUB_TOTAL, scrub.total_bytes);
         one(page, &of::SCRUB_DAMAGED, scrub.damaged_total);
+        one(page, &of::SCRUB_FAILED, scrub.failed.is_some());
         let lifecycle = self.engine.lifecycle_progress();
         one(page, &of::LIFECYCLE_RUNS, lifecycle.runs);
         let total = lifecycle.total;
@@ -178,16 +169,44 @@ impl Lane {
         one(page, &of::DISK_RESERVE, self.engine.disk_reserve());
     }
 
+    fn add_sealing(&self, page: &mut Page, around: &Around) {
+        let metrics = self.engine.metrics();
+        let mut samples = page.family(&of::SEALED);
+        for (operation, work) in [("encrypt", &metrics.sealed), ("decrypt", &metrics.opened)] {
+            for (algorithm, bytes) in work.bytes() {
+                samples.value(&[operation, algorithm], bytes);
+            }
+        }
+        let mut samples = page.family(&of::KEY_TIME);
+        for (operation, times) in &around.key_times {
+            samples.histogram(&[operation], times);
+        }
+    }
+
     /// Metrics that other servers have under these names.
     fn add_common_names(&self, page: &mut Page, around: &Around) {
         let statuses: Vec<_> = self.metrics.statuses().collect();
         each(page, &of::HTTP_REQUESTS, statuses.iter().map(|(status, count)| (status.as_str(), *count)));
         page.family(&of::HTTP_REQUEST_TIME).histogram(&[], &self.metrics.times());
         let metrics = self.engine.metrics();
-        page.family(&of::CRYPTO_TIME).histogram(&["encrypt"], &metrics.sealed).histogram(&["decrypt"], &metrics.opened);
+        page.family(&of::CRYPTO_TIME)
+            .histogram(&["encrypt"], &metrics.sealed.times)
+            .histogram(&["decrypt"], &metrics.opened.times);
         let (hits, misses, _) = around.data_keys;
         let rate = if hits + misses == 0 { 1.0 } else { hits as f64 / (hits + misses) as f64 };
         one(page, &of::CRYPTO_HIT_RATE, rate);
+        let documents = &self.metrics.documents;
+        let mut samples = page.family(&of::SERIALIZATION_TIME);
+        samples.histogram(&["serialize"], &documents.written).histogram(&["deserialize"], &documents.parsed);
+    }
+}
+
+fn add_process(page: &mut Page, Process { start_sec, cpu_sec, resident_bytes }: Process) {
+    one(page, &of::PROCESS_START, start_sec);
+    one(page, &of::PROCESS_CPU, cpu_sec);
+    let mut samples = page.family(&of::PROCESS_MEMORY);
+    if let Some(bytes) = resident_bytes {
+        samples.value(&[], bytes);
     }
 }
 
@@ -241,7 +260,7 @@ fn add_buckets(page: &mut Page, usage: Option<&Usage>, most: usize) {
     one(page, &of::USAGE_FAILED, usage.is_none());
 }
 
-fn one(page: &mut Page, family: &'static orcas_metrics::Family, value: impl Value) {
+pub(super) fn one(page: &mut Page, family: &'static orcas_metrics::Family, value: impl Value) {
     page.family(family).value(&[], value);
 }
 

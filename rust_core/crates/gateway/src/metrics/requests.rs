@@ -3,16 +3,27 @@
 
 use std::time::Duration;
 
+use super::documents::DocumentTimes;
 use orcas_metrics::{Counter, Exemplar, Histogram, Scale};
 use orcas_s3::{ErrorCode, Operation};
 
-/// The statuses that are told apart. The last two stand for any other, and for a response that was not sent to its end.
-const STATUSES: [u16; 28] = [
+/// The statuses that are told apart. The last three stand for any other, for a response that the client did not take to its
+/// end, and for one that could not be finished.
+const STATUSES: [u16; 29] = [
     200, 204, 404, 206, 304, 412, 403, 400, 503, 500, 501, 201, 301, 302, 303, 307, 308, 405, 408, 409, 411, 413, 416,
-    415, 431, 509, OTHER, INCOMPLETE,
+    415, 431, 509, OTHER, INCOMPLETE, BROKEN,
 ];
 const OTHER: u16 = 1;
 const INCOMPLETE: u16 = 0;
+const BROKEN: u16 = 2;
+
+/// The kinds of results.
+pub const RESULTS: [&str; 7] = ["2xx", "3xx", "4xx", "5xx", "other", "incomplete", "broken"];
+
+/// The operations, and what stands for requests that were refused before theirs was known.
+pub fn operation_names() -> impl Iterator<Item = &'static str> {
+    Operation::ALL.iter().map(|operation| operation.name()).chain(["none"])
+}
 
 /// A request that is done.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +40,8 @@ pub struct Finished {
     /// Bytes of the body as sent, and bytes of the body of the response.
     pub received: u64,
     pub sent: u64,
+    /// The body could not be read to its end.
+    pub broken: bool,
 }
 
 struct OfOperation {
@@ -52,6 +65,7 @@ impl OfOperation {
 }
 
 pub struct RequestMetrics {
+    pub documents: DocumentTimes,
     begun: Counter,
     done: Counter,
     /// One more than there are operations, for requests of none.
@@ -68,6 +82,7 @@ pub struct OperationPart<'a> {
 impl Default for RequestMetrics {
     fn default() -> Self {
         Self {
+            documents: DocumentTimes::default(),
             begun: Counter::default(),
             done: Counter::default(),
             operations: (0..=Operation::ALL.len()).map(|_| OfOperation::new()).collect(),
@@ -86,8 +101,8 @@ impl RequestMetrics {
         self.done.add(1);
         let operation = request.operation.map_or(Operation::ALL.len(), |operation| operation as usize);
         if let Some(of) = self.operations.get(operation) {
-            let status = request.status.unwrap_or(INCOMPLETE);
-            let known = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len() - 2);
+            let status = request.status.unwrap_or(if request.broken { BROKEN } else { INCOMPLETE });
+            let known = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len() - 3);
             of.statuses[known].add(1);
             of.times.record_time(request.time);
             of.first_bytes.record_time(request.first_byte);
@@ -115,8 +130,7 @@ impl RequestMetrics {
 
     /// The operations that were asked for, and `none` for requests that were refused before it was known.
     pub fn operations(&self) -> impl Iterator<Item = OperationPart<'_>> {
-        let names = Operation::ALL.iter().map(|operation| operation.name()).chain(["none"]);
-        let parts = names.zip(&self.operations).map(|(name, of)| OperationPart { name, of });
+        let parts = operation_names().zip(&self.operations).map(|(name, of)| OperationPart { name, of });
         parts.filter(|part| !part.of.times.is_empty())
     }
 
@@ -133,6 +147,7 @@ impl RequestMetrics {
             let shown = match *status {
                 OTHER => "other".to_owned(),
                 INCOMPLETE => "incomplete".to_owned(),
+                BROKEN => "broken".to_owned(),
                 status => status.to_string(),
             };
             (shown, count(place))
@@ -149,9 +164,8 @@ impl RequestMetrics {
 }
 
 impl OperationPart<'_> {
-    /// How many requests had each kind of result: `2xx` to `5xx`, `other` or `incomplete`.
+    /// How many requests had each kind of result.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        const RESULTS: [&str; 6] = ["2xx", "3xx", "4xx", "5xx", "other", "incomplete"];
         let mut counts = [0; RESULTS.len()];
         for (status, counter) in STATUSES.iter().zip(&self.of.statuses) {
             let place = match *status {
@@ -160,6 +174,7 @@ impl OperationPart<'_> {
                 400..=499 => 2,
                 500..=599 => 3,
                 INCOMPLETE => 5,
+                BROKEN => 6,
                 _ => 4,
             };
             counts[place] += counter.get();
@@ -196,6 +211,7 @@ mod tests {
         first_byte: Duration::from_millis(1),
         received: 0,
         sent: 5,
+        broken: false,
     };
 
     #[test]
@@ -203,8 +219,16 @@ mod tests {
         let metrics = RequestMetrics::default();
         let missing = Finished { status: Some(404), code: Some(ErrorCode::NoSuchKey), sent: 7, received: 3, ..DONE };
         let refused = Finished { operation: None, status: Some(403), code: Some(ErrorCode::AccessDenied), ..DONE };
-        let all =
-            [DONE, DONE, missing, refused, Finished { status: None, ..DONE }, Finished { status: Some(299), ..DONE }];
+        let left = Finished { status: None, ..DONE };
+        let all = [
+            DONE,
+            DONE,
+            missing,
+            refused,
+            left,
+            Finished { broken: true, ..left },
+            Finished { status: Some(299), ..DONE },
+        ];
         for request in all {
             metrics.begin();
             metrics.finish(&request);
@@ -213,11 +237,12 @@ mod tests {
         assert_eq!(metrics.in_flight(), 1);
         let [get, none] = metrics.operations().collect::<Vec<_>>().try_into().ok().unwrap();
         assert_eq!((get.name, none.name), ("GetObject", "none"));
-        assert_eq!(get.results().collect::<Vec<_>>(), [("2xx", 2), ("4xx", 1), ("other", 1), ("incomplete", 1)]);
-        assert_eq!((get.sent(), get.received(), none.sent()), (27, 3, 5));
+        let results = [("2xx", 2), ("4xx", 1), ("other", 1), ("incomplete", 1), ("broken", 1)];
+        assert_eq!(get.results().collect::<Vec<_>>(), results);
+        assert_eq!((get.sent(), get.received(), none.sent()), (32, 3, 5));
         assert_eq!(metrics.codes().collect::<Vec<_>>(), [("AccessDenied", 1), ("NoSuchKey", 1)]);
         let statuses: Vec<_> = metrics.statuses().collect();
-        let expected = [("200", 2), ("404", 1), ("403", 1), ("other", 1), ("incomplete", 1)];
+        let expected = [("200", 2), ("404", 1), ("403", 1), ("other", 1), ("incomplete", 1), ("broken", 1)];
         assert_eq!(statuses, expected.map(|(status, count)| (status.to_owned(), count)));
     }
 

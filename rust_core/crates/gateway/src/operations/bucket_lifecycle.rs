@@ -66,7 +66,7 @@ impl Call<PutBucketLifecycle> {
     /// Blocks until the document is durable.
     fn store(&self, body: &[u8]) -> Result<Response, Problem> {
         let PutBucketLifecycle { bucket, default_size: size } = &self.input;
-        let document = stored_lifecycle(body, *size)?.into();
+        let document = self.read_document(|| stored_lifecycle(body, *size))?.into();
         let kind = DocumentKind::Lifecycle;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         Ok(self.envelope.empty(200, default_size(*size)))

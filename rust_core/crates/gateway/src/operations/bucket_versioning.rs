@@ -43,7 +43,7 @@ impl Operation for PutBucketVersioning {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let versioning = match versioning::read(&content)? {
+        let versioning = match call.read_document(|| versioning::read(&content))? {
             Status::Enabled => Versioning::Enabled,
             Status::Suspended => Versioning::Suspended,
         };

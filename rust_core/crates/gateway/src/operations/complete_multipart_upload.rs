@@ -85,7 +85,7 @@ impl Operation for CompleteMultipartUpload {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let intent = call.input.intent(&content)?;
+        let intent = call.read_document(|| call.input.intent(&content))?;
         // Without a keyring, no upload has a key.
         Ok(match call.lane.engine.can_seal() {
             false => call.submit(intent, slot),

@@ -45,7 +45,7 @@ impl Call<CreateBucket> {
     /// `document` is the body, empty when there was none. Blocks until the bucket is durable.
     fn create(&self, document: &[u8]) -> Result<Response, Problem> {
         let input = &self.input;
-        let asked = create_bucket(document)?;
+        let asked = self.read_document(|| create_bucket(document))?;
         let region = asked.region.unwrap_or_else(|| self.lane.options.region.clone());
         check_region(&self.lane, &region)?;
         let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();

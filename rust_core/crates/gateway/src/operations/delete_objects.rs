@@ -64,7 +64,7 @@ impl Operation for DeleteObjects {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let request = DeleteRequest::parse(&content)?;
+        let request = call.read_document(|| DeleteRequest::parse(&content))?;
         let identities = call.lane.identities();
         let denied: Vec<_> = request.entries.iter().map(|entry| call.denied(&identities, entry)).collect();
         let bypass = match &call.input.checked {

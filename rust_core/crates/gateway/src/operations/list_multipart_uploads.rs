@@ -28,7 +28,7 @@ impl Operation for ListMultipartUploads {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_uploads))
+        Ok(call.later(slot, |call| call.make_list(|| call.list_uploads())))
     }
 }
 

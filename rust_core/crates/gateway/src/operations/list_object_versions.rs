@@ -27,7 +27,7 @@ impl Operation for ListObjectVersions {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_versions))
+        Ok(call.later(slot, |call| call.make_list(|| call.list_versions())))
     }
 }
 

@@ -31,7 +31,7 @@ impl Operation for ListObjects {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_objects))
+        Ok(call.later(slot, |call| call.make_list(|| call.list_objects())))
     }
 }
 
@@ -41,7 +41,7 @@ impl Operation for ListObjectsV2 {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_objects))
+        Ok(call.later(slot, |call| call.make_list(|| call.list_objects())))
     }
 }
 

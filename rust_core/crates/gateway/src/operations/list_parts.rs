@@ -44,7 +44,7 @@ impl Operation for ListParts {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_parts))
+        Ok(call.later(slot, |call| call.make_list(|| call.list_parts())))
     }
 }
 

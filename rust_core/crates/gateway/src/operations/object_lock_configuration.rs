@@ -47,8 +47,8 @@ impl Operation for PutObjectLockConfiguration {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let change =
-            BucketChange::ObjectLock(ObjectLock { default: read_configuration(&content)?.map(stored_default) });
+        let configuration = call.read_document(|| read_configuration(&content))?;
+        let change = BucketChange::ObjectLock(ObjectLock { default: configuration.map(stored_default) });
         Ok(call.submit(Intent::UpdateBucket { bucket: call.input.0.id, change }, slot))
     }
 

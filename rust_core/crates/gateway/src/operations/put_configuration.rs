@@ -45,7 +45,8 @@ impl Call<PutConfiguration> {
         }
         let options = &self.lane.options;
         let targets = Targets { region: &options.region, names: &options.event_targets };
-        let document = documents::stored(self.operation(), body, name_of(bucket), targets)?.into();
+        let stored = || documents::stored(self.operation(), body, name_of(bucket), targets);
+        let document = self.read_document(stored)?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };

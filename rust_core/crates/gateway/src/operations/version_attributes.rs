@@ -99,12 +99,16 @@ impl Operation for ChangeAttribute {
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
         let change = match call.operation() {
-            Name::PutObjectTagging => AttributeChange::Tags(stored_tags(tags::read_document(&content)?)),
+            Name::PutObjectTagging => {
+                AttributeChange::Tags(stored_tags(call.read_document(|| tags::read_document(&content))?))
+            }
             Name::PutObjectRetention => {
-                let retention = object_lock::read_retention(&content)?.map(stored_retention);
+                let retention = call.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
                 AttributeChange::Retention { retention, bypass: call.input.bypass }
             }
-            Name::PutObjectLegalHold => AttributeChange::LegalHold(object_lock::read_legal_hold(&content)?),
+            Name::PutObjectLegalHold => {
+                AttributeChange::LegalHold(call.read_document(|| object_lock::read_legal_hold(&content))?)
+            }
             other => return Err(other.not_implemented().into()),
         };
         Ok(call.change(change, slot))

@@ -1,5 +1,5 @@
 //! Keys that customers send with their requests (SSE-C): three headers for the object of the request, three more for the
-//! source of a copy.
+//! source of a copy. What is kept of a key overwrites itself, and no text shows any of it.
 
 use std::fmt;
 
@@ -8,6 +8,7 @@ use super::super::header_block::HeaderBlock;
 use super::names::{AES256, ENCRYPTION};
 use orcas_checksum::{Md5Hasher, base64_decode, base64_encode};
 use orcas_http::Headers;
+use zeroize::Zeroizing;
 
 const ALGORITHM: &str = "x-amz-server-side-encryption-customer-algorithm";
 const KEY_MD5: &str = "x-amz-server-side-encryption-customer-key-md5";
@@ -23,8 +24,22 @@ pub const OF_A_SOURCE: [&str; 3] = [
 /// The key of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CustomerKey {
-    pub bytes: [u8; 32],
+    bytes: Zeroizing<[u8; 32]>,
+    shown: ShownKey,
+}
+
+/// What answers say of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ShownKey {
     md5: [u8; 16],
+}
+
+impl ShownKey {
+    /// The lines of an answer about an object that the key encrypts.
+    pub fn show(&self, block: &mut HeaderBlock) {
+        block.push(ALGORITHM, AES256.as_bytes());
+        block.push(KEY_MD5, base64_encode(&self.md5).as_bytes());
+    }
 }
 
 impl fmt::Debug for CustomerKey {
@@ -73,25 +88,32 @@ impl CustomerKey {
                         appropriate secret key.",
             )
         })?;
-        let bytes = base64_decode(key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| refused("The secret key was invalid for the specified algorithm."))?;
+        let decoded = base64_decode(key).map(Zeroizing::new).unwrap_or_default();
+        if decoded.len() != 32 {
+            return Err(refused("The secret key was invalid for the specified algorithm."));
+        }
+        let mut bytes = Zeroizing::new([0; 32]);
+        bytes.copy_from_slice(&decoded);
         let md5 = md5.filter(|value| !value.is_empty()).ok_or_else(|| {
             refused(
                 "Requests specifying Server Side Encryption with Customer provided keys must provide the client \
                         calculated MD5 of the secret key.",
             )
         })?;
-        let computed = Md5Hasher::digest(&bytes);
+        let computed = Md5Hasher::digest(&*bytes);
         if base64_decode(md5).as_deref() != Some(&computed[..]) {
             return Err(refused("The calculated MD5 hash of the key did not match the hash that was provided."));
         }
-        Ok(Some(Self { bytes, md5: computed }))
+        Ok(Some(Self { bytes, shown: ShownKey { md5: computed } }))
     }
 
-    /// The lines of an answer about an object that this key encrypts.
-    pub fn show(&self, block: &mut HeaderBlock) {
-        block.push(ALGORITHM, AES256.as_bytes());
-        block.push(KEY_MD5, base64_encode(&self.md5).as_bytes());
+    /// The key itself. Whoever copies it overwrites the copy.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
+    pub fn shown(&self) -> ShownKey {
+        self.shown
     }
 }
 
@@ -113,7 +135,7 @@ mod tests {
         let (key, md5) = (base64_encode(&bytes), base64_encode(&Md5Hasher::digest(&bytes)));
         let short = base64_encode(&bytes[1..]);
         assert_eq!(parse(["-", "-", "-"]), Ok(None));
-        assert!(parse(["AES256", &key, &md5]).is_ok_and(|key| key.is_some_and(|key| key.bytes == bytes)));
+        assert!(parse(["AES256", &key, &md5]).is_ok_and(|key| key.is_some_and(|key| *key.expose() == bytes)));
         for (values, code, words) in [
             (["-", &key[..], &md5[..]], ErrorCode::InvalidArgument, "valid encryption algorithm"),
             (["AES128", &key, &md5], ErrorCode::InvalidEncryptionAlgorithmError, "AES256"),
@@ -126,5 +148,22 @@ mod tests {
             let (refused, message) = parse(values).unwrap_err();
             assert_eq!((refused, message.contains(words)), (code, true), "{values:?}: {message}");
         }
+    }
+
+    #[test]
+    fn a_key_overwrites_itself_and_is_not_shown() {
+        fn overwrites_itself<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let bytes = [0xab; 32];
+        let (text, md5) = (base64_encode(&bytes), base64_encode(&Md5Hasher::digest(&bytes)));
+        let key = parse(["AES256", &text, &md5]).unwrap().unwrap();
+        overwrites_itself(&key.bytes);
+        assert_eq!(format!("{key:?}"), "CustomerKey(..)");
+        let sent = OF_CUSTOMERS.map(str::as_bytes).into_iter().zip([&b"AES256"[..], text.as_bytes(), md5.as_bytes()]);
+        let sent: Vec<_> = sent.collect();
+        let asked = format!("{:?}", super::super::Asked::parse(&Headers::new(&sent)).unwrap());
+        assert!(asked.contains("Customer(CustomerKey(..))"), "{asked}");
+        // A refusal repeats nothing of a key either.
+        let refused = parse(["AES256", &text, &text]).unwrap_err();
+        assert!(!refused.1.contains(&text), "{refused:?}");
     }
 }

@@ -7,6 +7,6 @@ mod default;
 mod names;
 
 pub use asked::{Asked, Method, needs_version_four, show_named};
-pub use customer::{CustomerKey, OF_A_SOURCE, OF_CUSTOMERS};
+pub use customer::{CustomerKey, OF_A_SOURCE, OF_CUSTOMERS, ShownKey};
 pub use default::{BucketDefault, DefaultKind, of_the_store};
 pub use names::{AES256, BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID};

@@ -231,7 +231,7 @@ impl<'a> Round<'a> {
             }
             self.learn_home(chunk);
             let expected = (chunk, seal_of(&self.shared.index, chunk)?);
-            if let Some((place, reason)) = check_chunk(&mut open, expected, &self.owners, true, hint, &running)?
+            if let Some((place, reason)) = check_chunk(&mut open, expected, &self.owners, (true, None), hint, &running)?
                 && !is_condemned(&self.shared.index, chunk)?
             {
                 self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));

@@ -90,7 +90,7 @@ impl Everything {
     }
 
     pub fn check_with(&self, options: &CheckOptions, progress: &CheckProgress) -> Result<CheckReport> {
-        check_store(&file_system(), self.path(), options, progress)
+        check_store(&file_system(), self.path(), options, None, progress)
     }
 
     /// Every file with its bytes.
@@ -202,7 +202,7 @@ pub fn open_index(path: &Path) -> Index {
 
 pub fn check(path: &Path) -> CheckReport {
     let options = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
-    check_store(&file_system(), path, &options, &CheckProgress::default()).unwrap()
+    check_store(&file_system(), path, &options, None, &CheckProgress::default()).unwrap()
 }
 
 /// Lost objects as `bucket/key`, lost uploads as `bucket/key#`, lost parts as `bucket/key#number`.

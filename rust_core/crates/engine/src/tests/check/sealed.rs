@@ -3,22 +3,32 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::super::{CheckProgress, FindingKind, Repaired, repair_store};
+use super::super::super::{
+    CheckOptions, CheckProgress, CheckReport, ContentKeys, FindingKind, Repaired, Sealing, TagCounts, check_store,
+    repair_store,
+};
 use super::super::sealing::{OneKey, managed};
 use super::super::steps::Steps;
 use super::super::support::{Store, environment, noise};
 use super::faults;
-use super::fixture::{CHUNK, check, files, flip, open_index};
+use super::fixture::{CHUNK, check, file_system, files, flip, open_index};
 use super::{kinds, lost_keys};
+use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_fs::sim::SimDisk;
 use orcas_index::BlobEntry;
-use orcas_record::{Bucket, Encryption, Record, Seal};
+use orcas_record::{Bucket, Encryption, NamedKey, Record, Seal};
+use orcas_seal::TAG_LENGTH;
 
 fn store() -> Store {
     let store = Store::with(|options| options.chunk_size = CHUNK);
     store.handle().use_keys(OneKey::new(7));
     store
+}
+
+fn reopen_closed(store: &mut Store) {
+    store.close();
+    reopen(store);
 }
 
 fn reopen(store: &mut Store) {
@@ -27,14 +37,22 @@ fn reopen(store: &mut Store) {
 }
 
 fn sealed_body(store: &Store, bucket: &Bucket, bytes: &[u8]) -> Body {
-    let mut writer = store.handle().sealed_body_writer(bucket, &managed(), bytes.len() as u64).unwrap();
+    body_under(store, bucket, &managed(), bytes)
+}
+
+fn body_under(store: &Store, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Body {
+    let mut writer = store.handle().sealed_body_writer(bucket, sealing, bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     writer.finish().unwrap()
 }
 
-fn put_encrypted(store: &Store, bucket: &Bucket, key: &str, (bytes, body): (&[u8], Body)) {
+fn put_encrypted(store: &Store, bucket: &Bucket, key: &str, content: (&[u8], Body)) {
+    put_as(store, bucket, (key, Encryption::Managed), content);
+}
+
+fn put_as(store: &Store, bucket: &Bucket, (key, encryption): (&str, Encryption), (bytes, body): (&[u8], Body)) {
     let mut put = PutObject { body, ..store.small_put(bucket, key, bytes) };
-    put.attributes.encryption = Some(Encryption::Managed);
+    put.attributes.encryption = Some(encryption);
     store.handle().execute(Intent::PutObject(Box::new(put))).unwrap();
 }
 
@@ -169,4 +187,120 @@ fn a_chunk_that_ends_with_another_seal_than_its_record_is_named() {
     let report = check(store.path());
     assert_eq!(kinds(&report), [FindingKind::Blob].into());
     assert_eq!(lost_keys(&report), ["bkt/other".to_owned()].into());
+}
+
+const OPTIONS: CheckOptions = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
+
+fn check_with_keys(store: &Store, keys: &dyn ContentKeys) -> CheckReport {
+    check_store(&file_system(), store.path(), &OPTIONS, Some(keys), &CheckProgress::default()).unwrap()
+}
+
+fn bound_to(context: &'static [u8]) -> Encryption {
+    Encryption::Named(Arc::new(NamedKey { id: [0; 16], context: context.into(), bucket_key: false }))
+}
+
+/// A sealed content whose stored bytes somebody changed before they got their checksums.
+fn put_changed(store: &Store, bucket: &Bucket, key: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let content = noise(3 * BLOCK_SIZE, 9);
+    let sealed = store.handle().sealed_body(bucket, &managed(), &content).unwrap();
+    let Body::Content { fingerprint, bytes, .. } = sealed else { panic!("{sealed:?}") };
+    let mut stored = bytes.to_vec();
+    change(&mut stored);
+    let length = stored.len() as u32;
+    let seal = Seal::at_end_of(&stored);
+    let body = Body::Content { fingerprint, sharing: Sharing::Off, bytes: stored.into(), seal };
+    // What was cut is cut everywhere.
+    let length = Seal::content_length(length).unwrap() as usize;
+    put_encrypted(store, bucket, key, (&content[..length], body));
+}
+
+/// What is whole and sealed: contents of the log, chunks and segments, with and without a context, and for a customer.
+fn put_whole(store: &Store, bucket: &Bucket) -> TagCounts {
+    let mut count = 0;
+    for (n, length) in [10, 1_000, 65_536, 200_000].into_iter().enumerate() {
+        for encryption in [Encryption::Managed, bound_to(b"{}"), bound_to(b"{\"a\":\"b\"}")] {
+            let (content, sealing) = (noise(length, n as u64), Some(encryption.clone()).into());
+            let small = length <= 1_000;
+            let body = match small {
+                true => store.handle().sealed_body(bucket, &sealing, &content).unwrap(),
+                false => body_under(store, bucket, &sealing, &content),
+            };
+            put_as(store, bucket, (&format!("{n}-{}", count), encryption), (&content, body));
+            count += if small { 1 } else { length.div_ceil(CHUNK as usize) as u64 };
+        }
+    }
+    // More chunks than a manifest holds.
+    let (content, sealing) = (noise(40 * CHUNK as usize, 50), Some(bound_to(b"{}")).into());
+    let body = body_under(store, bucket, &sealing, &content);
+    put_as(store, bucket, ("segments", bound_to(b"{}")), (&content, body));
+    let key = store.handle().request_key(&[5; 32]).unwrap();
+    let encryption = store.handle().encryption_with(&key).unwrap();
+    let sealing = Sealing { encryption: Some(encryption.clone()), key: Some(key) };
+    let body = store.handle().sealed_body(bucket, &sealing, &noise(1_000, 60)).unwrap();
+    put_as(store, bucket, ("customers", encryption), (&noise(1_000, 60), body));
+    TagCounts { verified: count + 40, of_customers: 1, without_key: 0 }
+}
+
+#[test]
+fn with_the_keys_every_tag_of_what_is_sealed_is_verified() {
+    let mut store = store();
+    let bucket = store.bucket("bkt");
+    let expected = put_whole(&store, &bucket);
+    store.put(&bucket, "plain", &noise(100_000, 70)).unwrap();
+    // So that its index has everything.
+    reopen_closed(&mut store);
+    let running = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    store.close();
+    for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
+        assert!(report.is_clean(), "{report:#?}");
+        assert_eq!(report.tags, expected);
+    }
+    let without = TagCounts { verified: 0, without_key: expected.verified, ..expected };
+    for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
+        assert!(report.is_clean(), "{report:#?}");
+        assert_eq!(report.tags, without);
+    }
+    let unread = CheckOptions { read_content: false, ..OPTIONS };
+    let report = check_store(&file_system(), store.path(), &unread, Some(&*OneKey::new(7)), &CheckProgress::default());
+    assert_eq!(report.unwrap().tags, TagCounts::default());
+}
+
+#[test]
+fn sealed_content_that_was_changed_under_its_checksums_is_damage() {
+    let mut store = store();
+    let bucket = store.bucket("bkt");
+    let whole = put_whole(&store, &bucket);
+    put_changed(&store, &bucket, "flipped", |stored| stored[BLOCK_SIZE] ^= 1);
+    put_changed(&store, &bucket, "flipped-tag", |stored| stored[3 * BLOCK_SIZE] ^= 1);
+    put_changed(&store, &bucket, "swapped", |stored| {
+        let (first, second) = stored.split_at_mut(BLOCK_SIZE);
+        first.swap_with_slice(&mut second[..BLOCK_SIZE]);
+    });
+    put_changed(&store, &bucket, "cut", |stored| {
+        stored.drain(3 * BLOCK_SIZE..3 * BLOCK_SIZE + TAG_LENGTH);
+        stored.drain(..BLOCK_SIZE);
+    });
+    put_changed(&store, &bucket, "algorithm", |stored| *stored.last_mut().unwrap() = 9);
+    // Chunks that open with a context only, of an object that has none, and of one that has another.
+    let content = noise(100_000, 80);
+    for (key, encryption) in [("no-context", Encryption::Managed), ("other-context", bound_to(b"{\"c\":\"d\"}"))] {
+        let body = body_under(&store, &bucket, &Some(bound_to(b"{\"e\":\"f\"}")).into(), &content);
+        put_as(&store, &bucket, (key, encryption), (&content, body));
+    }
+    let damaged = ["flipped", "flipped-tag", "swapped", "cut", "algorithm", "no-context", "other-context"];
+    // What nothing refers to is no damage.
+    put_changed(&store, &bucket, "deleted", |stored| stored[0] ^= 1);
+    store.delete(&bucket, "deleted").unwrap();
+    // So that its index has everything.
+    reopen_closed(&mut store);
+    let running = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    store.close();
+    let unopened = check(store.path());
+    assert!(unopened.is_clean(), "only the tags tell: {unopened:#?}");
+    for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
+        assert_eq!(kinds(&report), [FindingKind::Blob].into());
+        assert_eq!(lost_keys(&report), damaged.map(|key| format!("bkt/{key}")).into());
+        assert!(report.losses.iter().all(|loss| loss.reason == "sealed content does not match its tag"));
+        assert_eq!(report.tags, whole);
+    }
 }

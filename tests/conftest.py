@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,10 @@ from tests.fixtures.wire import Wire
 # Each client has a session of its own, as users have it, and each session would parse the same models of AWS's services.
 _parse_model = functools.cache(JSONFileLoader().load_file)
 JSONFileLoader.load_file = lambda _self, path: _parse_model(path)
+
+# A shell without job control ignores Ctrl-C in what it runs in the background, and so would every command under test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from tests.fixtures.clocks import MovedClock
 
 from orcas.app import Orcas, open_store
 from orcas.config import resolve
+from orcas.process import counts as process
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ async def test_a_task_runs_at_once_and_everybody_sees_it(client: Client) -> None
     assert store.tools is not None
     around: Any = {
         "version": "", "connections": 0, "refusals": [], "buckets_max": 1, "spans": (0, 0),
-        "tasks": store.tools.schedule.numbers(),
+        "targets": [], "tasks": store.tools.schedule.numbers(), "process": process.counts(),
     }  # fmt: skip
     page = await asyncio.to_thread(store.tools.core.metrics, True, around)
     assert 'orcas_task_runs_total{task="lifecycle",result="ok"} 2\n' in page

@@ -222,6 +222,33 @@ def test_copies_between_any_two_ways(s3: Any, bucket: str, size: int) -> None:
     assert read(s3, bucket, "one", **customer(3)) == body
 
 
+def test_a_bucket_that_blocks_them(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="before", Body=b"body", **customer())
+    upload = {"Bucket": bucket, "Key": "parts"}
+    begun = upload | {"UploadId": s3.create_multipart_upload(**upload, **customer())["UploadId"]}
+
+    def block(kind: str, **default: Any) -> Any:
+        rule = {"BlockedEncryptionTypes": {"EncryptionType": [kind]}} | default
+        s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
+        return s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"][0]
+
+    rule = block("SSE-C", BucketKeyEnabled=True)
+    assert rule["BlockedEncryptionTypes"] == {"EncryptionType": ["SSE-C"]}
+    assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    denied = (403, "AccessDenied")
+    assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=b"body", **customer()) == denied
+    copy = {"Bucket": bucket, "Key": "k", "CopySource": {"Bucket": bucket, "Key": "before"}} | of_source()
+    assert refusal(s3.copy_object, **copy, **customer(2)) == denied
+    assert refusal(s3.create_multipart_upload, **upload, **customer()) == denied
+    # What is there stays readable, and an upload that had begun goes on.
+    assert read(s3, bucket, "before", **customer()) == b"body"
+    tag = s3.upload_part(**begun, PartNumber=1, Body=b"part", **customer())["ETag"]
+    s3.complete_multipart_upload(**begun, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]})
+    assert s3.copy_object(**copy)["ServerSideEncryption"] == "AES256"
+    assert block("NONE")["BlockedEncryptionTypes"] == {"EncryptionType": ["NONE"]}
+    s3.put_object(Bucket=bucket, Key="k", Body=b"body", **customer())
+
+
 def test_presigned_requests_and_forms(target: Target, s3: Any, bucket: str) -> None:
     wire, headers = target.wire, lines()
     body = content(100_000)

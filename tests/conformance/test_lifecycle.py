@@ -165,6 +165,19 @@ def test_answers_say_when_an_object_expires(s3: Any, bucket: str) -> None:
     assert shown(s3.head_object(Bucket=bucket, Key="in/1")) is None
 
 
+def test_answers_say_when_an_upload_is_aborted(s3: Any, bucket: str) -> None:
+    abort = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 3}}
+    put(s3, bucket, {"ID": "a b", "Filter": {"Prefix": "in/"}, "Status": "Enabled"} | abort, expiring())
+    for key, rule in [("in/1", "a%20b"), ("out", None)]:
+        created = s3.create_multipart_upload(Bucket=bucket, Key=key)
+        parts = s3.list_parts(Bucket=bucket, Key=key, UploadId=created["UploadId"])
+        begun = s3.list_multipart_uploads(Bucket=bucket, Prefix=key)["Uploads"][0]["Initiated"]
+        due = (begun + dt.timedelta(days=4)).replace(hour=0, minute=0, second=0, microsecond=0)
+        for answer in (created, parts):
+            assert answer.get("AbortRuleId") == rule
+            assert answer.get("AbortDate") == (due if rule else None)
+
+
 @pytest.fixture
 def fast(tmp_path: Path) -> Iterator[Target]:
     """A server whose days have two seconds."""

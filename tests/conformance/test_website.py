@@ -80,6 +80,9 @@ def test_missing_pages_have_the_error_document(get: Get, s3: Any, site: str) -> 
     for path in ("/none", "/none/", "/docs/none", "/" + "k" * 1024):
         answer = get(path)
         assert (answer.status, answer.body) == (404, b"<p>errors/404.html"), path
+        assert answer.headers["x-amz-error-code"] == "NoSuchKey"
+        wanted = path[1:] + ("index.html" if path.endswith("/") else "")
+        assert answer.headers["x-amz-error-detail-key"] == wanted
     # What a request asks of a page it does not ask of the error document.
     answer = get("/none", Range="bytes=0-1", If_None_Match="*")
     assert (answer.status, answer.body) == (404, b"<p>errors/404.html")
@@ -87,6 +90,11 @@ def test_missing_pages_have_the_error_document(get: Get, s3: Any, site: str) -> 
     answer = get("/<b>none")
     assert told(answer) == (404, "NoSuchKey")
     assert b"<li>Key: &lt;b&gt;none</li>" in answer.body
+    assert answer.headers["x-amz-error-detail-key"] == "%3Cb%3Enone"
+    second = "<h3>An Error Occurred While Attempting to Retrieve a Custom Error Document</h3>\n<ul>\n"
+    second += "<li>Code: NoSuchKey</li>\n<li>Message: The specified key does not exist.</li>\n"
+    assert (second + "<li>Key: errors/404.html</li>\n</ul>\n<hr/>").encode() in answer.body
+    assert b"<li>Key: none/index.html</li>" in get("/none/").body
     assert told(get("/none", "HEAD")) == (404, "NoSuchKey")
 
 

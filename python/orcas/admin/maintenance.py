@@ -44,14 +44,14 @@ class ClockGuard:
         before, self._offset = self._offset, self._clock.now() - self._clock.monotonic()
         if abs(self._offset - before) > self._seconds:
             hours = (self._offset - before) / 3600
-            msg = f"The clock of the machine was set by {hours:+.1f} hours, or the machine slept. The next run goes by it"
+            msg = (
+                f"The clock of the machine was set by {hours:+.1f} hours, or the machine slept. The next run goes by it"
+            )
             raise OrcasError(msg)
         return dict(self._work())
 
 
-def tasks_of(
-    core: Core, settings: Settings, usage: UsageKeeper | None, clock: Clock, *, keyring: bool
-) -> list[Task]:
+def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: Clock, *, keyring: bool) -> list[Task]:
     """The tasks of a store that takes writes. `usage` is kept if it is given, and the keyring looked after if `keyring`."""
     work = core.maintenance()
     tasks = [

@@ -26,7 +26,7 @@ pub(super) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPref
         return Err(Refusal::InvalidRequest { reason }.into());
     }
     if !from.layers.is_empty() || !to.layers.is_empty() {
-        let reason = "A prefix cannot be moved in a bucket that has snapshots or is a fork.";
+        let reason = "A prefix cannot be moved in a bucket that has had snapshots or is a fork.";
         return Err(Refusal::InvalidBucketState { reason }.into());
     }
     check_apart(moved)?;

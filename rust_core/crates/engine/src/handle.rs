@@ -11,6 +11,7 @@ use super::state::EngineState;
 use super::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
+use orcas_base::sync::atomic::Ordering;
 use orcas_decide::{Failure, Intent, Outcome};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind, Sequence};
 
@@ -80,7 +81,7 @@ impl Handle {
 
     /// Whether requests to any bucket are to be logged, from memory.
     pub fn logs_buckets(&self) -> bool {
-        self.shared.buckets.read().documents().logs()
+        self.shared.logs_buckets.load(Ordering::Relaxed)
     }
 
     /// All buckets in byte order of their names, from memory.

@@ -105,6 +105,6 @@ pub use recover::Replayed;
 pub use round::RoundTimes;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
-pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};
 pub use usage::{BucketUsage, FilesUsage, Usage};
 pub use waiter::{CompletionSink, Waiter};

@@ -108,8 +108,7 @@ impl Engine {
             spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
             spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
         ];
-        let for_reclamation = Arc::clone(&shared);
-        let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
+        let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
         let scrub = Box::new(move || check::run_scrub(&for_scrub, &scrubbed));
         let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
@@ -382,6 +381,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
     lifecycle.note_buckets(parts.buckets.documents().lifecycles());
+    let logs_buckets = AtomicBool::new(parts.buckets.documents().logs());
     let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
@@ -408,6 +408,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         scopes: Mutex::new(HashMap::new()),
         content_keys: OnceLock::new(),
         default_encryptions,
+        logs_buckets,
         owner_quotas: RwLock::default(),
         standings: Standings::default(),
         intents: IntentQueue::default(),

@@ -39,6 +39,7 @@ impl EngineState {
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {
             *self.buckets.write() = Arc::clone(buckets);
             self.lifecycle.note_buckets(buckets.documents().lifecycles());
+            self.logs_buckets.store(buckets.documents().logs(), Ordering::Relaxed);
             self.default_encryptions.store(buckets.documents().encryptions() as u64, Ordering::Relaxed);
         }
         for record in records {

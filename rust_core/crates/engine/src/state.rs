@@ -68,6 +68,8 @@ pub(super) struct EngineState {
     pub content_keys: OnceLock<Arc<dyn ContentKeys>>,
     /// Buckets with default encryption, as published.
     pub default_encryptions: AtomicU64,
+    /// Whether any bucket is logged, as published.
+    pub logs_buckets: AtomicBool,
     pub intents: IntentQueue,
     pub applies: ApplyQueue,
     pub events: EventQueue,

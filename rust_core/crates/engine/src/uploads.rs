@@ -222,7 +222,7 @@ fn after((key, UploadId(id)): &Order) -> Order {
 }
 
 /// An upload's id begins with the time it was initiated at.
-fn initiated_ms(UploadId(id): UploadId) -> u64 {
+pub fn initiated_ms(UploadId(id): UploadId) -> u64 {
     id[..6].iter().fold(0, |time, &byte| time << 8 | u64::from(byte))
 }
 

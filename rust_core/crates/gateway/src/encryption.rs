@@ -8,8 +8,8 @@ use super::response::HeaderBlock;
 use orcas_engine::{PinnedObject, RequestKey, Sealing, key_arn};
 use orcas_record::{BucketId, DocumentKind, Encryption, NamedKey, Version};
 use orcas_s3::encryption::{
-    AES256, Asked, BucketDefault, CustomerKey, DefaultKind, ENCRYPTION, Method, ShownKey, needs_version_four,
-    of_the_store, show_named,
+    AES256, Asked, BucketDefault, CustomerKey, Customers, DefaultKind, ENCRYPTION, Method, ShownKey,
+    needs_version_four, of_the_store, show_named,
 };
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Authentication;
@@ -50,7 +50,7 @@ impl Reading<'_> {
     /// else that of the store.
     ///
     /// # Errors
-    /// `NotImplemented` if it is to be encrypted and there is no keyring, and those of headers and keys.
+    /// `NotImplemented` if it is to be encrypted and there is no keyring, `AccessDenied` if the bucket blocks it, and those of headers and keys.
     pub fn chosen_encryption(&self, bucket: BucketId) -> Result<Chosen, Problem> {
         self.encryption_or(self.lane.default_encryption(bucket)?)
     }
@@ -63,10 +63,16 @@ impl Reading<'_> {
     fn encryption_or(&self, default: Option<BucketDefault>) -> Result<Chosen, Problem> {
         let sent = Asked::parse(self.headers())?;
         let asked = sent.method.is_some();
+        if let (Some(Method::Customer(_)), Some(BucketDefault { customers: Customers::Blocked, .. })) =
+            (&sent.method, &default)
+        {
+            let message = "The bucket blocks Server Side Encryption with Customer provided keys.";
+            return Err(S3Error::with(ErrorCode::AccessDenied, message).into());
+        }
         let (method, bucket_key) = match (sent.method, default) {
             (Some(method), _) => (method, sent.bucket_key.unwrap_or(false)),
             (None, None) => return Ok(Chosen::default()),
-            (None, Some(BucketDefault { kind, bucket_key })) => {
+            (None, Some(BucketDefault { kind, bucket_key, .. })) => {
                 let method = match kind {
                     DefaultKind::Managed => Method::Managed,
                     DefaultKind::Named(key) => Method::Named { key, context: Vec::new() },

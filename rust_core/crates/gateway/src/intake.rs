@@ -18,7 +18,7 @@ use orcas_engine::BodyObserver as _;
 use orcas_http::Headers;
 use orcas_http::hex;
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
-use orcas_s3::metadata::{BodyLength, content_md5};
+use orcas_s3::metadata::{BodyLength, content_md5, unknown_length};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{ChunkMode, ChunkedDecoder, PayloadMode, Trailers, verify_payload_hash};
 
@@ -58,7 +58,7 @@ impl DeclaredBody {
     pub fn parse(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
         let framing = ChunkMode::of(payload);
         let lengths = BodyLength::parse(headers)?;
-        let length = lengths.of_content(framing.is_some())?;
+        let length = lengths.of_content(headers, framing.is_some())?;
         let checksum = DeclaredChecksum::parse(headers)?;
         Ok(Self::read(headers, payload, checksum, length, lengths.wire)?.storing_any())
     }
@@ -89,7 +89,7 @@ impl DeclaredBody {
         let length = match (if framed { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {
             (Some(length), _) => length,
             (None, false) => 0,
-            (None, true) => return Err(ErrorCode::MissingContentLength.into()),
+            (None, true) => return Err(unknown_length(headers, framed)),
         };
         Self::read(headers, payload, checksum, length, lengths.wire)
     }

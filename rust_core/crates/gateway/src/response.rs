@@ -162,8 +162,7 @@ impl Envelope {
 
     fn error_page(&self, error: &S3Error, mut headers: HeaderBlock) -> Response {
         let page = website::error_page(error, self.request_id(), &self.host_id);
-        headers.push("x-amz-error-code", error.code.as_str().as_bytes());
-        headers.push("x-amz-error-message", error.code.default_message().as_bytes());
+        website::error_headers(error).iter().for_each(|(name, value)| headers.push(name, value));
         headers.push("content-type", b"text/html; charset=utf-8");
         if self.headless {
             return self.empty(error.code.status(), headers);

@@ -58,7 +58,10 @@ fn it_is_there_for_nobody_else_and_survives_another_master_key() {
     assert_eq!(keyring.list().iter().map(|key| &*key.name).collect::<Vec<_>>(), ["orcas/s3"]);
     assert!(keyring.find("orcas/control").is_none());
     assert!(matches!(keyring.named_key("alias/orcas/control"), Err(KeyError::NoSuchKey { .. })));
-    assert!(matches!(keyring.create_key("orcas/control"), Err(ChangeError::Refused(_))));
+    for reserved in ["orcas/control", "orcas/another", "aws/s3", "aws/another"] {
+        assert!(matches!(keyring.create_key(reserved), Err(ChangeError::Refused(_))), "{reserved}");
+    }
+    keyring.create_key("orcas").unwrap();
     keyring.change_master(&master(2)).unwrap();
     assert!(opens(open(&disk, &master(2)).known_control_key(), &sealed));
 }

@@ -325,12 +325,15 @@ impl Keyring {
     /// # Errors
     /// [`ChangeError`], which says what holds then, as for all changes.
     pub fn create_key(&self, name: &str) -> Result<KeyId, ChangeError> {
-        if name == KMS_DEFAULT_KEY {
-            return Err(SealError::Invalid { reason: "aws/s3 is what clients of KMS call the key orcas/s3" }.into());
-        }
-        if name == CONTROL_KEY {
-            return Err(SealError::Invalid { reason: "orcas/control is the store's own key" }.into());
-        }
+        let is_reserved = name.starts_with("orcas/") || name.starts_with("aws/");
+        let refused = match name {
+            KMS_DEFAULT_KEY => Some("aws/s3 is what clients of KMS call the key orcas/s3"),
+            CONTROL_KEY => Some("orcas/control is the store's own key"),
+            // It exists, or was destroyed.
+            SSE_S3_KEY => None,
+            _ => is_reserved.then_some("names that begin with orcas/ or aws/ are reserved"),
+        };
+        refused.map_or(Ok(()), |reason| Err(SealError::Invalid { reason }))?;
         let name = KeyName::new(name)?;
         let now_ms = (self.environment.now_ms)();
         self.change(|keys| Ok(keys.create(name, now_ms, &mut |bytes| self.environment.fill(bytes))?))

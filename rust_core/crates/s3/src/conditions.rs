@@ -313,8 +313,7 @@ fn value_not_accepted(name: &'static str) -> S3Error {
 }
 
 fn not_implemented(header: &'static str, more: String) -> S3Error {
-    let message = "A header you provided implies functionality that is not implemented";
-    S3Error::with(ErrorCode::NotImplemented, message).field("Header", header).field("additionalMessage", more)
+    S3Error::header_not_on_s3(header).field("additionalMessage", more)
 }
 
 /// The one value of a header that must be readable.

@@ -240,6 +240,12 @@ impl S3Error {
         Self::with(ErrorCode::InvalidArgument, message).field("ArgumentName", name).field("ArgumentValue", value)
     }
 
+    /// `NotImplemented` for a header that S3 itself refuses, in its words.
+    pub fn header_not_on_s3(name: &'static str) -> Self {
+        let message = "A header you provided implies functionality that is not implemented";
+        Self::with(ErrorCode::NotImplemented, message).field("Header", name)
+    }
+
     /// `NotImplemented`, naming the header.
     pub fn header_not_implemented(name: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(name).into_owned();

@@ -228,8 +228,8 @@ impl BodyLength {
 
     /// The length of the content to store. `chunked` says that the body has aws-chunked framing. S3 wants the length
     /// up front and at most 5 GiB.
-    pub fn of_content(&self, chunked: bool) -> Result<u64, S3Error> {
-        let length = if chunked { self.decoded } else { self.wire }.ok_or(ErrorCode::MissingContentLength)?;
+    pub fn of_content(&self, headers: &Headers<'_>, chunked: bool) -> Result<u64, S3Error> {
+        let length = if chunked { self.decoded } else { self.wire }.ok_or_else(|| unknown_length(headers, chunked))?;
         if length > UPLOAD_LEN_MAX {
             let (size, max) = (length.to_string(), UPLOAD_LEN_MAX.to_string());
             return Err(S3Error::new(ErrorCode::EntityTooLarge)
@@ -237,6 +237,14 @@ impl BodyLength {
                 .field("MaxSizeAllowed", max));
         }
         Ok(length)
+    }
+}
+
+/// The error of a body whose length is not known. S3 takes a transfer coding only around aws-chunked framing.
+pub fn unknown_length(headers: &Headers<'_>, chunked: bool) -> S3Error {
+    match headers.get("transfer-encoding") {
+        Some(_) if !chunked => S3Error::header_not_on_s3("Transfer-Encoding"),
+        _ => ErrorCode::MissingContentLength.into(),
     }
 }
 
@@ -348,11 +356,15 @@ mod tests {
         }
         let twice: [(&[u8], &[u8]); 2] = [(b"content-length", b"1"), (b"content-length", b"1")];
         assert!(BodyLength::parse(&Headers::new(&twice)).is_err());
+        let (none, coding): (_, [(&[u8], &[u8]); 1]) = (Headers::new(&[]), [(b"transfer-encoding", b"chunked")]);
+        let coded = Headers::new(&coding);
         let lengths = BodyLength { wire: Some(100), decoded: None };
-        assert_eq!(lengths.of_content(false), Ok(100));
-        assert_eq!(lengths.of_content(true).unwrap_err().code, ErrorCode::MissingContentLength);
+        assert_eq!(lengths.of_content(&none, false), Ok(100));
+        assert_eq!(lengths.of_content(&coded, true).unwrap_err().code, ErrorCode::MissingContentLength);
+        assert_eq!(BodyLength::default().of_content(&none, false).unwrap_err().code, ErrorCode::MissingContentLength);
+        assert_eq!(BodyLength::default().of_content(&coded, false).unwrap_err().code, ErrorCode::NotImplemented);
         let large = BodyLength { wire: Some(UPLOAD_LEN_MAX + 1), decoded: None };
-        assert_eq!(large.of_content(false).unwrap_err().code, ErrorCode::EntityTooLarge);
+        assert_eq!(large.of_content(&none, false).unwrap_err().code, ErrorCode::EntityTooLarge);
         let directive =
             |value: &str| MetadataDirective::parse(&Headers::new(&[(b"x-amz-metadata-directive", value.as_bytes())]));
         assert_eq!(directive("REPLACE"), Ok(MetadataDirective::Replace));

@@ -79,7 +79,7 @@ impl<'a> TagCheck<'a> {
 
     /// Takes the result of an opening that was given everything.
     pub fn judge(&self, blob: Sequence, waiting: Waiting, opening: Opening) {
-        if opening.is_authentic() {
+        if opening.finish() {
             self.verified.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -155,7 +155,7 @@ impl<'a> TagCheck<'a> {
         }
         opening.take_tags(&stored);
         opening.update(&stored);
-        let authentic = opening.is_authentic();
+        let authentic = opening.finish();
         self.verified.fetch_add(u64::from(authentic), Ordering::Relaxed);
         Ok(authentic)
     }
@@ -246,7 +246,7 @@ impl Opening {
         self.block.clear();
     }
 
-    fn is_authentic(mut self) -> bool {
+    fn finish(mut self) -> bool {
         if self.length == 0 {
             self.open();
         }

@@ -203,10 +203,8 @@ mod tests {
         let request = RequestCause { operation, request: 0x0102_0304_0506_0708, principal: [5; 32] };
         let etag = Etag { md5: [6; 16], parts: 300 };
         let (whole, version) = (Some((0x1112_1314_1516_1718, etag)), Some(VersionId::Named([4; 16])));
-        let (long, short) = (
-            change(Cause::Request(request.clone()), version, whole),
-            change(Cause::Lifecycle, Some(VersionId::Null), None),
-        );
+        let (long, short) =
+            (change(Cause::Request(request), version, whole), change(Cause::Lifecycle, Some(VersionId::Null), None));
         for (it, optional) in [(&long, true), (&short, false)] {
             let when = |bytes: Vec<u8>| if optional { bytes } else { Vec::new() };
             let text = |text: &Bytes| [&(text.len() as u16).to_le_bytes()[..], text].concat();

@@ -17,6 +17,7 @@ mod listing;
 mod locks;
 mod merges;
 mod moves;
+mod quota_rules;
 mod quotas;
 mod reclaim;
 mod reclaim_failures;

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use orcas_base::error::Result;
@@ -23,8 +22,6 @@ use crate::lane::Lane;
 /// Bytes of the journal that one look reads, and deliveries after which it ends.
 const JOURNAL_AT_ONCE: usize = 64 << 10;
 const DELIVERIES_AT_ONCE: usize = 64;
-/// Between two looks while there is nothing new.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// An event, and which notification sends it.
 pub struct Delivery {
@@ -90,6 +87,8 @@ impl DeliveryReader {
         let until = Instant::now() + wait;
         while self.changes.is_empty() {
             let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+            let arrivals = lane.events.arrivals();
+            let seen = arrivals.count();
             let reached = lane.engine.events_reached();
             if reached > self.place {
                 let read = self.reader.read(JOURNAL_AT_ONCE)?;
@@ -107,7 +106,7 @@ impl DeliveryReader {
                 break;
             }
             drop(lane);
-            thread::sleep(PAUSE);
+            arrivals.wait(seen, until);
         }
         let Some(lane) = self.lane.upgrade() else { return Ok(None) };
         let mut found = Vec::new();

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use orcas_engine::{Change, Place};
 use orcas_events::Event;
@@ -99,10 +100,36 @@ fn newest(changes: &[Change]) -> Newest {
     Newest { shown, older: left.last().map(|change| change.place) }
 }
 
+/// Tells threads that follow the journal when it has more. They hold nothing else while they wait.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    /// How often it had, or streams have ended.
+    count: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Arrivals {
+    /// To be asked before the journal is.
+    pub fn count(&self) -> u64 {
+        *self.count.lock()
+    }
+
+    /// Waits for another one, at most until then.
+    pub fn wait(&self, count: u64, until: Instant) {
+        self.changed.wait_while_until(&mut self.count.lock(), |now| *now == count, until);
+    }
+
+    fn add(&self) {
+        *self.count.lock() += 1;
+        self.changed.notify_all();
+    }
+}
+
 /// One per process.
 #[derive(Default)]
 pub struct Hub {
     recent: Mutex<Recent>,
+    arrivals: Arc<Arrivals>,
 }
 
 impl Hub {
@@ -118,6 +145,7 @@ impl Hub {
     /// The journal has taken these changes, which are all up to `place`; `None` if they are not to be had here. Returns
     /// the slots of listeners to be woken.
     pub fn taken(&self, changes: Option<&[Change]>, place: Place) -> Vec<u32> {
+        self.arrivals.add();
         let mut woken = Vec::new();
         // Event loops wait for the lock, so nothing is made under it, and nothing that would be dropped at once.
         let changes = changes.map(newest);
@@ -172,7 +200,12 @@ impl Hub {
     /// Streams end.
     pub fn close(&self) -> Vec<u32> {
         self.recent.lock().closed = true;
+        self.arrivals.add();
         self.wake_all()
+    }
+
+    pub(super) fn arrivals(&self) -> Arc<Arrivals> {
+        Arc::clone(&self.arrivals)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -226,6 +259,7 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use orcas_engine::ChangeKind;
     use orcas_record::{BucketId, Cause};
@@ -291,6 +325,28 @@ mod tests {
         assert_eq!(hub.taken(Some(&changes), Place::behind(end)), [7]);
         assert_eq!(waiter.place(), Some(Place::behind(1)));
         assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
+    }
+
+    #[test]
+    fn who_follows_the_journal_is_told_of_what_came_since_it_looked() {
+        let (hub, later) = (Hub::default(), Instant::now() + Duration::from_secs(60));
+        let arrivals = hub.arrivals();
+        let seen = arrivals.count();
+        // Before it waits, while it waits, and at the end.
+        hub.taken(None, Place::behind(1));
+        arrivals.wait(seen, later);
+        std::thread::scope(|scope| {
+            for tell in [|hub: &Hub| drop(hub.taken(None, Place::behind(2))), |hub: &Hub| drop(hub.close())] {
+                let seen = arrivals.count();
+                let waits = scope.spawn({
+                    let arrivals = &arrivals;
+                    move || arrivals.wait(seen, later)
+                });
+                tell(&hub);
+                waits.join().unwrap();
+            }
+        });
+        assert!(Instant::now() < later);
     }
 
     #[test]

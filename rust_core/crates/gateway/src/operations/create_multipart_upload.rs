@@ -61,6 +61,7 @@ impl Operation for CreateMultipartUpload {
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
         call.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        call.lane.show_abort(&mut headers, bucket.id, key, id);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
         Ok(call.envelope.document(200, headers, document))
     }

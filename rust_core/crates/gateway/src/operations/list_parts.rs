@@ -72,6 +72,8 @@ impl Call<ListParts> {
             });
         }
         let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);
-        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+        let mut headers = HeaderBlock::new();
+        self.lane.show_abort(&mut headers, bucket.id, key, *id);
+        Ok(self.envelope.document(200, headers, document))
     }
 }

@@ -14,9 +14,9 @@ use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_engine::PinnedObject;
 use orcas_record::Bucket;
+use orcas_s3::ErrorCode;
 use orcas_s3::target::KEY_LEN_MAX;
-use orcas_s3::website::{Asked, Pages, Redirection, Website};
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::website::{Asked, Pages, Redirection, Website, error_headers, no_page};
 
 pub struct ReadPage {
     bucket: Arc<Bucket>,
@@ -81,13 +81,16 @@ impl Call<ReadPage> {
         if let Some(redirection) = pages.redirection(asked, Some(code.status())) {
             return Ok(self.redirect(redirection));
         }
-        if let Some(key) = pages.error_document()
+        let (page, document) = (pages.page(asked.key), pages.error_document());
+        if let Some(key) = document
             && let Some(found) = self.find(key)?
         {
-            let answer = self.read(key, &PageHeaders::default(), &found)?;
-            return Ok(Response { status: code.status(), ..answer });
+            let mut answer = self.read(key, &PageHeaders::default(), &found)?;
+            let headers = error_headers(&no_page(&page, None));
+            headers.iter().for_each(|(name, value)| answer.headers.push(name, value));
+            return Ok(Response { status: code.status(), code: Some(code), ..answer });
         }
-        Err(S3Error::new(code).field("Key", asked.key).into())
+        Err(no_page(&page, document).into())
     }
 
     fn find(&self, key: &[u8]) -> Result<Option<PinnedObject>, Problem> {

@@ -2,10 +2,11 @@
 
 use super::super::configurations::document;
 use super::super::errors::{ErrorCode, S3Error};
-use super::super::xml::parse::{document as parse_document, malformed};
+use super::super::xml::parse::{Element, document as parse_document, malformed};
 use super::names::{AES256, KMS, KMS_DOUBLE};
 
 const ROOT: &str = "ServerSideEncryptionConfiguration";
+const BLOCKED: &str = "BlockedEncryptionTypes";
 
 /// What a bucket does with objects whose requests do not say how they are encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,17 @@ pub struct BucketDefault {
     pub kind: DefaultKind,
     /// Matters for named keys only.
     pub bucket_key: bool,
+    /// Whether objects may be stored with keys of customers.
+    pub customers: Customers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Customers {
+    /// The document says nothing about it.
+    Unmentioned,
+    /// The document says so.
+    Allowed,
+    Blocked,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +43,7 @@ impl BucketDefault {
     pub fn read(body: &[u8]) -> Result<Self, S3Error> {
         let root = parse_document(body, ROOT)?;
         let [rule] = root.children.as_slice() else { return Err(malformed()) };
-        let (mut algorithm, mut key, mut bucket_key) = (None, None, false);
+        let (mut algorithm, mut key, mut bucket_key, mut customers) = (None, None, false, Customers::Unmentioned);
         for child in &rule.children {
             match (rule.name.as_str(), child.name.as_str()) {
                 ("Rule", "ApplyServerSideEncryptionByDefault") if algorithm.is_none() => {
@@ -49,7 +61,9 @@ impl BucketDefault {
                     "false" => bucket_key = false,
                     _ => return Err(malformed()),
                 },
-                ("Rule", "BlockedEncryptionTypes") => return Err(not_implemented("BlockedEncryptionTypes")),
+                ("Rule", BLOCKED) if customers == Customers::Unmentioned => {
+                    customers = Customers::read(child)?;
+                }
                 _ => return Err(malformed()),
             }
         }
@@ -63,9 +77,11 @@ impl BucketDefault {
             Some(AES256) => DefaultKind::Managed,
             Some(KMS) => DefaultKind::Named(key.filter(|key| !key.is_empty())),
             Some(KMS_DOUBLE) => return Err(not_implemented(KMS_DOUBLE)),
+            // S3 takes a rule that only blocks. The default is then its own.
+            None if customers != Customers::Unmentioned => DefaultKind::Managed,
             _ => return Err(malformed()),
         };
-        Ok(Self { kind, bucket_key })
+        Ok(Self { kind, bucket_key, customers })
     }
 
     /// The document, as it is stored.
@@ -84,8 +100,32 @@ impl BucketDefault {
             }
             xml.close("ApplyServerSideEncryptionByDefault");
             xml.boolean("BucketKeyEnabled", self.bucket_key);
+            if let Some(name) = self.customers.name() {
+                xml.open(BLOCKED);
+                xml.plain("EncryptionType", name);
+                xml.close(BLOCKED);
+            }
             xml.close("Rule");
         })
+    }
+}
+
+impl Customers {
+    fn read(blocked: &Element) -> Result<Self, S3Error> {
+        let [kind] = blocked.children.as_slice() else { return Err(malformed()) };
+        match (kind.name.as_str(), kind.leaf()?.trim()) {
+            ("EncryptionType", "SSE-C") => Ok(Self::Blocked),
+            ("EncryptionType", "NONE") => Ok(Self::Allowed),
+            _ => Err(malformed()),
+        }
+    }
+
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Unmentioned => None,
+            Self::Allowed => Some("NONE"),
+            Self::Blocked => Some("SSE-C"),
+        }
     }
 }
 
@@ -96,7 +136,7 @@ fn not_implemented(what: &str) -> S3Error {
 
 /// The default of a store that encrypts everything.
 pub fn of_the_store() -> BucketDefault {
-    BucketDefault { kind: DefaultKind::Managed, bucket_key: false }
+    BucketDefault { kind: DefaultKind::Managed, bucket_key: false, customers: Customers::Unmentioned }
 }
 
 #[cfg(test)]
@@ -119,7 +159,7 @@ mod tests {
     fn a_document_names_keys_of_the_server_or_a_named_key() {
         assert_eq!(of("AES256", ""), Ok(of_the_store()));
         let named = |key: Option<&str>| DefaultKind::Named(key.map(str::to_owned));
-        let with = |kind| Ok(BucketDefault { kind, bucket_key: false });
+        let with = |kind| Ok(BucketDefault { kind, ..of_the_store() });
         assert_eq!(of("aws:kms", ""), with(named(None)));
         assert_eq!(of("aws:kms", "<KMSMasterKeyID/>"), with(named(None)));
         assert_eq!(of("aws:kms", "<KMSMasterKeyID>alias/a&amp;b</KMSMasterKeyID>"), with(named(Some("alias/a&b"))));
@@ -133,11 +173,26 @@ mod tests {
     }
 
     #[test]
+    fn a_document_may_block_keys_of_customers() {
+        let blocked = |types: &str| of_rule(&format!("<BlockedEncryptionTypes>{types}</BlockedEncryptionTypes>"));
+        let with = |customers| Ok(BucketDefault { customers, ..of_the_store() });
+        assert_eq!(blocked("<EncryptionType>SSE-C</EncryptionType>"), with(Customers::Blocked));
+        assert_eq!(blocked("<EncryptionType>NONE</EncryptionType>"), with(Customers::Allowed));
+        for bad in ["", "<EncryptionType>aws:kms</EncryptionType>", "<EncryptionType/>", "<Other>SSE-C</Other>"] {
+            assert_eq!(blocked(bad), Err(ErrorCode::MalformedXML), "{bad}");
+        }
+        let both = "<EncryptionType>SSE-C</EncryptionType><EncryptionType>NONE</EncryptionType>";
+        assert_eq!(blocked(both), Err(ErrorCode::MalformedXML));
+    }
+
+    #[test]
     fn what_is_stored_says_the_same() {
         for kind in [DefaultKind::Managed, DefaultKind::Named(None), DefaultKind::Named(Some("alias/a&b".to_owned()))] {
             for bucket_key in [false, true] {
-                let default = BucketDefault { kind: kind.clone(), bucket_key };
-                assert_eq!(BucketDefault::read(&default.document()), Ok(default));
+                for customers in [Customers::Unmentioned, Customers::Allowed, Customers::Blocked] {
+                    let default = BucketDefault { kind: kind.clone(), bucket_key, customers };
+                    assert_eq!(BucketDefault::read(&default.document()), Ok(default));
+                }
             }
         }
     }

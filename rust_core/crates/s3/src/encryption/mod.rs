@@ -8,5 +8,5 @@ mod names;
 
 pub use asked::{Asked, Method, needs_version_four, show_named};
 pub use customer::{CustomerKey, OF_A_SOURCE, OF_CUSTOMERS, ShownKey};
-pub use default::{BucketDefault, DefaultKind, of_the_store};
+pub use default::{BucketDefault, Customers, DefaultKind, of_the_store};
 pub use names::{AES256, BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID};

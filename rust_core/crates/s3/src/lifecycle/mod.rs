@@ -133,12 +133,21 @@ pub fn rules(stored: &[u8]) -> Option<Rules> {
 
 /// The value of `x-amz-expiration`.
 pub fn expiration(due: &Due<'_>) -> Vec<u8> {
+    [&b"expiry-date=\""[..], &due_date(due), b"\", rule-id=\"", &due_rule(due), b"\""].concat()
+}
+
+/// The value of `x-amz-abort-date`.
+pub fn due_date(due: &Due<'_>) -> [u8; HTTP_DATE_LEN] {
     let mut date = [0; HTTP_DATE_LEN];
     write_http_date(&mut date, i64::try_from(due.at_ms).unwrap_or(i64::MAX));
-    let mut value = [&b"expiry-date=\""[..], &date, b"\", rule-id=\""].concat();
-    percent_encode_into(&mut value, due.rule.id.as_bytes(), true);
-    value.push(b'"');
-    value
+    date
+}
+
+/// The value of `x-amz-abort-rule-id`: an ID is any text, so it is percent-encoded.
+pub fn due_rule(due: &Due<'_>) -> Vec<u8> {
+    let mut id = Vec::new();
+    percent_encode_into(&mut id, due.rule.id.as_bytes(), true);
+    id
 }
 
 /// Gives rules without an ID one.

@@ -240,6 +240,10 @@ fn the_header_names_the_time_and_the_rule() {
     let due = rules.due(&facts, Place::Current, 86_400_000).unwrap();
     let shown = String::from_utf8(expiration(&due)).unwrap();
     assert_eq!(shown, "expiry-date=\"Sat, 22 Dec 2012 00:00:00 GMT\", rule-id=\"a%20b%22%C3%A9/1\"");
+    assert_eq!(
+        (due_date(&due).as_slice(), due_rule(&due)),
+        (&b"Sat, 22 Dec 2012 00:00:00 GMT"[..], b"a%20b%22%C3%A9/1".to_vec())
+    );
 }
 
 #[test]

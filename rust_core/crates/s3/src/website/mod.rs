@@ -7,7 +7,7 @@ mod redirect;
 #[cfg(test)]
 mod tests;
 
-pub use page::error_page;
+pub use page::{error_headers, error_page, no_page};
 pub use redirect::{Asked, Redirection};
 
 use super::configurations::document as written;

@@ -194,4 +194,15 @@ fn pages_of_errors_repeat_nothing_as_markup() {
     assert!(page.contains("<li>Code: NoSuchKey</li>"));
     assert!(page.contains("<li>Key: &lt;script&gt;&amp;&quot;&#39;</li>"));
     assert!(page.contains("<li>RequestId: ID</li>\n<li>HostId: HOST</li>"));
+    assert!(!page.contains("<h3>"));
+    let headers = error_headers(&error);
+    assert_eq!(headers.last(), Some(&("x-amz-error-detail-key", b"%3Cscript%3E%26%22%27".to_vec())));
+}
+
+#[test]
+fn a_page_says_that_the_error_document_is_missing() {
+    let page = String::from_utf8(error_page(&no_page(b"a", Some(b"<e>")), "ID", "HOST")).unwrap();
+    let (first, second) = page.split_once("<h3>An Error Occurred").unwrap();
+    assert!(first.contains("<li>Key: a</li>\n<li>RequestId: ID</li>\n<li>HostId: HOST</li>\n</ul>\n"), "{page}");
+    assert!(second.ends_with("<li>Key: &lt;e&gt;</li>\n</ul>\n<hr/>\n</body>\n</html>\n"), "{page}");
 }

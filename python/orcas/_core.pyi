@@ -271,13 +271,17 @@ class TraceIds(TypedDict):
 @type_check_only
 class Stages(TypedDict):
     """Seconds of a request: all of it; until its sender was known, its body had arrived, its response was ready, and
-    that was sent. Then what became of it."""
+    that was sent. The steps in between: stage, name, when it began, and how long it took. Whether its head was refused,
+    whether somebody has signed it, and what became of it."""
 
     total: float
     authenticate: float
     receive: float
     execute: float
     send: float
+    steps: list[tuple[str, str, float, float]]
+    refused: bool
+    verified: bool
     status: int | None
     code: str | None
     slow: bool
@@ -839,6 +843,7 @@ class Options(TypedDict):
     slow_request_ms: int
     metrics: bool
     traces_ratio: float | None
+    traces_asked_per_sec: int
     workers: int
 
 @final
@@ -1503,6 +1508,10 @@ class BodySink:
 @final
 class Response:
     """A whole response, ready for the wire: `orcas.http.extensions.ReadyResponse` says what its maker vouches for."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace in hexadecimal digits, if this refuses a head that is traced."""
 
     @property
     def status(self) -> int:

@@ -244,6 +244,7 @@ def _options(settings: Settings) -> Options:
         "slow_request_ms": settings.slow_request_ms,
         "metrics": settings.metrics,
         "traces_ratio": None if settings.traces_endpoint is None else settings.traces_ratio,
+        "traces_asked_per_sec": settings.traces_asked_per_sec,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from orcas.errors import ConfigurationError
 from orcas.version import orcas_version
@@ -33,8 +33,11 @@ _SEND_SECONDS: Final = 10
 _STOP_SECONDS: Final = 5
 # Seconds in which an attempt that was told to end may do so.
 _END_SECONDS: Final = 1
-# The stages of a request, in their order.
+# Of these, what requests without a verified sender may take.
+_UNVERIFIED_MAX: Final = _QUEUE_MAX // 2
+# The stages of a request, in their order, and those of one that was refused by its head.
 STAGES: Final = ("authenticate", "receive", "execute", "send")
+REFUSED_STAGES: Final = ("authenticate", "send")
 _NANOSECONDS: Final = 1_000_000_000
 
 log = logging.getLogger("orcas")
@@ -70,9 +73,11 @@ class Traces:
     def add(self, stages: Stages, about: dict[str, Any]) -> None:
         """A traced request ended now. Never waits."""
         try:
+            if not stages["verified"] and self._waiting.qsize() >= _UNVERIFIED_MAX:
+                raise queue.Full
             self._waiting.put_nowait((time.time_ns(), stages, about))
         except queue.Full:
-            self._count(dropped=1 + len(STAGES))
+            self._count(dropped=span_count(stages))
 
     def counts(self) -> tuple[int, int]:
         """Spans that were sent, and that were dropped."""
@@ -119,7 +124,7 @@ class Traces:
                 spans += self._spans(*done)
             except Exception:
                 # The thread must outlive it.
-                self._count(dropped=1 + len(STAGES))
+                self._count(dropped=span_count(done[1]))
                 if not self._faulty:
                     self._faulty = True
                     log.exception("Spans of a request cannot be made")
@@ -228,11 +233,28 @@ def _make(tracer: Tracer, context: Context, end: int, stages: Stages, about: dic
     if stages["status"] is None or stages["status"] >= 500:
         request.set_status(trace.StatusCode.ERROR)
     inside, at = trace.set_span_in_context(request, context), begun
-    for stage in STAGES:
+    outer: dict[str, tuple[Context, int]] = {}
+    for stage in _stages(stages):
         length = int(stages[stage] * _NANOSECONDS)
-        tracer.start_span(stage, inside, start_time=at).end(at + length)
+        span = tracer.start_span(stage, inside, start_time=at)
+        span.end(at + length)
+        outer[stage] = (trace.set_span_in_context(span, inside), at)
         at += length
+    for stage_of_step, step, since, took in stages["steps"]:
+        around, earliest = outer[stage_of_step]
+        # What is sent in pieces is read ahead.
+        first = max(earliest, begun + int(since * _NANOSECONDS))
+        tracer.start_span(step, around, start_time=first).end(first + int(took * _NANOSECONDS))
     request.end(end)
+
+
+def _stages(stages: Stages) -> tuple[Literal["authenticate", "receive", "execute", "send"], ...]:
+    return REFUSED_STAGES if stages["refused"] else STAGES
+
+
+def span_count(stages: Stages) -> int:
+    """Spans of a request: its own, and those of its stages and steps."""
+    return 1 + len(_stages(stages)) + len(stages["steps"])
 
 
 class _Fault:

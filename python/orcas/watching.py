@@ -76,6 +76,11 @@ class WatchSettings:
         0.01, "share of the requests without a trace context that are traced; with one, the caller has decided", number,
         low=0, high=1,
     )  # fmt: skip
+    traces_asked_per_sec: int = setting(
+        100,
+        "requests of verified senders that are traced in a second because their callers trace them; and as many of others, "
+        "which are anonymous or refused, for whatever reason", integer, unit="requests per second", low=0, high=100_000,
+    )  # fmt: skip
     log_delivery_sec: int = setting(
         300, "longest time until records of requests to a logged bucket are delivered", integer,
         unit="seconds", low=1, high=86_400,

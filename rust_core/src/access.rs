@@ -14,7 +14,7 @@ use orcas_gateway::access::note::{Ended, Note};
 use orcas_gateway::access::record::{AccessRecord, Seen, began_ms};
 use orcas_gateway::metrics::requests::Finished;
 use orcas_gateway::{Lane, Request};
-use orcas_http::{Headers, RequestHead};
+use orcas_http::{Headers, RequestHead, hex};
 
 /// Whether anybody wants to hear of requests.
 pub fn is_wanted(lane: &Lane) -> bool {
@@ -34,8 +34,9 @@ pub struct Done<'a, 'py> {
 
 /// Adds the line of a request, and its record if its bucket is logged.
 pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()> {
-    let of_request = |request: &PyRequest| (Arc::clone(&request.inner), request.trace_id());
-    let (request, trace_id) = done.verdict.request(py, of_request).unzip();
+    let request = done.verdict.request(py, |request: &PyRequest| Arc::clone(&request.inner));
+    let trace_id = done.verdict.trace(py, |trace| hex(&trace.trace_id));
+    let trace_id = trace_id.as_deref();
     // A host and a port, or None.
     let client = done.field(intern!(py, "client"))?.get_item(0).ok();
     let host = client.as_ref().and_then(|host| host.cast::<PyString>().ok());
@@ -45,15 +46,15 @@ pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()
     let note = request.and_then(|request| request.note());
     let (lines, logs) = (lane.access_lines.is_open(), lane.engine.logs_buckets());
     if let Some(note) = note.filter(|_| lines) {
-        let (trace_id, finished) = (trace_id.flatten(), done.finished);
-        let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
+        let finished = done.finished;
+        let began_ms = began_ms(finished);
         let ended = Ended { remote: &remote, request_id: &id, trace_id, finished, began_ms };
         lane.access_lines.push(note.line(&ended).as_bytes());
     }
     let bucket = note.and_then(|note: &Note| note.bucket.as_deref());
     let is_logged = logs && bucket.is_none_or(|bucket| lane.is_logged(bucket));
     if is_logged || (lines && note.is_none()) {
-        return done.log_head(lane, request, &remote, &id, (lines && note.is_none(), is_logged));
+        return done.log_head(lane, request, (&remote, &id, trace_id), (lines && note.is_none(), is_logged));
     }
     Ok(())
 }
@@ -77,8 +78,7 @@ impl<'py> Done<'_, 'py> {
         &self,
         lane: &Arc<Lane>,
         request: Option<&dyn Request>,
-        remote: &str,
-        request_id: &str,
+        (remote, request_id, trace_id): (&str, &str, Option<&str>),
         (line, record): (bool, bool),
     ) -> PyResult<()> {
         let py = self.scope.py();
@@ -95,7 +95,7 @@ impl<'py> Done<'_, 'py> {
             headers: Headers::new(&list),
         };
         let answered = self.response.map_or(&b""[..], |response| response.rest.as_bytes(py));
-        let seen = Seen { remote, http_version: &version, root: self.root, request_id, answered };
+        let seen = Seen { remote, http_version: &version, root: self.root, request_id, trace_id, answered };
         let made = AccessRecord::new(lane, &head, request, self.finished, &seen);
         if line {
             lane.access_lines.push(made.line().as_bytes());

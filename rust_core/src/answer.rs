@@ -11,7 +11,9 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 use super::piece;
 use super::tally::Delivery;
 use orcas_gateway::response::ResponseBody;
+use orcas_gateway::traces::Trace;
 use orcas_gateway::{Event, Lane, download};
+use orcas_http::hex;
 use orcas_s3::{ErrorCode, Operation};
 
 /// A whole response, ready for the wire.
@@ -42,6 +44,8 @@ pub struct Facts {
     /// What a refused head asked for, and when.
     pub operation: Option<Operation>,
     pub began: Option<Instant>,
+    /// Of a refused head that is traced.
+    pub trace: Option<Box<Trace>>,
     /// When this response was ready to be sent.
     pub ready: Instant,
 }
@@ -57,6 +61,7 @@ impl Response {
             delivery: None,
             operation: answer.operation,
             began: None,
+            trace: None,
             ready: Instant::now(),
         };
         let (rest, download) = match answer.body {
@@ -79,6 +84,15 @@ impl Response {
             Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
         };
         Ok(Self { status, rest, closes, download, error, facts })
+    }
+}
+
+#[pymethods]
+impl Response {
+    /// The id of the trace in hexadecimal digits, if this refuses a head that is traced.
+    #[getter]
+    fn trace_id(&self) -> Option<String> {
+        self.facts.trace.as_ref().map(|trace| hex(&trace.trace_id))
     }
 }
 

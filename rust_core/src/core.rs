@@ -168,18 +168,15 @@ impl Core {
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        let (secure, root) = arrival;
-        let at = Arrival { root, secure };
+        let at = Arrival { root: arrival.1, secure: arrival.0 };
         match self.lane.form(&head, at) {
             None => {}
             Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form, began))?.into_any()),
-            Some(Err(answer)) => return self.refusal(py, *answer, began),
+            Some(Err(answer)) => return self.refusal(py, *answer, began, &head.headers),
         }
         match self.lane.accept_at(&head, at) {
-            Ok(inner) => {
-                Ok(Bound::new(py, Request { inner, tally: self.watch.tally(began, &head.headers) })?.into_any())
-            }
-            Err(answer) => self.refusal(py, *answer, began),
+            Ok(inner) => Ok(Bound::new(py, Request::new(inner, &self.watch, began, &head.headers))?.into_any()),
+            Err(answer) => self.refusal(py, *answer, began, &head.headers),
         }
     }
 
@@ -218,9 +215,7 @@ impl Core {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
         let finished = verdict.finished(py, response, refusal);
-        if self.watch.counts {
-            self.lane.metrics.finish(&finished);
-        }
+        verdict.count(py, &finished, &self.lane.metrics, &self.watch);
         verdict.count_usage(py, &finished, &self.lane.meter);
         if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
             access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
@@ -240,7 +235,7 @@ impl Core {
 
     /// The page of all metrics. Blocks.
     fn metrics(&self, py: Python<'_>, openmetrics: bool, around: Surroundings) -> String {
-        let around = around.with(&self.keyring);
+        let around = around.with(&self.keyring, self.watch.declined());
         py.detach(|| self.lane.metrics_page(format_of(openmetrics), &around))
     }
 
@@ -491,9 +486,12 @@ impl Core {
         py: Python<'py>,
         answer: orcas_gateway::Response,
         began: Instant,
+        headers: &Headers<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut response = Response::new(py, &self.lane, answer)?;
         response.facts.began = Some(began);
+        // The answer to a preflight is no refusal.
+        response.facts.trace = response.facts.code.and_then(|_| self.watch.trace(began, headers, false));
         Ok(Bound::new(py, response)?.into_any())
     }
 }

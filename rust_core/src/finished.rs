@@ -8,10 +8,13 @@ use super::answer::{Facts, Response};
 use super::form::Form;
 use super::request::Request;
 use super::tally::Watch;
-use orcas_gateway::metrics::requests::Finished;
+use orcas_gateway::lane::now_ms;
+use orcas_gateway::metrics::requests::{Finished, RequestMetrics};
 use orcas_gateway::metrics::usage::{Billed, UsageMeter};
+use orcas_gateway::stopwatch::{Lap, Step};
 use orcas_gateway::traces::Trace;
 use orcas_http::hex;
+use orcas_metrics::Exemplar;
 use orcas_s3::{ErrorCode, Operation};
 
 /// What `Core.accept` returned for a request.
@@ -30,6 +33,29 @@ impl Verdict<'_> {
             Self::Request(request) => Some(read(request.get())),
             Self::Form(form) => form.get().request(py).map(|request| read(request.get())),
             Self::Response(_) => None,
+        }
+    }
+
+    /// The trace, if it is traced.
+    pub fn trace<R>(&self, py: Python<'_>, read: impl Fn(&Trace) -> R) -> Option<R> {
+        match self {
+            Self::Response(refusal) => refusal.get().facts.trace.as_deref().map(read),
+            Self::Request(_) | Self::Form(_) => {
+                self.request(py, |request| request.tally.trace.as_deref().map(&read)).flatten()
+            }
+        }
+    }
+
+    /// Counts a request that is done, if requests are counted. One that is traced is shown from now on.
+    pub fn count(&self, py: Python<'_>, finished: &Finished, metrics: &RequestMetrics, watch: &Watch) {
+        if !watch.counts {
+            return;
+        }
+        metrics.finish(finished);
+        if watch.traces.is_some()
+            && let Some(trace_id) = self.trace(py, |trace| trace.trace_id)
+        {
+            metrics.show(finished, Exemplar { trace_id, at_ms: now_ms() });
         }
     }
 
@@ -104,19 +130,34 @@ impl Verdict<'_> {
         if !slow && watch.traces.is_none() {
             return None;
         }
-        let of_request = |request: &Request| {
-            let tally = &request.tally;
-            (Some(tally.began), tally.accepted, tally.ended(), tally.trace.as_deref().map(TraceIds::from))
-        };
-        let (began, accepted, ended, trace) = self.request(py, of_request).unwrap_or((None, None, None, None));
+        let trace = self.trace(py, |trace| TraceIds::from(trace));
         if !slow && trace.is_none() {
             return None;
         }
+        let of_request = |request: &Request| {
+            let tally = &request.tally;
+            let laps = tally.stopwatch.as_ref().map(|stopwatch| stopwatch.laps());
+            (Some(tally.began), tally.accepted, tally.ended(), laps.unwrap_or_default())
+        };
+        let of_refusal = match self {
+            Self::Response(refusal) => {
+                let facts = &refusal.get().facts;
+                (facts.began, Some(facts.ready), None, Vec::new())
+            }
+            Self::Request(_) | Self::Form(_) => (None, None, None, Vec::new()),
+        };
+        let (began, accepted, ended, laps) = self.request(py, of_request).unwrap_or(of_refusal);
         let seconds = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
             (Some(from), Some(to)) => to.saturating_duration_since(from).as_secs_f64(),
             _ => 0.0,
         };
         let ready = response.map(|response| response.facts.ready);
+        let in_pieces = response.is_some_and(|response| response.facts.delivery.is_some());
+        let step = |lap: Lap| {
+            let sends = in_pieces && matches!(lap.step, Step::Read | Step::Verify);
+            let stage = if sends { "send" } else { "execute" };
+            (stage, lap.step.name(), seconds(began, Some(lap.began)), lap.took.as_secs_f64())
+        };
         let (total, authenticate) = (finished.time.as_secs_f64(), seconds(began, accepted));
         let receive = seconds(accepted.or(began), ended);
         let execute = seconds(ended.or(accepted).or(began), ready);
@@ -126,6 +167,9 @@ impl Verdict<'_> {
             receive,
             execute,
             send: if ready.is_some() { (total - authenticate - receive - execute).max(0.0) } else { 0.0 },
+            steps: laps.into_iter().map(step).collect(),
+            refused: matches!(self, Self::Response(_)),
+            verified: self.request(py, |request| !request.inner.principal().access_key.is_empty()).unwrap_or(false),
             status: finished.status,
             code: finished.code.map(|code| code.as_str()),
             slow,
@@ -135,7 +179,8 @@ impl Verdict<'_> {
 }
 
 /// Seconds of a request: all of it, until its sender was known, its body had arrived, its response was ready, and that was
-/// sent. Then what became of it.
+/// sent. The steps in between: the stage that each belongs to, its name, when it began, and how long it took. Then what
+/// became of it.
 #[derive(IntoPyObject)]
 pub struct Stages {
     total: f64,
@@ -143,6 +188,11 @@ pub struct Stages {
     receive: f64,
     execute: f64,
     send: f64,
+    steps: Vec<(&'static str, &'static str, f64, f64)>,
+    /// By its head: it has no steps, and of the stages only the first and the last.
+    refused: bool,
+    /// Somebody has signed it, and it was not refused by its head.
+    verified: bool,
     status: Option<u16>,
     code: Option<&'static str>,
     slow: bool,

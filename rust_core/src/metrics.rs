@@ -70,7 +70,8 @@ impl From<Task> for TaskNumbers {
 }
 
 impl Surroundings {
-    pub fn with(self, keyring: &Opened) -> Around {
+    /// `declined` are requests that were not traced.
+    pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> Around {
         let (data_keys, key_times) = match keyring {
             Opened::Open(keyring) => {
                 let (counts, times) = (keyring.counts(), keyring.times());
@@ -85,7 +86,19 @@ impl Surroundings {
         let process = Process { start_sec, cpu_sec, resident_bytes };
         let targets = targets.into_iter().map(TargetState::from).collect();
         let tasks = tasks.into_iter().map(TaskNumbers::from).collect();
-        Around { version, connections, refusals, buckets_max, spans, data_keys, key_times, targets, tasks, process }
+        Around {
+            version,
+            connections,
+            refusals,
+            buckets_max,
+            spans,
+            declined,
+            data_keys,
+            key_times,
+            targets,
+            tasks,
+            process,
+        }
     }
 }
 

@@ -56,6 +56,7 @@ pub struct Options {
     metrics: bool,
     /// None: requests are not traced.
     traces_ratio: Option<f64>,
+    traces_asked_per_sec: u32,
     meters_usage: bool,
 }
 
@@ -96,7 +97,7 @@ impl Options {
         Watch {
             slow: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
             counts: self.metrics,
-            traces: self.traces_ratio.map(Traces::new),
+            traces: self.traces_ratio.map(|ratio| Traces::new(ratio, self.traces_asked_per_sec)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Verified requests and arriving bodies as Python objects.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
@@ -8,12 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use super::room;
-use super::tally::Tally;
+use super::tally::{Tally, Watch};
 use orcas_base::buffers::Room;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::stream::{Flow, Resume};
 use orcas_gateway::{BodyPlan, Event, Reply};
-use orcas_http::hex;
+use orcas_http::{Headers, hex};
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
 pub const FLOW_MORE: u8 = 0;
@@ -35,6 +36,24 @@ pub fn names_bucket(host: &[u8], domains: Vec<String>, website_host: Option<&str
 pub struct Request {
     pub inner: Arc<dyn orcas_gateway::Request>,
     pub tally: Tally,
+}
+
+impl Request {
+    /// One that is accepted now.
+    pub fn new(
+        mut inner: Arc<dyn orcas_gateway::Request>,
+        watch: &Watch,
+        began: Instant,
+        headers: &Headers<'_>,
+    ) -> Self {
+        let verified = !inner.principal().access_key.is_empty();
+        let tally = watch.tally(began, headers, verified);
+        // Nobody else has it yet.
+        if let (Some(stopwatch), Some(request)) = (&tally.stopwatch, Arc::get_mut(&mut inner)) {
+            request.time(Arc::clone(stopwatch));
+        }
+        Self { inner, tally }
+    }
 }
 
 #[pymethods]

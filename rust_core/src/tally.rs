@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use orcas_gateway::stopwatch::Stopwatch;
 use orcas_gateway::traces::{Trace, Traces};
 use orcas_http::Headers;
 
@@ -17,11 +18,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The tally of a request that is accepted now.
-    pub fn tally(&self, began: Instant, headers: &Headers<'_>) -> Tally {
-        let trace = self.traces.as_ref().and_then(|traces| traces.begin(headers));
-        let accepted = (trace.is_some() || self.slow.is_some()).then(Instant::now);
-        Tally { accepted, trace, ..Tally::new(began) }
+    /// The tally of a request that is accepted now. `verified`: somebody has signed it.
+    pub fn tally(&self, began: Instant, headers: &Headers<'_>, verified: bool) -> Tally {
+        let trace = self.trace(began, headers, verified);
+        let watch = (trace.is_some() || self.slow.is_some()).then(|| (Instant::now(), Arc::default()));
+        let (accepted, stopwatch) = watch.unzip();
+        Tally { accepted, stopwatch, trace, ..Tally::new(began) }
+    }
+
+    /// The ids of a request, if it is traced. `verified`: somebody has signed it, and it is not refused.
+    pub fn trace(&self, began: Instant, headers: &Headers<'_>, verified: bool) -> Option<Box<Trace>> {
+        self.traces.as_ref().and_then(|traces| traces.begin(headers, began, verified))
+    }
+
+    /// Requests that are not traced because there are too many of them: of verified senders, and of others.
+    pub fn declined(&self) -> (u64, u64) {
+        self.traces.as_ref().map_or((0, 0), Traces::declined)
     }
 }
 
@@ -30,6 +42,8 @@ pub struct Tally {
     pub began: Instant,
     /// When the sender was known, if somebody wants to know.
     pub accepted: Option<Instant>,
+    /// The steps from then on, if somebody wants to know.
+    pub stopwatch: Option<Arc<Stopwatch>>,
     pub trace: Option<Box<Trace>>,
     received: AtomicU64,
     /// When the body had arrived.
@@ -38,7 +52,14 @@ pub struct Tally {
 
 impl Tally {
     pub fn new(began: Instant) -> Self {
-        Self { began, accepted: None, trace: None, received: AtomicU64::new(0), complete: OnceLock::new() }
+        Self {
+            began,
+            accepted: None,
+            stopwatch: None,
+            trace: None,
+            received: AtomicU64::new(0),
+            complete: OnceLock::new(),
+        }
     }
 
     /// Bytes of the body have arrived.
@@ -49,6 +70,9 @@ impl Tally {
     /// The body has arrived, or there is none.
     pub fn end(&self) {
         self.complete.get_or_init(Instant::now);
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.begin();
+        }
     }
 
     /// When it had.

@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from tests.edge.test_traces import receiving, traced
 from tests.fixtures.promql import queries_of_dashboard
-from tests.fixtures.serving import serving
 from tests.fixtures.waiting import wait_until
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -68,6 +69,7 @@ def prometheus(target: str, directory: Path) -> Iterator[str]:
         [
             "prometheus", f"--config.file={configuration(target, directory)}",
             f"--storage.tsdb.path={directory / 'tsdb'}", f"--web.listen-address={address}",
+            "--enable-feature=exemplar-storage",
         ],
         cwd=directory, stdout=out, stderr=out,
     ) as process:  # fmt: skip
@@ -101,7 +103,7 @@ def rules(api: str) -> list[Any]:
 
 @needs("prometheus")
 def test_prometheus_scrapes_a_server(tmp_path: Path) -> None:
-    with serving(tmp_path, level="info", form="json", ORCAS_METRICS_TOKEN=TOKEN) as server:
+    with receiving() as receiver, traced(tmp_path, receiver.url, "1", ORCAS_METRICS_TOKEN=TOKEN) as server:
         s3 = server.client()
         s3.create_bucket(Bucket="bucket")
         for number in range(7):
@@ -116,6 +118,11 @@ def test_prometheus_scrapes_a_server(tmp_path: Path) -> None:
                 for query in queries_of_dashboard(path):
                     plain = query.replace("$__rate_interval", "1m").replace("$instance", ".*")
                     asked(api, "query", query=plain)
+            series = 'orcas_request_duration_seconds_bucket{operation="PutObject"}'
+            found = asked(api, "query_exemplars", query=series, start=f"{time.time() - 600}", end=f"{time.time() + 60}")
+            exemplars = [exemplar["labels"]["trace_id"] for one in found for exemplar in one["exemplars"]]
+            assert wait_until(lambda: set(exemplars) <= {span.trace_id.hex() for span in receiver.named("PutObject")})
+            assert exemplars
             assert value(api, 'histogram_quantile(0.9, orcas_request_duration_seconds_bucket{operation="PutObject"})')
             assert wait_until(lambda: {rule["health"] for rule in rules(api)} == {"ok"})
             assert [rule["name"] for rule in rules(api) if rule["state"] == "firing"] == []

@@ -222,6 +222,7 @@ class Dispatcher:
                 "trace_id": None if trace is None else trace["trace_id"], "total_sec": stages["total"],
                 "authenticate_sec": stages["authenticate"], "receive_sec": stages["receive"],
                 "execute_sec": stages["execute"], "send_sec": stages["send"],
+                **{f"{name}_sec": took for _, name, _, took in stages["steps"]},
             }  # fmt: skip
             fields = {name: bounded(value) for name, value in known.items() if value is not None}
             log.warning("Slow request", extra={"orcas": fields})
@@ -232,7 +233,7 @@ class Dispatcher:
 
 
 def _trace_id(verdict: Request | Form | Response) -> str | None:
-    return verdict.trace_id if isinstance(verdict, Request) else None
+    return None if isinstance(verdict, Form) else verdict.trace_id
 
 
 def _is_visit(scope: Scope) -> bool:

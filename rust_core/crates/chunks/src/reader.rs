@@ -10,6 +10,7 @@ use std::sync::Arc;
 use orcas_base::block::{BLOCK_SIZE, field};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
+use orcas_base::verifying::verifying;
 use orcas_fs::{File, FileSystem, Open};
 
 use super::format::{
@@ -94,14 +95,14 @@ impl Reader {
             if !read_at(&*pack.file, data + from as u64, buf)? {
                 return Ok(false);
             }
-            blocks_match(crcs, buf, pack.crc_salt)
+            verifying(|| blocks_match(crcs, buf, pack.crc_salt))
         } else {
             let mut blocks = vec![0; end - first * BLOCK_SIZE];
             if !read_at(&*pack.file, data + (first * BLOCK_SIZE) as u64, &mut blocks)? {
                 return Ok(false);
             }
             buf.copy_from_slice(&blocks[from - first * BLOCK_SIZE..until - first * BLOCK_SIZE]);
-            blocks_match(crcs, &blocks, pack.crc_salt)
+            verifying(|| blocks_match(crcs, &blocks, pack.crc_salt))
         };
         if !matched {
             buf.fill(0);

@@ -1,6 +1,7 @@
 //! The engine as its callers see it. Other files add what concerns reads, lists, bodies, copies and maintenance.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::documents::Document;
 use super::epochs::EpochPin;
@@ -32,6 +33,11 @@ impl Handle {
         if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(submitted, &*self.shared.clock) {
             waiter.tell(Err(Failure::Engine(self.shared.refusal())));
         }
+    }
+
+    /// The time on the clock of [`super::RoundTimes`].
+    pub fn monotonic(&self) -> Duration {
+        self.shared.clock.monotonic()
     }
 
     /// Submits what no request has caused, and waits. For threads that may block.

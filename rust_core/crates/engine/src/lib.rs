@@ -50,6 +50,7 @@ mod reclaim;
 mod recover;
 mod requirements;
 mod retired_segments;
+mod round;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
@@ -101,6 +102,7 @@ pub use quotas::Addition;
 pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
+pub use round::RoundTimes;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};

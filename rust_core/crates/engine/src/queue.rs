@@ -292,11 +292,14 @@ impl ApplyQueue {
     }
 
     /// Waits while the index is too far behind; not for ever once it failed, nor for room on the disk or another index.
-    pub fn wait_for_room(&self) {
+    pub fn wait_for_room(&self, clock: &dyn Clock) -> Option<Duration> {
         let mut batches = self.batches.lock();
+        let mut since = None;
         while batches.full() && !batches.failed && batches.stalled.is_none() {
+            since.get_or_insert_with(|| clock.monotonic());
             self.changed.wait(&mut batches);
         }
+        since
     }
 
     /// Whether the committer would have to wait.
@@ -354,9 +357,7 @@ impl ApplyQueue {
     pub fn release(&self) {
         let mut batches = self.batches.lock();
         batches.pause = Pause::No;
-        if batches.stalled == Some(Stall::Damage) {
-            batches.stalled = None;
-        }
+        batches.stalled = batches.stalled.filter(|stall| *stall != Stall::Damage);
         drop(batches);
         self.changed.notify_all();
     }

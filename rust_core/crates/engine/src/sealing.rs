@@ -12,6 +12,7 @@ use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
+use orcas_base::verifying::verifying;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_record::Seal;
 use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
@@ -177,7 +178,7 @@ impl EngineState {
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
         let key = self.blob_key(&named_seal(seal, stored, read)?, sealing)?;
         let open = || key.open_in_place(0, u64::from(length), content, &[tag]);
-        authentic(self.metrics.opened.timed(key.algorithm(), length as usize, open))?;
+        authentic(verifying(|| self.metrics.opened.timed(key.algorithm(), length as usize, open)))?;
         copy_from(content, start as usize, buf)?;
         Ok(true)
     }
@@ -197,7 +198,7 @@ impl EngineState {
         let open = |sealed: &mut [u8]| {
             let (algorithm, bytes) = (blob.key.algorithm(), sealed.len());
             let open = || blob.key.open_in_place(blocks.start, length, sealed, tags);
-            authentic(self.metrics.opened.timed(algorithm, bytes, open))
+            authentic(verifying(|| self.metrics.opened.timed(algorithm, bytes, open)))
         };
         if bytes == range {
             if !read(start, buf)? {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::round::RoundTimes;
 use orcas_base::error::Error;
 use orcas_base::sync::{Receiver, Sender, bounded};
 use orcas_decide::{Failure, Outcome};
@@ -10,8 +11,9 @@ use orcas_decide::{Failure, Outcome};
 pub trait CompletionSink: Send + Sync {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>);
 
-    /// As `complete`, when more answers follow at once. True if the receiver sleeps until `wake` is called.
-    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
+    /// As `complete`, when more answers of the same round follow at once. True if the receiver sleeps until `wake` is
+    /// called.
+    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, _round: &RoundTimes) -> bool {
         self.complete(token, result);
         false
     }
@@ -39,9 +41,13 @@ impl Waiter {
     }
 
     /// As `tell`, when more answers follow at once. Who must be woken after the last of them.
-    pub(super) fn tell_quietly(mut self, result: Result<Outcome, Failure>) -> Option<Arc<dyn CompletionSink>> {
+    pub(super) fn tell_quietly(
+        mut self,
+        result: Result<Outcome, Failure>,
+        round: &RoundTimes,
+    ) -> Option<Arc<dyn CompletionSink>> {
         let sink = self.sink.take()?;
-        sink.complete_quietly(self.token, result).then_some(sink)
+        sink.complete_quietly(self.token, result, round).then_some(sink)
     }
 }
 

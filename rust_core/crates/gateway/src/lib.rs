@@ -46,6 +46,7 @@ pub mod request;
 pub mod response;
 mod settings;
 mod sources;
+pub mod stopwatch;
 pub mod store_body;
 pub mod stream;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -20,11 +21,12 @@ use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
 use super::response::{Envelope, Response};
+use super::stopwatch::Stopwatch;
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
-use orcas_engine::{Addition, CompletionSink, Handle, Sealing, Waiter};
+use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter};
 use orcas_record::{Bucket, Cause, Encryption, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
@@ -152,6 +154,9 @@ pub trait Request: Pending {
 
     fn body(&self) -> &BodyPlan;
 
+    /// From here on, its steps are timed. Before anything is done with it.
+    fn time(&mut self, stopwatch: Arc<Stopwatch>);
+
     /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
     fn admit(self: Arc<Self>, slot: u32) -> bool;
 
@@ -181,6 +186,8 @@ pub struct Call<O> {
     unread: AtomicBool,
     /// Covers a body collected in memory, until the request is done.
     permit: Mutex<Option<Permit>>,
+    /// If its steps are timed.
+    pub stopwatch: Option<Arc<Stopwatch>>,
 }
 
 impl<O: Operation> Call<O> {
@@ -221,11 +228,15 @@ impl<O: Operation> Call<O> {
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
+            stopwatch: None,
         }))
     }
 
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.submitted();
+        }
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
         self.lane.engine.submit(intent, self.cause(), waiter);
         Step::Later
@@ -256,12 +267,24 @@ impl<O: Operation> Call<O> {
         job: impl FnOnce(&Arc<Self>) -> Result<Step, Problem> + Send + 'static,
     ) -> Step {
         let reply = Reply::new(Arc::clone(self), slot);
-        self.lane.pool.spawn(move || match job(reply.request()) {
-            Ok(Step::Response(answer)) => reply.result(Ok(answer)),
-            Ok(Step::Later) => reply.leave(),
-            Err(problem) => reply.result(Err(problem)),
+        let since = self.now_if_timed();
+        self.lane.pool.spawn(move || {
+            let call = reply.request();
+            if let (Some(stopwatch), Some(since)) = (&call.stopwatch, since) {
+                stopwatch.taken_up(since);
+            }
+            match job(call) {
+                Ok(Step::Response(answer)) => reply.result(Ok(answer)),
+                Ok(Step::Later) => reply.leave(),
+                Err(problem) => reply.result(Err(problem)),
+            }
         });
         Step::Later
+    }
+
+    /// The time, for a step that is timed.
+    pub fn now_if_timed(&self) -> Option<Instant> {
+        self.stopwatch.as_ref().map(|_| Instant::now())
     }
 
     fn take(
@@ -322,6 +345,10 @@ impl<O: Operation> Request for Call<O> {
 
     fn body(&self) -> &BodyPlan {
         &self.body
+    }
+
+    fn time(&mut self, stopwatch: Arc<Stopwatch>) {
+        self.stopwatch = Some(stopwatch);
     }
 
     fn admit(self: Arc<Self>, slot: u32) -> bool {
@@ -412,18 +439,28 @@ struct Commit<O>(Arc<Call<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
-        if self.complete_quietly(token, result) {
+        if self.push_quietly(token, result) {
             self.wake();
         }
     }
 
-    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
-        let slot = u32::try_from(token).unwrap_or(u32::MAX);
-        let request: Arc<Call<O>> = Arc::clone(&self.0);
-        self.0.lane.completions.push_quietly(Completion { slot, event: Event::Committed(request, result) })
+    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
+        if let Some(stopwatch) = &self.0.stopwatch {
+            stopwatch.committed(round, self.0.lane.engine.monotonic());
+        }
+        self.push_quietly(token, result)
     }
 
     fn wake(&self) {
         self.0.lane.completions.wake();
+    }
+}
+
+impl<O: Operation> Commit<O> {
+    /// As `complete_quietly`.
+    fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
+        let slot = u32::try_from(token).unwrap_or(u32::MAX);
+        let request: Arc<Call<O>> = Arc::clone(&self.0);
+        self.0.lane.completions.push_quietly(Completion { slot, event: Event::Committed(request, result) })
     }
 }

@@ -11,6 +11,7 @@ use orcas_base::block::{BLOCK_SIZE, field};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
+use orcas_base::verifying::verifying;
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::LogLocation;
 use orcas_record::placement::codec;
@@ -160,7 +161,7 @@ impl LogReader {
             }
             &later[..]
         };
-        if !blocks_match(&log.seal, &front[FRAME_HEADER + 4 * first..data], blocks) {
+        if !verifying(|| blocks_match(&log.seal, &front[FRAME_HEADER + 4 * first..data], blocks)) {
             return Err(corrupt("a block does not match its checksum"));
         }
         buf.copy_from_slice(&blocks[from - first * BLOCK_SIZE..until - first * BLOCK_SIZE]);

@@ -1,6 +1,8 @@
-//! Numbers that rise, and histograms with fixed buckets. Relaxed atomics: nothing is ordered by them.
+//! Numbers that rise, and histograms with fixed buckets. Relaxed atomics: nothing is ordered by them. A lock protects
+//! exemplars only, which few values have.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A number that only rises.
@@ -77,6 +79,17 @@ impl Scale {
     };
 }
 
+/// A value of a histogram that can be looked at: that of a request with this trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exemplar {
+    pub trace_id: [u8; 16],
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// An exemplar and its value, in the unit of the bounds.
+type Shown = (u64, Exemplar);
+
 /// How often a value fell between two bounds, and the sum of all values.
 #[derive(Debug)]
 pub struct Histogram {
@@ -84,25 +97,51 @@ pub struct Histogram {
     /// One more than there are bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
+    /// The newest of each bucket. Absent until the first.
+    exemplars: OnceLock<Mutex<Box<[Option<Shown>]>>>,
 }
 
 impl Histogram {
     pub fn new(scale: &'static Scale) -> Self {
         let counts = (0..=scale.bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self { scale, counts, sum: AtomicU64::new(0) }
+        Self { scale, counts, sum: AtomicU64::new(0), exemplars: OnceLock::new() }
     }
 
     /// Counts a value in the unit of the bounds.
     pub fn record(&self, value: u64) {
-        let place = self.scale.bounds.partition_point(|bound| *bound < value);
-        if let Some(count) = self.counts.get(place) {
+        if let Some(count) = self.counts.get(self.place(value)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
+    /// The bucket of a value.
+    fn place(&self, value: u64) -> usize {
+        self.scale.bounds.partition_point(|bound| *bound < value)
+    }
+
     pub fn record_time(&self, time: Duration) {
-        self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.record(nanoseconds(time));
+    }
+
+    /// A value that was recorded is from now on the one that its bucket shows.
+    pub fn show_time(&self, time: Duration, exemplar: Exemplar) {
+        self.show(nanoseconds(time), exemplar);
+    }
+
+    fn show(&self, value: u64, exemplar: Exemplar) {
+        let exemplars = self.exemplars.get_or_init(|| Mutex::new(vec![None; self.counts.len()].into()));
+        let mut exemplars = exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = exemplars.get_mut(self.place(value));
+        if let Some(shown) = shown.filter(|shown| shown.is_none_or(|(_, other)| other.at_ms <= exemplar.at_ms)) {
+            *shown = Some((value, exemplar));
+        }
+    }
+
+    /// The exemplars there are.
+    fn shown(&self) -> Vec<Option<Shown>> {
+        let exemplars = self.exemplars.get().map(|exemplars| exemplars.lock().unwrap_or_else(PoisonError::into_inner));
+        exemplars.map_or_else(Vec::new, |exemplars| exemplars.to_vec())
     }
 
     /// Does `work` and records how long it took.
@@ -123,6 +162,13 @@ impl Histogram {
             count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.sum.fetch_add(other.sum.load(Ordering::Relaxed), Ordering::Relaxed);
+        other.shown().into_iter().flatten().for_each(|(value, exemplar)| self.show(value, exemplar));
+    }
+
+    /// For each bucket the exemplar, with its value in base units. Empty if there is none at all.
+    pub(super) fn exemplars(&self) -> Vec<Option<(f64, Exemplar)>> {
+        let unit = self.scale.per_unit as f64;
+        self.shown().into_iter().map(|shown| shown.map(|(value, exemplar)| (value as f64 / unit, exemplar))).collect()
     }
 
     /// Each bound in base units with the number of values up to it, then all values under infinity.
@@ -141,9 +187,29 @@ impl Histogram {
     }
 }
 
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_bucket_shows_its_newest_exemplar() {
+        let exemplar = |at_ms| Exemplar { trace_id: [at_ms as u8; 16], at_ms };
+        let (one, other) = (Histogram::new(&Scale::COUNT), Histogram::new(&Scale::COUNT));
+        assert!(one.exemplars().is_empty());
+        for (value, at_ms) in [(1, 5), (3, 6), (4, 7), (3, 1), (99_999, 8)] {
+            one.show(value, exemplar(at_ms));
+        }
+        other.show(4, exemplar(2));
+        other.show(1, exemplar(9));
+        one.merge(&other);
+        let shown: Vec<_> = one.exemplars().into_iter().flatten().map(|(value, it)| (value, it.at_ms)).collect();
+        assert_eq!(shown, [(1.0, 9), (4.0, 7), (99_999.0, 8)]);
+        assert_eq!(one.exemplars().len(), Scale::COUNT.bounds.len() + 1);
+    }
 
     #[test]
     fn a_value_is_counted_at_its_bound_and_above_all_bounds() {

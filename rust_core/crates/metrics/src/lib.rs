@@ -9,5 +9,5 @@ mod histogram;
 mod page;
 
 pub use family::{Family, Kind};
-pub use histogram::{Counter, Histogram, Scale};
+pub use histogram::{Counter, Exemplar, Histogram, Scale};
 pub use page::{Format, Page, Samples, Value};

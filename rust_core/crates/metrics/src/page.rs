@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::family::{Family, Kind};
-use super::histogram::Histogram;
+use super::histogram::{Exemplar, Histogram};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -90,22 +90,35 @@ pub struct Samples<'a> {
 
 impl Samples<'_> {
     pub fn value(&mut self, labels: &[&str], value: impl Value) -> &mut Self {
-        self.line(self.family.kind.suffix(), labels, None, &value);
+        self.line(self.family.kind.suffix(), labels, None, &value, None);
         self
     }
 
     pub fn histogram(&mut self, labels: &[&str], histogram: &Histogram) -> &mut Self {
         let mut count = 0;
-        for (bound, upto) in histogram.cumulative() {
-            self.line("_bucket", labels, Some(bound), &upto);
+        let exemplars = match self.page.format {
+            Format::OpenMetrics => histogram.exemplars(),
+            // It has no place for them.
+            Format::Text => Vec::new(),
+        };
+        for (place, (bound, upto)) in histogram.cumulative().enumerate() {
+            let exemplar = exemplars.get(place).copied().flatten();
+            self.line("_bucket", labels, Some(bound), &upto, exemplar);
             count = upto;
         }
-        self.line("_sum", labels, None, &histogram.sum());
-        self.line("_count", labels, None, &count);
+        self.line("_sum", labels, None, &histogram.sum(), None);
+        self.line("_count", labels, None, &count, None);
         self
     }
 
-    fn line(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: &dyn Value) {
+    fn line(
+        &mut self,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<f64>,
+        value: &dyn Value,
+        exemplar: Option<(f64, Exemplar)>,
+    ) {
         debug_assert_eq!(labels.len(), self.family.labels.len(), "{}", self.family.name);
         let out = &mut self.page.out;
         out.push_str(self.family.name);
@@ -128,6 +141,10 @@ impl Samples<'_> {
         }
         out.push(' ');
         value.write(out);
+        if let Some((value, Exemplar { trace_id, at_ms })) = exemplar {
+            let trace_id = u128::from_be_bytes(trace_id);
+            let _ = write!(out, " # {{trace_id=\"{trace_id:032x}\"}} {} {}", shown(value), at_ms as f64 / 1000.0);
+        }
         out.push('\n');
     }
 }
@@ -204,6 +221,24 @@ mod tests {
         assert!(text.contains("a_wait_seconds_bucket{of=\"x\",le=\"0.001\"} 1\n"));
         assert!(text.contains("a_wait_seconds_bucket{of=\"x\",le=\"+Inf\"} 1\n"));
         assert!(text.ends_with("a_wait_seconds_sum{of=\"x\"} 0.001\na_wait_seconds_count{of=\"x\"} 1\n# EOF\n"));
+    }
+
+    #[test]
+    fn a_bucket_has_its_exemplar_where_the_format_has_a_place_for_it() {
+        let histogram = Histogram::new(&Scale::TIME);
+        histogram.record(700_000);
+        let time = std::time::Duration::from_micros(700);
+        histogram.show_time(time, Exemplar { trace_id: [0x0a; 16], at_ms: 1_520_879_607_789 });
+        let text = |format| {
+            let mut page = Page::new(format);
+            page.family(&WAITS).histogram(&["x"], &histogram);
+            page.finish()
+        };
+        let bucket = "a_wait_seconds_bucket{of=\"x\",le=\"0.001\"} 1";
+        let exemplar = format!("# {{trace_id=\"{}\"}} 0.0007 1520879607.789", "0a".repeat(16));
+        assert!(text(Format::OpenMetrics).contains(&format!("{bucket} {exemplar}\n")));
+        assert_eq!(text(Format::OpenMetrics).matches("trace_id").count(), 1);
+        assert!(text(Format::Text).contains(&format!("{bucket}\n")));
     }
 
     #[test]

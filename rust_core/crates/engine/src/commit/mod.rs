@@ -18,6 +18,7 @@ use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
 use super::quotas::QuotaLedger;
+use super::round::RoundTimes;
 use super::state::{EngineState, UpkeepTask};
 use super::tokens::RequestTokens;
 use super::upload_ids::UploadIds;
@@ -79,6 +80,8 @@ pub(super) struct Committer {
     space: Option<Result<()>>,
     /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
     stuck: Option<Error>,
+    /// Of the round under way.
+    times: RoundTimes,
     taken: Vec<Submitted>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
     maintained: Vec<(MaintenanceWaiter, Result<MaintenanceOutcome>)>,
@@ -119,6 +122,7 @@ impl Committer {
             failures: 0,
             space: None,
             stuck: None,
+            times: RoundTimes::default(),
             taken: Vec::new(),
             answers: Vec::new(),
             maintained: Vec::new(),
@@ -134,8 +138,9 @@ impl Committer {
             if closed {
                 return self.close();
             }
-            self.shared.applies.wait_for_room();
+            self.times.awaited_index = self.shared.applies.wait_for_room(&*self.shared.clock);
             if self.awaits_index() {
+                self.times.awaited_index.get_or_insert_with(|| self.shared.clock.monotonic());
                 // Why it cannot follow is found again by what needs it.
                 let _ = self.shared.applies.wait_for(self.durable.sequence);
             }
@@ -155,6 +160,7 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         let waiting_since = self.shared.intents.take(count, bytes, &mut taken);
         let began = self.shared.clock.monotonic();
+        self.times = RoundTimes { awaited_index: self.times.awaited_index.take(), began, ..RoundTimes::default() };
         let intents = taken.len();
         (self.space, self.counting) = (None, false);
         self.quotas.set_owners(&self.shared.owner_quotas.read());
@@ -286,6 +292,7 @@ impl Committer {
         if !(decided || due || barrier && open) {
             return;
         }
+        self.times.decided = Some(now);
         let options = &self.shared.options;
         let buffers = durability == Durability::Buffered && options.batch_write_enabled;
         let unsynced = self.unsynced_bytes + self.batch.len() as u64;
@@ -340,7 +347,7 @@ impl Committer {
     fn answer(&mut self) {
         self.maintained.drain(..).for_each(|(waiter, answer)| waiter.tell(answer));
         for (waiter, answer) in self.answers.drain(..) {
-            self.asleep.extend(waiter.tell_quietly(answer));
+            self.asleep.extend(waiter.tell_quietly(answer, &self.times));
         }
         self.asleep.drain(..).for_each(|sink| sink.wake());
     }
@@ -349,7 +356,12 @@ impl Committer {
     fn flush(&mut self) -> Result<()> {
         self.append()?;
         if !planted::is(Bug::AcknowledgeBeforeSync) {
-            self.shared.metrics.syncs.timed(|| self.log.sync())?;
+            let began = self.shared.clock.monotonic();
+            let synced = self.log.sync();
+            let ended = self.shared.clock.monotonic();
+            self.shared.metrics.syncs.record_time(ended.saturating_sub(began));
+            self.times.sync = Some((began, ended));
+            synced?;
         }
         self.durable = self.log.position();
         self.failures = 0;
@@ -375,6 +387,7 @@ impl Committer {
         if self.batch.is_empty() {
             return Ok(());
         }
+        self.times.appended = true;
         let appended = self.log.append(&mut self.batch, self.durable.sequence)?;
         let bytes = self.batch.len() as u64;
         let records = std::mem::take(&mut self.records);

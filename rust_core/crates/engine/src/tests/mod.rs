@@ -22,6 +22,7 @@ mod quotas;
 mod reclaim;
 mod reclaim_failures;
 mod rooms;
+mod rounds;
 mod scopes;
 mod sealing;
 mod sharing;

@@ -18,6 +18,8 @@ pub struct AccessRecord<'a> {
     /// Address of the client, empty if it is unknown.
     pub remote: &'a str,
     pub request_id: &'a str,
+    /// The id of its trace, if it is traced.
+    pub trace_id: Option<&'a str>,
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
     pub operation: Option<&'static str>,
@@ -40,6 +42,7 @@ pub struct Seen<'a> {
     /// Bytes of the path that name neither bucket nor key.
     pub root: usize,
     pub request_id: &'a str,
+    pub trace_id: Option<&'a str>,
     pub answered: &'a [u8],
 }
 
@@ -68,6 +71,7 @@ impl<'a> AccessRecord<'a> {
             http_version: seen.http_version,
             remote: seen.remote,
             request_id: seen.request_id,
+            trace_id: seen.trace_id,
             principal: principal.map_or("", |principal| principal.owner.as_str()),
             operation: finished.operation.map(|operation| operation.name()).or(operation),
             bucket,
@@ -96,8 +100,8 @@ impl<'a> AccessRecord<'a> {
             user_agent: self.header("user-agent"),
             referer: self.referer(),
         };
-        let Self { remote, request_id, finished, began_ms, .. } = *self;
-        Note::new(&asked).line(&Ended { remote, request_id, trace_id: None, finished, began_ms })
+        let Self { remote, request_id, trace_id, finished, began_ms, .. } = *self;
+        Note::new(&asked).line(&Ended { remote, request_id, trace_id, finished, began_ms })
     }
 
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {

@@ -16,6 +16,8 @@ pub struct Around {
     pub buckets_max: usize,
     /// Spans of traces that were sent, and that were dropped.
     pub spans: (u64, u64),
+    /// Requests that were not traced because there were too many: of verified senders, and of others.
+    pub declined: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
     /// By operation; empty without a keyring.

@@ -37,6 +37,9 @@ families! {
         "Records of requests that logged buckets lack, because memory was short or they could not be stored.";
     TRACE_SPANS Counter "orcas_trace_spans" "" ["result"]
         "Spans of traced requests that were sent to the receiver of traces, or dropped because it did not take them.";
+    TRACES_DECLINED Counter "orcas_traces_declined" "" ["sender"]
+        "Requests that were not traced, although their callers asked for it or they were drawn, because in that second \
+         enough others of verified senders, or of others, were (ORCAS_TRACES_ASKED_PER_SEC).";
     CONNECTIONS Gauge "orcas_connections" "" [] "Open connections of clients.";
     BODY_BUDGET Gauge "orcas_body_budget_bytes" "bytes" []
         "Memory that bodies of requests may take (ORCAS_BODY_BUDGET).";

@@ -16,9 +16,10 @@ use orcas_metrics::{Format, Page, Value};
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The bucket that stands for those that are not shown. No bucket can have this name.
 pub(super) const OTHER_BUCKETS: &str = "_other";
-/// What became of spans, and of attempts to deliver an event.
+/// What became of spans, and of attempts to deliver an event; and whose requests were not traced.
 pub(super) const SPAN_RESULTS: [&str; 2] = ["sent", "dropped"];
 pub(super) const DELIVERY_RESULTS: [&str; 3] = ["ok", "retried", "dead"];
+pub(super) const SENDERS: [&str; 2] = ["verified", "other"];
 
 impl Lane {
     /// The page. Blocks.
@@ -84,6 +85,7 @@ impl Lane {
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
         each(page, &of::TRACE_SPANS, SPAN_RESULTS.into_iter().zip([around.spans.0, around.spans.1]));
+        each(page, &of::TRACES_DECLINED, SENDERS.into_iter().zip([around.declined.0, around.declined.1]));
         one(page, &of::CONNECTIONS, around.connections);
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);

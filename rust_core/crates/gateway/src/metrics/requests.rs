@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::documents::DocumentTimes;
-use orcas_metrics::{Counter, Histogram, Scale};
+use orcas_metrics::{Counter, Exemplar, Histogram, Scale};
 use orcas_s3::{ErrorCode, Operation};
 
 /// The statuses that are told apart. The last three stand for any other, for a response that the client did not take to its
@@ -111,6 +111,15 @@ impl RequestMetrics {
         }
         if let Some(counter) = request.code.and_then(|code| self.codes.get(code as usize)) {
             counter.add(1);
+        }
+    }
+
+    /// The durations of a request are those that their buckets show from now on.
+    pub fn show(&self, request: &Finished, exemplar: Exemplar) {
+        let operation = request.operation.map_or(Operation::ALL.len(), |operation| operation as usize);
+        if let Some(of) = self.operations.get(operation) {
+            of.times.show_time(request.time, exemplar);
+            of.first_bytes.show_time(request.first_byte, exemplar);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The values of labels that alerts and dashboards may ask for: those that are fixed. A test compares the two.
 
 use super::families as of;
-use super::page::{DELIVERY_RESULTS, OTHER_BUCKETS, SPAN_RESULTS};
+use super::page::{DELIVERY_RESULTS, OTHER_BUCKETS, SENDERS, SPAN_RESULTS};
 use super::requests::{RESULTS, operation_names};
 use orcas_engine::Condition;
 use orcas_metrics::Family;
@@ -16,6 +16,7 @@ pub fn of_labels() -> Vec<(&'static Family, &'static str, Vec<&'static str>)> {
         (&of::ERRORS, "code", codes()),
         (&of::STATE, "state", Condition::NAMES.to_vec()),
         (&of::TRACE_SPANS, "result", SPAN_RESULTS.to_vec()),
+        (&of::TRACES_DECLINED, "sender", SENDERS.to_vec()),
         (&of::DELIVERIES, "result", DELIVERY_RESULTS.to_vec()),
         (&of::BUCKET_OBJECTS, "bucket", vec![OTHER_BUCKETS]),
         (&of::BUCKET_BYTES, "bucket", vec![OTHER_BUCKETS]),

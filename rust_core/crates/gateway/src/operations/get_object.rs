@@ -4,6 +4,7 @@
 //! pieces, so no more than two of them are in memory.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
@@ -15,10 +16,11 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{Envelope, HeaderBlock, Response, ResponseBody};
+use crate::stopwatch::{Stopwatch, reading};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::{ChecksumType, ObjectChecksum};
-use orcas_engine::PinnedObject;
+use orcas_engine::{ObjectReader, PinnedObject};
 use orcas_http::Headers;
 use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
@@ -71,8 +73,9 @@ impl GetObject {
         lane: &Arc<Lane>,
         envelope: &Envelope,
         found: &PinnedObject,
+        stopwatch: Option<&Arc<Stopwatch>>,
     ) -> Result<Response, Problem> {
-        let reader = Reader { input: self, lane, envelope };
+        let reader = Reader { input: self, lane, envelope, stopwatch };
         reader.on_found(found, |found, first, length| reader.read_whole(found, first, length))
     }
 }
@@ -121,16 +124,22 @@ impl Operation for GetObject {
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         let address = &call.input.address;
+        let since = call.now_if_timed();
         let at_hand = match address.version {
             None => call.lane.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {
-            Some(Some(found)) => call.found(found, slot),
+            Some(Some(found)) => {
+                call.note_found(since);
+                call.found(found, slot)
+            }
             // Whether there is a delete marker has to be looked up.
             Some(None) if !shows_versions(&address.bucket) => Ok(address.missing(&call.lane, &call.envelope)?.into()),
             Some(None) | None => Ok(call.later(slot, |call| {
+                let since = call.now_if_timed();
                 call.input.address.find(&call.lane, &call.envelope, |found| {
+                    call.note_found(since);
                     let reader = call.reader();
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
@@ -155,7 +164,7 @@ impl Call<GetObject> {
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
             content.resize(length, 0);
-            if self.lane.engine.try_read(found, first, &mut content)? {
+            if reading(self.stopwatch.as_deref(), || self.lane.engine.try_read(found, first, &mut content))? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));
@@ -169,7 +178,13 @@ impl Call<GetObject> {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { input: &self.input, lane: &self.lane, envelope: &self.envelope }
+        Reader { input: &self.input, lane: &self.lane, envelope: &self.envelope, stopwatch: self.stopwatch.as_ref() }
+    }
+
+    fn note_found(&self, since: Option<Instant>) {
+        if let (Some(stopwatch), Some(since)) = (&self.stopwatch, since) {
+            stopwatch.found(since);
+        }
     }
 }
 
@@ -178,6 +193,7 @@ struct Reader<'a> {
     input: &'a GetObject,
     lane: &'a Arc<Lane>,
     envelope: &'a Envelope,
+    stopwatch: Option<&'a Arc<Stopwatch>>,
 }
 
 impl Reader<'_> {
@@ -262,32 +278,32 @@ impl Reader<'_> {
         let mut content = self.lane.buffers.take(length);
         content.resize(length, 0);
         let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
-        let mut at = 0;
-        while at < length {
-            match reader.read(&mut content[at..])? {
-                0 => return Err(Problem::internal("an object is shorter than its record says")),
-                read => at += read,
-            }
-        }
+        reading(self.stopwatch.map(|stopwatch| &**stopwatch), || fill(&mut reader, &mut content))?;
         Ok(content)
     }
 
     /// Reads a large body piece by piece.
     fn source(&self, found: &PinnedObject, first: u64, length: u64) -> Source {
         let mut reader = self.lane.engine.reader(found, first, first + length - 1);
+        let stopwatch = self.stopwatch.cloned();
         Box::new(move |piece, wanted| {
             let wanted = reader.remaining().min(wanted as u64) as usize;
             piece.resize(wanted, 0);
-            let mut at = 0;
-            while at < wanted {
-                match reader.read(&mut piece[at..])? {
-                    0 => return Err(Problem::internal("an object is shorter than its record says")),
-                    read => at += read,
-                }
-            }
-            Ok(())
+            reading(stopwatch.as_deref(), || fill(&mut reader, piece))
         })
     }
+}
+
+/// Reads the next bytes of an object; blocks.
+fn fill(reader: &mut ObjectReader, out: &mut [u8]) -> Result<(), Problem> {
+    let mut at = 0;
+    while at < out.len() {
+        match reader.read(&mut out[at..])? {
+            0 => return Err(Problem::internal("an object is shorter than its record says")),
+            read => at += read,
+        }
+    }
+    Ok(())
 }
 
 /// Which bytes the request asks for.

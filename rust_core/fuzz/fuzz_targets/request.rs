@@ -142,7 +142,7 @@ fn sources(headers: &Headers<'_>) -> Result<(), S3Error> {
 fn declarations(headers: &Headers<'_>) {
     if let Ok(length) = BodyLength::parse(headers) {
         for chunked in [false, true] {
-            assert!(length.of_content(chunked).unwrap_or_default() <= UPLOAD_LEN_MAX);
+            assert!(length.of_content(headers, chunked).unwrap_or_default() <= UPLOAD_LEN_MAX);
         }
     }
     drop((DeclaredChecksum::parse(headers), UploadChecksum::parse(headers), CompleteChecksum::parse(headers)));

@@ -3,6 +3,7 @@
 
 mod concurrent;
 mod cors;
+mod events;
 mod forms;
 mod identities;
 mod instant;
@@ -17,7 +18,7 @@ use crate::lane::now_ms;
 use crate::stream::Flow;
 use crate::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
-use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use orcas_engine::{Engine, EngineOptions, Environment, EventOptions, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::{Durability, RefLevel};
@@ -74,13 +75,17 @@ impl Fixture {
     }
 
     fn open_with(dir: tempfile::TempDir, pooling_enabled: bool) -> Self {
+        Self::open_as(dir, pooling_enabled, None)
+    }
+
+    fn open_as(dir: tempfile::TempDir, pooling_enabled: bool, events: Option<EventOptions>) -> Self {
         let environment = Environment {
             fs: Arc::new(RealFileSystem),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
             index: IndexPlace::File,
         };
-        let options = EngineOptions { pooling_enabled, ..engine_options(dir.path()) };
+        let options = EngineOptions { pooling_enabled, events, ..engine_options(dir.path()) };
         let engine = Engine::open(options, environment).unwrap();
         let options = LaneOptions {
             encrypt_by_default: false,

@@ -117,7 +117,7 @@ impl Listener {
             Found::Older | Found::Closed => None,
             Found::Events(found, mut to) => {
                 for shown in found {
-                    if self.wants(&shown.event) {
+                    if self.takes(&shown.event) {
                         out.extend_from_slice(&self.form(&lane, &shown));
                     }
                     if out.len() >= BYTES_AT_ONCE {
@@ -154,7 +154,7 @@ impl Listener {
                 let gap = read.changes.first().map_or(place.unwrap_or_default(), |change| before(change.place));
                 self.write_gap(&lane, gap, &mut out);
             }
-            for event in read.changes.iter().filter_map(event_of).filter(|event| self.wants(event)) {
+            for event in read.changes.iter().filter_map(event_of).filter(|event| self.takes(event)) {
                 self.write(&lane, &event, &mut out);
             }
             let ended = read.changes.is_empty() && !read.lost;
@@ -197,6 +197,15 @@ impl Listener {
         }
     }
 
+    /// Whether an event belongs to the stream. To be asked once for each, in order.
+    fn takes(&self, event: &Event) -> bool {
+        if event.time_ms < self.since_ms.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.since_ms.store(0, Ordering::Relaxed);
+        self.filter.matches(event)
+    }
+
     fn form(&self, lane: &Lane, shown: &Shown) -> Bytes {
         let made = || {
             let mut out = Vec::with_capacity(1024);
@@ -233,11 +242,8 @@ impl Listener {
 
 impl Waits for Listener {
     fn wants(&self, event: &Event) -> bool {
-        if event.time_ms < self.since_ms.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.since_ms.store(0, Ordering::Relaxed);
-        self.filter.matches(event)
+        // Older events may wait with this one, so the stream does not begin before it takes them.
+        event.time_ms >= self.since_ms.load(Ordering::Relaxed) && self.filter.matches(event)
     }
 
     fn place(&self) -> Option<Place> {

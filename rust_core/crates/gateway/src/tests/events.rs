@@ -1,0 +1,41 @@
+//! Streams of events over the hub, without a journal that lags behind on its own account.
+
+use super::*;
+use crate::events::{ListenOptions, Listener, StreamFormat};
+use bytes::Bytes;
+use orcas_engine::{Change, ChangeKind, EventOptions, Place};
+use orcas_record::{BucketId, Cause};
+
+fn removed(sequence: u64, time_ms: u64, key: &'static [u8]) -> Change {
+    Change {
+        place: Place { sequence, ordinal: 0 },
+        time_ms,
+        kind: ChangeKind::Removed,
+        cause: Cause::Engine,
+        bucket: BucketId(1),
+        bucket_name: Bytes::from_static(b"bucket"),
+        owner: Bytes::new(),
+        key: Bytes::from_static(key),
+        version: None,
+        content: None,
+    }
+}
+
+#[test]
+fn a_stream_begins_at_its_time_though_older_events_reach_the_journal_with_the_first() {
+    let events = Some(EventOptions { retention_ms: 60_000, max_bytes: 1 << 20 });
+    let fixture = Fixture::open_as(tempfile::tempdir().unwrap(), true, events);
+    let start = Some("2100-01-01T00:00:00Z".to_owned());
+    let began = orcas_http::timestamp::parse(b"2100-01-01T00:00:00Z").unwrap();
+    let options = ListenOptions { start, ..ListenOptions::default() };
+    let listener = Listener::open(&fixture.lane, options, StreamFormat::Lines).map_err(|e| e.code).unwrap();
+    assert_eq!(listener.take(), None, "it has to look into the journal first");
+    assert_eq!(listener.read().unwrap(), Some(Vec::new()));
+    assert!(listener.wait(7));
+    let ahead = [removed(1001, began - 1, b"older"), removed(1002, began, b"first"), removed(1003, began - 1, b"next")];
+    assert_eq!(fixture.lane.events.taken(Some(&ahead), Place::behind(1003)), [7]);
+    let text = String::from_utf8(listener.take().unwrap()).unwrap();
+    let keys: Vec<_> = ["older", "first", "next"].into_iter().filter(|key| text.contains(key)).collect();
+    // A clock that goes back later ends nothing.
+    assert_eq!(keys, ["first", "next"]);
+}

@@ -138,7 +138,7 @@ def test_pieces_of_another_length_end_the_connection(server: Running, sizes: str
     with server.connect() as client:
         client.sendall(get(f"/pieces/{sizes}/{length}") + get("/missing"))
         answer = read_all(client)
-    assert b"404" not in answer
+    assert b"404 Not Found" not in answer
     _, _, body = answer.partition(b"\r\n\r\n")
     assert len(body) < length or answer.startswith(b"HTTP/1.1 500")
 

@@ -1,7 +1,7 @@
 //! The state of a simulated disk and its page cache: what a process sees, what is durable, and the changes in between.
 //!
-//! Every change has the time at which it happened. A sector of zeros is `None`. Copies of an image share files and
-//! directories until they change.
+//! Every change has the time at which it happened. A sector of zeros is `None`. Copies of an image share files,
+//! contents and directories until they change.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -42,10 +42,12 @@ pub struct Image {
     now: u64,
 }
 
+/// What a file has. Images share contents, so each is hashed at most once; every change forgets the hash.
 #[derive(Clone, Default)]
 struct Content {
     length: u64,
     sectors: BTreeMap<u64, Arc<Sector>>,
+    print: OnceLock<blake3::Hash>,
 }
 
 #[derive(Clone)]
@@ -57,8 +59,8 @@ enum Change {
 /// `lost` are changes whose sync failed: still seen and perhaps on the disk, but not covered by later syncs.
 #[derive(Clone, Default)]
 struct Inode {
-    seen: Content,
-    durable: Content,
+    seen: Arc<Content>,
+    durable: Arc<Content>,
     pending: Vec<(u64, Change)>,
     lost: Vec<(u64, Change)>,
 }
@@ -98,6 +100,7 @@ impl Sector {
 
 impl Content {
     fn apply(&mut self, change: &Change) {
+        self.print = OnceLock::new();
         match change {
             Change::Sector(index, Some(sector)) => drop(self.sectors.insert(*index, Arc::clone(sector))),
             Change::Sector(index, None) => drop(self.sectors.remove(index)),
@@ -107,13 +110,27 @@ impl Content {
 
     /// Removes sectors beyond the end of the file, which a process cannot see.
     fn trim(&mut self) {
+        self.print = OnceLock::new();
         self.sectors.split_off(&self.length.div_ceil(SECTOR as u64));
         let tail = (self.length % SECTOR as u64) as usize;
-        if let Some(last) = self.sectors.get_mut(&(self.length / SECTOR as u64)) {
+        if let Some(last) = self.sectors.get_mut(&(self.length / SECTOR as u64))
+            && last.bytes[tail..].iter().any(|byte| *byte != 0)
+        {
             let mut kept = last.bytes;
             kept[tail..].fill(0);
             *last = Arc::new(Sector::new(kept));
         }
+    }
+
+    fn print(&self) -> &blake3::Hash {
+        self.print.get_or_init(|| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&self.length.to_le_bytes());
+            for (index, sector) in &self.sectors {
+                hasher.update(&index.to_le_bytes()).update(sector.print().as_bytes());
+            }
+            hasher.finalize()
+        })
     }
 }
 
@@ -327,8 +344,9 @@ impl Image {
             inode.lost.extend(pending);
             return;
         }
+        let durable = Arc::make_mut(&mut inode.durable);
         for (_, change) in pending {
-            inode.durable.apply(&change);
+            durable.apply(&change);
             inode.lost.retain(|(_, lost)| match (lost, &change) {
                 (Change::Sector(lost, _), Change::Sector(written, _)) => lost != written,
                 (Change::Length(_), Change::Length(_)) => false,
@@ -362,14 +380,15 @@ impl Image {
                 continue;
             }
             // Some of the changes are applied, in order, so every sector ends in one of the states that it went through.
-            let mut content = inode.durable.clone();
+            let mut content = (*inode.durable).clone();
             for (moment, change) in inode.lost.iter().chain(&inode.pending) {
                 if keeps(*moment) {
                     content.apply(change);
                 }
             }
             content.trim();
-            let inode = Inode { seen: content.clone(), durable: content, ..Inode::default() };
+            let content = Arc::new(content);
+            let inode = Inode { seen: Arc::clone(&content), durable: content, ..Inode::default() };
             after.files.insert(*id, Arc::new(inode));
         }
         after
@@ -397,14 +416,8 @@ impl Image {
                 }
                 Entry::File(id) => {
                     let Some(inode) = self.files.get(id) else { continue };
-                    let sectors = &inode.seen.sectors;
                     out.push(b'f');
-                    out.extend_from_slice(&inode.seen.length.to_le_bytes());
-                    out.extend_from_slice(&(sectors.len() as u64).to_le_bytes());
-                    for (index, sector) in sectors {
-                        out.extend_from_slice(&index.to_le_bytes());
-                        out.extend_from_slice(sector.print().as_bytes());
-                    }
+                    out.extend_from_slice(inode.seen.print().as_bytes());
                 }
             }
         }
@@ -413,7 +426,7 @@ impl Image {
 
 impl Inode {
     fn note(&mut self, now: u64, change: Change) {
-        self.seen.apply(&change);
+        Arc::make_mut(&mut self.seen).apply(&change);
         self.pending.push((now, change));
     }
 }

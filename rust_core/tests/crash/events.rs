@@ -125,7 +125,7 @@ impl Followed {
         let heard = self.known.last().map_or(0, |change| change.place.sequence);
         assert!(end >= heard, "{place}: the log ends at {end}, and there was an event of record {heard}");
         let Some(first) = changes.first().map(|change| change.place) else {
-            // They may be too old, but not all of those of this life.
+            assert!(self.expires || self.known.is_empty(), "{place}: the journal shows nothing");
             return;
         };
         let known: Vec<_> =
@@ -149,9 +149,16 @@ impl Followed {
         for Pending { place, end, changes } in due {
             let all = Pending { place, end, changes };
             let had: Vec<_> = self.known.iter().filter(|known| known.place.sequence <= all.end).collect();
-            let oldest = all.changes.first().map(|change| change.place);
-            let had: Vec<_> =
-                had.into_iter().filter(|known| oldest.is_none_or(|oldest| known.place >= oldest)).collect();
+            let Some(oldest) = all.changes.first().map(|change| change.place) else {
+                // All of them may have been too old.
+                assert!(
+                    self.expires || had.is_empty(),
+                    "{}: the journal showed nothing instead of\n{had:#?}",
+                    all.place
+                );
+                continue;
+            };
+            let had: Vec<_> = had.into_iter().filter(|known| known.place >= oldest).collect();
             let shown: Vec<_> = all.changes.iter().collect();
             let from = had.first().map_or(0, |first| shown.partition_point(|change| change.place < first.place));
             assert!(had == shown[from..], "{}: the journal showed\n{shown:#?}\ninstead of\n{had:#?}", all.place);

@@ -1,7 +1,7 @@
 //! One store through its lives: operations go in, the model follows in the order of the answers, and every step of the
 //! disk on the way is cut.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
 const CAPTURES_CUT: usize = 16;
+/// The same of captures of one step in all lives of a store: a hundred packs that are retired one by one do, too.
+const REPEATED_CUT: u64 = 12;
 /// Of captures in which nothing is reclaimed, one in so many is cut.
 const ORDINARY: u64 = 3;
 /// More random cuts of a step of reclamation.
@@ -69,6 +71,8 @@ pub struct Run {
     stamp: u64,
     /// One in so many captures is cut.
     sparse: u64,
+    /// How often each step was captured.
+    captured: BTreeMap<Step, u64>,
     /// The operation that was told to fail, and the first of its kind that does.
     pub fault: Option<(Operation, u64)>,
     /// Uploads whose bodies have arrived and that are not submitted yet.
@@ -126,6 +130,7 @@ impl Run {
             deadlines: Vec::new(),
             stamp: 0,
             sparse,
+            captured: BTreeMap::new(),
             fault: None,
             held: Vec::new(),
             holds: true,
@@ -174,6 +179,9 @@ impl Run {
                 Some(_) => (self.sparse, SCATTERED),
                 None => (sparse.saturating_mul(ORDINARY), 0),
             };
+            let captured = self.captured.entry(capture.step).or_default();
+            *captured += 1;
+            let sparse = sparse.saturating_mul((*captured / REPEATED_CUT).max(1));
             if self.rng.below(sparse) > 0 {
                 continue;
             }

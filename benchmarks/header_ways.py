@@ -20,11 +20,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 from orcas.app import OpenStore, Orcas
-from orcas.config import resolve
 from orcas.edge import Request
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
 from orcas.serve import run
+from orcas.settings.config import resolve
 from plain_headers import (
     Headers,
     checksum_headers,

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.edge import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
+from orcas.settings.config import resolve
 from processes import ACCESS_KEY, SECRET_KEY
 
 _OWNER = "0" * 64

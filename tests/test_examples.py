@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orcas.config import PREFIX, SETTINGS, Settings, variable_name
+from orcas.settings.config import PREFIX, SETTINGS, Settings, variable_name
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "orcas"
@@ -113,7 +113,7 @@ def test_python_sole_users(path: Path) -> None:
         if any(name == "orcas._core" or name.startswith("orcas._core.") for name in names):
             assert path.name in CORE_USERS, "only edge, store, diagnostics and events know the extension"
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}:
-            assert path.name in ENVIRONMENT_USERS, "settings come from orcas.config"
+            assert path.name in ENVIRONMENT_USERS, "settings come from orcas.settings.config"
 
 
 def python_module(path: Path) -> str:

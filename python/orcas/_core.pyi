@@ -1,4 +1,4 @@
-"""The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.diagnostics` import it."""
+"""The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.telemetry.diagnostics` import it."""
 
 from collections.abc import MutableMapping
 from os import PathLike

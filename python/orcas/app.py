@@ -25,7 +25,6 @@ from fastapi.responses import HTMLResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from orcas.access import AccessLog
 from orcas.admin import docs, health, metrics
 from orcas.admin.events import PATH, EventStreams
 from orcas.admin.maintenance import tasks_of
@@ -33,7 +32,6 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
-from orcas.config import Settings, resolve
 from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
 from orcas.control.quotas import read_quotas
 from orcas.control.root import Root, ephemeral_root, noted_keyring
@@ -52,9 +50,11 @@ from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
-from orcas.reports import reporting
 from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
+from orcas.settings.config import Settings, resolve
+from orcas.telemetry.access import AccessLog
+from orcas.telemetry.reports import reporting
 from orcas.tracing import Traces
 from orcas.version import orcas_version
 from orcas.webhooks.delivery import Deliveries, TargetCounts

@@ -34,8 +34,8 @@ from orcas._core import (
     repair_store,
     sign,
 )
-from orcas.diagnostics import forwarded
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.telemetry.diagnostics import forwarded
 from orcas.webhooks.targets import read_targets
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
-    from orcas.config import Settings
     from orcas.control import Sealer, Snapshot
+    from orcas.settings.config import Settings
 
 __all__ = [
     "METRICS",

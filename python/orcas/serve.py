@@ -20,12 +20,12 @@ import uvicorn
 import uvloop
 
 from orcas.app import OpenStore, Orcas
-from orcas.clients import http_url
-from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
-from orcas.logs import report_suppressed
+from orcas.settings.clients import http_url
+from orcas.settings.config import KIB, Settings
+from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
 
 # orcas.http.protocol builds on internals of this minor.

@@ -23,9 +23,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from orcas.clients import client_environment, is_local, unproxied_environment
-from orcas.config import Settings, child_environment, environment, resolve
 from orcas.errors import ConfigurationError, UnavailableError
+from orcas.settings.clients import client_environment, is_local, unproxied_environment
+from orcas.settings.config import Settings, child_environment, environment, resolve
 
 _TAIL_BYTES: Final = 4096
 _KILL_SECONDS: Final = 10

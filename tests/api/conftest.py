@@ -12,11 +12,11 @@ import pytest
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
-from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.edge import Core, open_core
 from orcas.http.extensions import EXTENSIONS, RESPONSE, SECURE_EXTENSIONS
 from orcas.s3.dispatch import Dispatcher
+from orcas.settings.config import resolve
 
 OWNER = "0" * 64
 HOST = "localhost:9000"

@@ -21,7 +21,7 @@ from orcas.admin import api
 from orcas.admin.jobs import Work
 from orcas.admin.tools import MOUNT
 from orcas.app import Orcas
-from orcas.config import resolve
+from orcas.settings.config import resolve
 
 # Values of every type, and near the limits of the fields.
 VALUES = st.one_of(

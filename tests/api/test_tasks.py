@@ -13,8 +13,8 @@ from tests.api.test_admin import ROOT, Client
 from tests.fixtures.clocks import MovedClock
 
 from orcas.app import Orcas, open_store
-from orcas.config import resolve
 from orcas.process import counts as process
+from orcas.settings.config import resolve
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.bench.conftest import KEYS, Fake, serving
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, keys_of
 
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 
 WEIGHTS = {"put": 20, "get": 30, "head": 15, "list": 10, "delete": 10, "copy": 13, "multipart": 2}
 EVERYTHING = f"""

@@ -20,7 +20,7 @@ from tests.fixtures.forms import BOUNDARY, form_headers, multipart, policy_of, p
 from tests.fixtures.targets import MIB, Target, content, keys_of, read, running
 from tests.fixtures.wire import Answer, Wire
 
-from orcas.config import environment
+from orcas.settings.config import environment
 
 pytestmark = pytest.mark.conformance
 

@@ -20,7 +20,7 @@ import pytest
 from tests.fixtures.wire import Signer
 
 import orcas
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 
 from .ledger import Ledger, Value
 from .load import BUCKET, CHUNK_SIZE, Load, Worker

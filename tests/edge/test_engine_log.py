@@ -14,7 +14,7 @@ import pytest
 from tests.fixtures.commands import ran
 from tests.fixtures.serving import ACCESS_KEY, SECRET_KEY, Running, serving
 
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 
 CONTENT = b"some bytes that are easy to find in a file. " * 200
 LARGE = b"other bytes that are easy to find as well. " * 20_000

@@ -227,8 +227,8 @@ def test_backups_of_two_stores_do_not_mix(backed_up: Path, serve: Serve, tmp_pat
 
 def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """The server loses the pin while files are copied: files read after that may not be consistent."""
-    from orcas.config import resolve
     from orcas.errors import UnavailableError
+    from orcas.settings.config import resolve
     from orcas.tools import backup
     from orcas.tools.reach import reached
     from orcas.tools.targets import DirectoryTarget
@@ -259,7 +259,7 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
 def test_an_interrupted_backup_leaves_the_last_one_whole(
     serve: Serve, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    from orcas.config import resolve
+    from orcas.settings.config import resolve
     from orcas.tools import backup
     from orcas.tools.reach import reached
     from orcas.tools.targets import DirectoryTarget

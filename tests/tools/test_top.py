@@ -26,8 +26,8 @@ from tests.tools.conftest import BUCKET
 
 from orcas.cli.top import _view
 from orcas.cli.top import document as document_of
-from orcas.config import child_environment
 from orcas.errors import UnavailableError
+from orcas.settings.config import child_environment
 from orcas.tools.samples import Between, Page, read_page
 from orcas.tools.session import HttpTransport
 

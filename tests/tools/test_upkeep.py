@@ -18,7 +18,7 @@ from tests.fixtures.targets import MIB, Target, content
 from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET, fill
 
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 from orcas.tools.session import Session
 
 Serve = Callable[..., AbstractContextManager[Target]]

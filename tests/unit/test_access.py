@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orcas.access import AccessLog
+from orcas.telemetry.access import AccessLog
 
 
 class Given:

@@ -16,9 +16,9 @@ import orcas
 from orcas import edge
 from orcas.admin.health import watch
 from orcas.app import OpenStore, Orcas
-from orcas.config import Settings, environment
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
+from orcas.settings.config import Settings, environment
 
 
 async def to_s3(scope: Any, receive: Any, send: Any) -> None:

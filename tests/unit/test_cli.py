@@ -22,7 +22,7 @@ from tests.fixtures.commands import ran
 
 from orcas.cli import serving as serving_command
 from orcas.cli.output import steps
-from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
+from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
 
 
 @pytest.fixture

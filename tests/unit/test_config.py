@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orcas import config
-from orcas.config import DEV_SECRET_KEY, SETTINGS, Settings, is_loopback, resolve, variable_name
 from orcas.errors import ConfigurationError, UsageError
+from orcas.settings import config
+from orcas.settings.config import DEV_SECRET_KEY, SETTINGS, Settings, is_loopback, resolve, variable_name
 
 
 @pytest.fixture(autouse=True)

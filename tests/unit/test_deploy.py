@@ -24,8 +24,8 @@ from tests.fixtures.promql import (
     targets_of_dashboard,
 )
 
-from orcas.config import PREFIX, SETTINGS, variable_name
 from orcas.edge import METRICS
+from orcas.settings.config import PREFIX, SETTINGS, variable_name
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orcas.diagnostics import log_events
-from orcas.logs import HumanFormatter, JsonFormatter, RateLimit
+from orcas.telemetry.diagnostics import log_events
+from orcas.telemetry.logs import HumanFormatter, JsonFormatter, RateLimit
 
 if TYPE_CHECKING:
     from orcas._core import Event

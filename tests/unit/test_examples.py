@@ -24,7 +24,7 @@ import typer.main
 from orcas.bench.workload import read_workload
 from orcas.cli import run
 from orcas.cli.commands import app
-from orcas.config import child_environment, environment
+from orcas.settings.config import child_environment, environment
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "python" / "orcas"

@@ -17,7 +17,7 @@ from tests.fixtures.commands import ran
 
 import orcas
 from orcas.cli.commands import app
-from orcas.config import child_environment
+from orcas.settings.config import child_environment
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from orcas.logs import HumanFormatter, JsonFormatter, RateLimit, report_suppressed
+from orcas.telemetry.logs import HumanFormatter, JsonFormatter, RateLimit, report_suppressed
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:

@@ -13,7 +13,7 @@ from tests.fixtures.targets import Target
 import orcas
 from orcas.admin.docs import page
 from orcas.app import Orcas
-from orcas.config import resolve
+from orcas.settings.config import resolve
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "user-agent": "Mozilla/5.0"}
 

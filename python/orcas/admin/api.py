@@ -29,7 +29,7 @@ from orcas.admin.tasks import add_tasks
 from orcas.admin.tools import Refusal, Tools
 from orcas.admin.usage import add_usage
 from orcas.edge import Core, StoreError
-from orcas.reports import note_cause
+from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")
 

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from orcas.admin.guard import RootOnly, refuse
 from orcas.edge import StoreError
-from orcas.reports import note_cause
+from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from orcas.reports import note_cause
+from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -14,9 +14,9 @@ from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from orcas.admin.tools import Refusal, Tools
-from orcas.config import check_setting
 from orcas.edge import Keyring
 from orcas.errors import ConfigurationError
+from orcas.settings.config import check_setting
 
 log = logging.getLogger("orcas")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from orcas.admin.metering import UsageKeeper
-    from orcas.config import Settings
     from orcas.edge import Core
+    from orcas.settings.config import Settings
 
 _MINUTE: Final = 60.0
 _DAY: Final = 86_400.0

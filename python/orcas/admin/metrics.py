@@ -16,17 +16,17 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from orcas.config import is_loopback
 from orcas.http.refusals import COUNTS
 from orcas.process import counts as process
-from orcas.reports import note_cause
+from orcas.settings.config import is_loopback
+from orcas.telemetry.reports import note_cause
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from orcas.config import Settings
     from orcas.edge import Surroundings, TaskNumbers
+    from orcas.settings.config import Settings
     from orcas.webhooks.delivery import TargetCounts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from orcas.config import Settings
 from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import note_keyring, noted_keyring
 from orcas.edge import Keyring, StoreError
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.settings.config import Settings
 
 log = logging.getLogger("orcas")
 

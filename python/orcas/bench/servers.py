@@ -17,11 +17,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from orcas.bench.processes import listeners, name_of, resolve_address
-from orcas.clients import client_variables
-from orcas.config import resolve
 from orcas.control.sealing import SealedError
 from orcas.errors import ConfigurationError, UnavailableError, UsageError
 from orcas.server import Server
+from orcas.settings.clients import client_variables
+from orcas.settings.config import resolve
 from orcas.tools.reach import stored_pair
 
 # The word that stands for a server that the benchmark starts.

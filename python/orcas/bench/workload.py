@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.bench.sizes import Sizes, parse_size, parse_sizes
-from orcas.config import resolve
 from orcas.errors import ConfigurationError, UsageError
+from orcas.settings.config import resolve
 
 OPERATIONS: Final = ("put", "get", "head", "list", "delete", "copy", "multipart")
 CONNECTIONS_MAX: Final = 1024

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from orcas.cli.options import Data, Host, Port
-from orcas.config import resolve
 from orcas.errors import UsageError
+from orcas.settings.config import resolve
 
 _EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
 _HELP = """The S3 server that you install with pip.

@@ -15,9 +15,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from orcas.config import resolve
 from orcas.errors import UnavailableError
 from orcas.process.failures import explain
+from orcas.settings.config import resolve
 
 if TYPE_CHECKING:
     from orcas.app import OpenStore

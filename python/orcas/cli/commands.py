@@ -11,9 +11,9 @@ from orcas.cli import bench, copies, env, events, keys, moves, quotas, snapshots
 from orcas.cli.app import new_app, print_version
 from orcas.cli.options import AsJson
 from orcas.cli.output import print_json, print_table
-from orcas.config import SETTINGS, Resolved, closest, resolve, variable_name
 from orcas.errors import UsageError
-from orcas.values import Setting
+from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
+from orcas.settings.values import Setting
 
 app = new_app()
 config_app = typer.Typer(no_args_is_help=True, help="Show the settings.")

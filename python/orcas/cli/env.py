@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import typer
 
 from orcas.cli.options import Data
-from orcas.clients import client_environment, foreign_variables, http_url, proxied, unproxied_environment
-from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
 from orcas.errors import UnavailableError, UsageError
+from orcas.settings.clients import client_environment, foreign_variables, http_url, proxied, unproxied_environment
+from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
 
 if TYPE_CHECKING:
     from orcas.control.address import Address

@@ -1,6 +1,6 @@
 """Options that several commands share.
 
-Values stay text here. `orcas.config` checks them, so a mistake gets the same message wherever the value comes from.
+Values stay text here. `orcas.settings.config` checks them, so a mistake gets the same message wherever the value comes from.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orcas import logs
 from orcas.app import OpenStore, Orcas
-from orcas.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, is_loopback
 from orcas.errors import UnavailableError
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
+from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, is_loopback
+from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 
 if TYPE_CHECKING:

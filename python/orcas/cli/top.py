@@ -18,7 +18,7 @@ from orcas.errors import UnavailableError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from orcas.config import Settings
+    from orcas.settings.config import Settings
     from orcas.tools.samples import Between, Page
     from orcas.tools.session import HttpTransport
 

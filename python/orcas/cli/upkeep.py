@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orcas import logs
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, show_tasks, size
 from orcas.cli.report import show_report
-from orcas.config import Settings, resolve
 from orcas.errors import OrcasError
+from orcas.settings.config import Settings, resolve
+from orcas.telemetry import logs
 
 if TYPE_CHECKING:
     from orcas.cli.output import Advance

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from orcas.clients import http_url
 from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
+from orcas.settings.clients import http_url
 
 FILE_NAME: Final = "server.json"
 

@@ -13,10 +13,10 @@ import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from orcas.config import KIB, MIB
 from orcas.http.extensions import MORE, REFUSED, RESPONSE, SECURE, client_of, is_secure, split_response
 from orcas.http.refusals import SLOW_DOWN
-from orcas.reports import address, new_request_id, report
+from orcas.settings.config import KIB, MIB
+from orcas.telemetry.reports import address, new_request_id, report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

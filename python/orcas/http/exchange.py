@@ -12,9 +12,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from orcas.config import KIB
 from orcas.http.extensions import GONE, MORE, REFUSED, RESPONSE, REST, client_of
 from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
+from orcas.settings.config import KIB
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope

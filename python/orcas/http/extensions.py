@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from orcas.config import is_loopback
+from orcas.settings.config import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import httptools
 
-from orcas.config import KIB
+from orcas.settings.config import KIB
 
 # Each header costs objects, however short it is.
 HEADER_COUNT_MAX: Final = 256

@@ -22,14 +22,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from orcas.config import MIB, Settings
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
 from orcas.http.extensions import EXTENSIONS, SECURE_EXTENSIONS, is_secure
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
-from orcas.reports import address, new_request_id, report
+from orcas.settings.config import MIB, Settings
+from orcas.telemetry.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1
 # What is still received after a refusal: some clients read it only when they have sent everything, and closing at once

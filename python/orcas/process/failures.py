@@ -13,9 +13,9 @@ import sys
 import traceback
 from typing import Final
 
-from orcas.config import resolve
 from orcas.errors import OrcasError
-from orcas.logs import redact
+from orcas.settings.config import resolve
+from orcas.telemetry.logs import redact
 
 EXIT_FAILED: Final = 1
 # The exit codes that a shell reports for SIGINT and SIGPIPE.

@@ -16,14 +16,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
-from orcas.config import MIB
 from orcas.edge import sign
+from orcas.settings.config import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from orcas.config import Settings
     from orcas.edge import Response
+    from orcas.settings.config import Settings
 
     Perform = Callable[[str, bytes, list[tuple[bytes, bytes]], bytes], Awaitable[Response]]
 

@@ -15,13 +15,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from orcas.config import KIB, MIB
 from orcas.edge import Form, Request
 from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
 from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
-from orcas.reports import address, bounded, report, reporting
 from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
+from orcas.settings.config import KIB, MIB
+from orcas.telemetry.reports import address, bounded, report, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

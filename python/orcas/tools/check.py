@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orcas.admin.tools import readable
-from orcas.config import Settings
 from orcas.control.files import locked
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.errors import UnavailableError
+from orcas.settings.config import Settings
 
 Advance = Callable[[str, int, int], None]
 

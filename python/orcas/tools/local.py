@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 import uvloop
 
 from orcas.app import Orcas, open_store
-from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, SECURE, split_response
+from orcas.settings.config import Settings
 from orcas.tools.session import Answer, Headers, Session
 
 # Most messages of a response that wait to be read: two pieces of a download.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from orcas.clients import client_variables
-from orcas.config import Settings
 from orcas.control.address import read_address
 from orcas.control.files import InUseError, is_locked
 from orcas.control.keys import root_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError
+from orcas.settings.clients import client_variables
+from orcas.settings.config import Settings
 from orcas.tools.session import HttpTransport, Session
 
 

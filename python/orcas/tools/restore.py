@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from orcas.config import Settings
 from orcas.control.files import sync_directory
 from orcas.errors import OrcasError, UnavailableError
+from orcas.settings.config import Settings
 from orcas.tools.copying import sha256, write_sparse
 from orcas.tools.manifest import Entry, Manifest, decode
 from orcas.tools.targets import DirectoryTarget, S3Target

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import SplitResult, urlsplit
 
-from orcas.config import Settings
 from orcas.errors import ConfigurationError
+from orcas.settings.config import Settings
 
 TARGETS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 20

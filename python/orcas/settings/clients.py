@@ -1,6 +1,6 @@
 """The environment variables of AWS's SDKs and command: endpoint, keys, region, and hosts that need no proxy.
 
-Only this module and `orcas.config`, which has Orcas's own settings, read `os.environ`. Must not know a server.
+Only this module and `orcas.settings.config`, which has Orcas's own settings, read `os.environ`. Must not know a server.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from orcas.config import is_loopback
+from orcas.settings.config import is_loopback
 
 # Clients would combine these with the variables of `client_environment`.
 _FOREIGN: Final = ("AWS_SESSION_TOKEN", "AWS_PROFILE")

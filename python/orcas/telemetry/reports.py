@@ -1,7 +1,7 @@
 """The log line of a request that was refused or failed: one for each response with a status of 400 or more.
 
 Responses that are part of normal use (404 and 412 for objects) have none. Values that a client chose (keys, paths, its
-access key) are truncated here and escaped by `orcas.logs`. Requests that succeed do not use this module.
+access key) are truncated here and escaped by `orcas.telemetry.logs`. Requests that succeed do not use this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.logs import clip
+from orcas.telemetry.logs import clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The settings for watching a server: metrics and the access log. Part of `orcas.config.Settings`."""
+"""The settings for watching a server: metrics and the access log. Part of `orcas.settings.config.Settings`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orcas.values import boolean, directory, integer, number, setting, text
+from orcas.settings.values import boolean, directory, integer, number, setting, text
 
 _MIB: Final = 1024 * 1024
 _URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")

@@ -1,4 +1,4 @@
-"""Settings: names, meanings, defaults and bounds. Only this module and `orcas.clients` read `os.environ`.
+"""Settings: names, meanings, defaults and bounds. Only this module and `orcas.settings.clients` read `os.environ`.
 
 A value comes from the command line, else from an `ORCAS_*` variable, else from an `orcas.toml` (in the working
 directory, the user's, then the system's), else from the default here. Rust and all other modules take their values from
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
-from orcas.values import DOMAIN, Setting, boolean, directory, domains, integer, number, text
-from orcas.values import setting as _setting
-from orcas.watching import WatchSettings
+from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, number, text
+from orcas.settings.values import setting as _setting
+from orcas.settings.watching import WatchSettings
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"

@@ -402,7 +402,7 @@ class _Subscription:
         status = self._response.get_status_code()
         self._is_stream = status == _OK and self._type == "text/event-stream"
         if status == _OK and not self._is_stream:
-            raise ListenError(f"{self._url} is no stream of events: is this Orcas?", "NoStream")
+            raise ListenError(f"{self._url} is not a stream of events: is this server Orcas?", "NoStream")
 
     def on_body(self, body: bytes) -> None:
         """Called by httptools for each piece of the body."""
@@ -413,7 +413,9 @@ class _Subscription:
         try:
             messages = self._parser.push(body)
         except ValueError as error:
-            raise ListenError(f"The server sent what is no stream of events: {error}.", "NoStream") from None
+            raise ListenError(
+                f"The server sent something other than a stream of events: {error}.", "NoStream"
+            ) from None
         if (retry_ms := self._parser.retry_ms) is not None:
             self._retry_sec = min(retry_ms / 1000, _RETRY_ASKED_MAX_SEC)
         for id, kind, data in messages:  # noqa: A001 - as in the event

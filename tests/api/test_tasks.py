@@ -96,8 +96,8 @@ async def test_a_run_that_fails_says_why(client: Client, tmp_path: Path, caplog:
     path.mkdir()
     job = await client.finished(await client.ask("POST", "tasks/usage"))
     assert job["state"] == "failed"
-    assert job["error"].startswith("Usage cannot be kept, and is counted in memory until it can: ")
-    assert "Task usage failed and is tried again in 60 seconds: Usage cannot be kept" in caplog.text
+    assert job["error"].startswith("Usage cannot be saved, and is counted in memory until then: ")
+    assert "Task usage failed and is tried again in 60 seconds: Usage cannot be saved" in caplog.text
     failed = (await tasks(client))["usage"]
     assert (failed["runs"], failed["failures"]) == (2, 1)
     path.rmdir()

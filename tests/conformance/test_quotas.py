@@ -170,7 +170,7 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
         command("quota", "set", BUCKET, "--bytes", "1KiB", "--data", data)
         command("quota", "set", owner, "--owner", "--objects", "2", "--data", data)
         nobody = "0" * 64
-        assert "Nobody has this id" in command(
+        assert "No owner has this id" in command(
             "quota", "set", nobody, "--owner", "--bytes", "1", "--data", data, code=1
         )
         command("quota", "remove", nobody, "--owner", "--data", data)

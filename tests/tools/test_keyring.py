@@ -146,7 +146,7 @@ def test_keys_of_a_running_server_change(serve: Serve, data: Path) -> None:
 def test_a_key_is_destroyed_after_a_wait_that_can_be_cancelled(store: Path) -> None:
     key = {"ORCAS_MASTER_KEY": KEY}
     command("key", "create", "old", "--data", store, **key)
-    assert "--yes is missing" in command("key", "destroy", "old", "--data", store, code=2, **key)
+    assert "use a terminal, or --yes" in command("key", "destroy", "old", "--data", store, code=2, **key)
     assert "7 to 30" in command("key", "destroy", "old", "--after", "0", "--yes", "--data", store, code=2, **key)
     assert command("key", "destroy", "old", "--yes", "--data", store, **key) == "key old will be destroyed in 7 days\n"
     waiting = listed(store, **key)["old"]
@@ -239,7 +239,7 @@ def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
     assert "orcas key accept-older" in sentence
     assert keyring(data) == old
 
-    assert "newer copies are given up" in command("key", "accept-older", "--data", data, **key)
+    assert "newer copies are no longer valid" in command("key", "accept-older", "--data", data, **key)
     assert "is not older" in command("key", "accept-older", "--data", data, code=1, **key)
     with serve(master_key=KEY) as target:
         target.client().put_object(Key="new", Body=b"new", **sealed)
@@ -250,7 +250,7 @@ def test_an_older_keyring_that_was_put_back_only_reads_until_it_is_accepted(
     command("restore", tmp_path / "backup", "--data", restored)
     assert keyring(restored) == keyring(data)
     assert [path.read_bytes() for path in restored.glob("keyring.[0-9]*")] == newer[:1]
-    # Nor does the copy that was given up come back unnoticed.
+    # Nor does the newer copy come back unnoticed.
     for name, content in zip(FILES, newer, strict=True):
         (restored / name).write_bytes(content)
     assert "accept-older" in command("key", "rotate", "orcas/s3", "--data", restored, code=1, **key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -231,6 +232,19 @@ async def test_a_server_that_raises_for_a_client_that_is_gone() -> None:
     server = Server(fails=ZeroDivisionError)
     with pytest.raises(ZeroDivisionError):
         await server.run(refuse)
+
+
+async def test_an_error_of_the_application_is_not_taken_for_a_client_that_is_gone() -> None:
+    async def fail(_scope: Any, _receive: Any, send: Any) -> None:
+        if server.fails is not None:
+            with contextlib.suppress(OSError):
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise BrokenPipeError("of another pipe")
+
+    for fails in (None, ConnectionResetError):
+        server = Server(fails=fails)
+        with pytest.raises(BrokenPipeError, match="another"):
+            await server.run(fail)
 
 
 async def test_a_timeout_of_the_server_itself_is_passed_on() -> None:

@@ -180,7 +180,7 @@ async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
     assert cipher is not None
     add_identity(tmp_path, cipher, "other", "secret-of-the-other")
     before = await snapshot_of(tmp_path, sealer=sealer)
-    assert "root.json is sealed now, but its key pair stays" in caplog.text
+    assert "root.json is sealed now, but its key pair is unchanged" in caplog.text
     sealed = (tmp_path / "control.key").read_bytes()
     (tmp_path / "control.key").write_bytes(older)
     files = contents(tmp_path)

@@ -195,7 +195,7 @@ def test_it_ends_when_the_server_has_no_more_to_say(take: Take) -> None:
             "refused: No",
         ),
         (b"HTTP/1.1 404 X\r\nContent-Length: 1\r\n\r\nx", "404", "HTTP status 404"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", "NoStream", "is this Orcas"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", "NoStream", "is this server Orcas"),
         (STREAM + b"\r\nevent: s3\ndata: {}\n\n", "NoStream", "cannot be read"),
         (STREAM + b"\r\n" + b"x" * 1_100_000, "NoStream", "too long"),
     ],

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from starlette.requests import ClientDisconnect
 from tests.fixtures.connections import CLOSE, DATE, HOST, Running, read_all, read_response
 
 from orcas.http.extensions import RESPONSE
 
 ETAG = b'"d41d8cd98f00b204e9800998ecf8427e"'
 CLOSING = b"connection: close\r\n"
+ERRORS = {"reset": ConnectionResetError, "left": ClientDisconnect, "bug": ZeroDivisionError}
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ def start(status: bytes = b"200 OK", date: bytes = DATE) -> bytes:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """The path selects the response: `/whole/N`, `/closes`, `/pieces/N,N…/LENGTH`, `/missing`, `/twice`, `/plain/N`."""
+    """The path selects the response: `/whole/N`, `/closes`, `/pieces/N,N…/LENGTH`, `/missing`, `/twice`, `/plain/N`,
+    `/fails/ERROR` once the client has gone."""
     what, *numbers = scope["raw_path"].decode().strip("/").split("/")
     if scope["method"] == "PUT" and what != "unread":
         while (await receive())["more_body"]:
@@ -51,6 +55,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         headers = [(b"etag", ETAG), (b"content-length", numbers[0].encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"z" * int(numbers[0])})
+    elif what == "fails":
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        raise ERRORS[numbers[0]]
     elif what == "pieces":
         sizes, length = [int(size) for size in numbers[0].split(",")], int(numbers[1])
         await send({"type": RESPONSE, "response": Ready(200, head(length), download=Pieces(length))})
@@ -73,6 +81,18 @@ def server() -> Iterator[Running]:
     running = Running(application)
     yield running
     running.close()
+
+
+def test_a_failure_is_reported_even_if_the_client_has_gone(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    for error in ("reset", "left", "bug"):
+        with server.connect() as client:
+            client.sendall(get(f"/fails/{error}"))
+    deadline = time.monotonic() + 5
+    while not caplog.records and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [record.getMessage() for record in caplog.records] == ["GET b'/fails/bug' failed"]
+    assert caplog.records[0].exc_info is not None
+    assert caplog.records[0].exc_info[0] is ZeroDivisionError
 
 
 def get(path: str, method: str = "GET", more: bytes = b"") -> bytes:

@@ -73,7 +73,7 @@ FAILURES = [
     ("usage --by colour --data {store}", 1, "by must be"),
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("tasks list --data {new}", 69, "no store"),
-    ("tasks run none --data {store}", 1, "no task of that name"),
+    ("tasks run none --data {store}", 1, "no task with this name"),
     ("events targets --data {new}", 69, "no store"),
     ("events dead hook --data {store}", 1, "no target of this name"),
     ("snapshot list nowhere --data {store}", 1, "does not exist"),

@@ -48,12 +48,16 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     room, reads, *then = scope["raw_path"].decode().strip("/").split("/")
     sink, streamed = Sink(int(room), int(reads)), 0
     message = await receive()
+    if message["type"] == "http.disconnect":
+        return
     sink.push(message["body"])
     rest = message.get(REST)
     complete = not message["more_body"]
     while not complete and then != ["refuse"]:
         if rest is None or rest.pieces:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return
             sink.push(message["body"])
             complete, rest = not message["more_body"], message.get(REST)
             continue

@@ -36,8 +36,8 @@ log = logging.getLogger("orcas")
 # For the documentation; each is an error document.
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "The order is none"},
-    403: {"description": "The root identity did not sign it"},
-    503: {"description": "The store or what is asked for cannot be had now"},
+    403: {"description": "The request is not signed with the root key"},
+    503: {"description": "The store, or what is requested, is not available now"},
 }
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
 
@@ -163,7 +163,7 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def found(name: str) -> Job:
         job = tools().jobs.find(name)
         if job is None:
-            raise Refusal(404, "NoSuchJob", "There is no job of that id, or none any more.")
+            raise Refusal(404, "NoSuchJob", "There is no job with this id, or it has expired.")
         return job
 
     @app.get("/jobs/{name}")
@@ -198,7 +198,7 @@ def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
         try:
             return await tools().pins.take(tools().core.pin_for_backup)
         except TooManyPinsError:
-            raise Refusal(503, "TooManyBackupPins", "There are as many backup pins as are allowed.") from None
+            raise Refusal(503, "TooManyBackupPins", "There are too many backup pins.") from None
 
     @app.put("/backup-pins/{name}")
     async def renew(name: str) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class EventStreams:
             if name in several:
                 several[name].append(value)
         if any(len(several[name]) > 1 for name in ("prefix", "suffix", "start")):
-            await refuse(scope, send, 400, "InvalidArgument", "prefix, suffix and start can be given once.")
+            await refuse(scope, send, 400, "InvalidArgument", "prefix, suffix and start can be given only once.")
             return
         last = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"last-event-id"), None)
         single = {name: several[name][0] if several[name] else "" for name in ("prefix", "suffix", "start")}

@@ -99,7 +99,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def accept_older() -> dict[str, Any]:
         """Use an older keyring that was put back for new content, and give up newer copies."""
         check(keyring().accept_older())
-        log.warning("The keyring that was put back counts: newer copies are given up")
+        log.warning("The older keyring was accepted: newer copies are no longer valid")
         return {}
 
     @app.put("/keys/master")

@@ -44,9 +44,7 @@ class ClockGuard:
         before, self._offset = self._offset, self._clock.now() - self._clock.awake()
         if abs(self._offset - before) > self._seconds:
             hours = (self._offset - before) / 3600
-            msg = (
-                f"The clock of the machine was set by {hours:+.1f} hours, or the machine slept. The next run goes by it"
-            )
+            msg = f"The clock was set by {hours:+.1f} hours, or the machine slept. The next run uses the new time"
             raise OrcasError(msg)
         return dict(self._work())
 
@@ -69,7 +67,7 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: C
         tasks.append(
             Task(
                 "uploads",
-                "abort multipart uploads of which nothing has come for ORCAS_ABORT_UPLOADS_AFTER_DAYS",
+                "abort multipart uploads that have received nothing for ORCAS_ABORT_UPLOADS_AFTER_DAYS",
                 settings.lifecycle_interval_sec,
                 in_thread(
                     "uploads",
@@ -96,7 +94,7 @@ def tasks_of(core: Core, settings: Settings, usage: UsageKeeper | None, clock: C
         tasks.append(
             Task(
                 "usage",
-                "write down requests and what buckets hold",
+                "save the counts of requests and the sizes of buckets",
                 settings.usage_interval_sec,
                 usage.roll_up,
                 first=0,

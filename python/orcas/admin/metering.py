@@ -83,13 +83,13 @@ class UsageKeeper:
         """
         self._keeps = True
         if not await self.keep():
-            raise NotKeptError(f"Usage cannot be kept, and is counted in memory until it can: {self._failure}")
+            raise NotKeptError(f"Usage cannot be saved, and is counted in memory until then: {self._failure}")
         return {}
 
     async def close(self) -> None:
         """Keep everything, if anything was to be kept, and close the file."""
         if self._keeps and not await self.keep():
-            log.warning("Usage since it was last written down is lost: %s", self._failure)
+            log.warning("Usage since the last save is lost: %s", self._failure)
         if self._store is not None:
             await self._store.close()
 
@@ -158,7 +158,7 @@ class UsageKeeper:
             TooManyRowsError: it would be too long.
         """
         if not await self.keep():
-            raise NotKeptError(f"Usage cannot be kept: {self._failure}.")
+            raise NotKeptError(f"Usage cannot be saved: {self._failure}.")
         tag = next((group.removeprefix(TAG) for group in by if group.startswith(TAG)), None)
         asked = by
         by = ("bucket",) if tag is not None else tuple(group for group in GROUPS if group in by)

@@ -19,7 +19,7 @@ EXPIRY_SECONDS: Final = 60.0
 
 
 class TooManyPinsError(Exception):
-    """There are as many backup pins as are allowed."""
+    """There are too many backup pins."""
 
 
 class BackupPins:

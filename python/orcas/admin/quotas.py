@@ -91,7 +91,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
         sets = order.bytes is not None or order.objects is not None
         # The quota of one who is gone can be removed.
         if sets and not usage.knows_owner(str(order.owner)) and not _is_identity(place, str(order.owner)):
-            raise Refusal(404, "NoSuchOwner", "Nobody has this id: `orcas usage --by owner` shows those of owners.")
+            raise Refusal(404, "NoSuchOwner", "No owner has this id: `orcas usage --by owner` shows the ids of owners.")
         with turn:
             with _store_errors():
                 known = read_quotas(place)

@@ -72,7 +72,7 @@ class Tools:
         try:
             return self.jobs.start(kind, work).describe()
         except TooManyJobsError:
-            raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
+            raise Refusal(503, "TooManyJobs", "Too many jobs are running: wait for one, or delete it.") from None
 
     def reclaim(self, *, compact: bool) -> Work:
         """The work of a reclamation. The background thread may have done most of it already."""
@@ -103,7 +103,7 @@ class Tools:
         """
         task = self.schedule.find(name)
         if task is None:
-            raise Refusal(404, "NoSuchTask", "There is no task of that name, or the settings turn it off.")
+            raise Refusal(404, "NoSuchTask", "There is no task with this name, or the settings turn it off.")
 
         left: Future[None] = Future()
 

@@ -48,8 +48,8 @@ async def keyring_upkeep(keyring: Keyring, directory: Path) -> AsyncIterator[Non
     noted, found = noted_keyring(directory), keyring.generation()
     if found < noted:
         log.warning(
-            "The keyring is of generation %d, and the store has had generation %d: what was sealed under newer "
-            "data keys cannot be read, and nothing new is encrypted",
+            "The keyring has generation %d, but the store has had generation %d: content sealed under newer "
+            "data keys cannot be read, and no new content is encrypted",
             found, noted,
         )  # fmt: skip
     async with keyring_noted(keyring, directory):
@@ -70,7 +70,7 @@ def _note(keyring: Keyring, directory: Path) -> None:
     try:
         note_keyring(directory, keyring.generation())
     except UnavailableError as error:
-        log.warning("The generation of the keyring could not be noted: %s", error)
+        log.warning("The generation of the keyring could not be recorded: %s", error)
 
 
 def destroy_due(keyring: Keyring, directory: Path) -> list[str]:

@@ -94,23 +94,23 @@ def destroy(
     after: Annotated[int, typer.Option("--after", metavar="DAYS", help="Days until then: 7 to 30.")] = 7,
     now: Annotated[bool, typer.Option("--now", help="Destroy it at once. This cannot be undone.")] = False,
     lose_content: Annotated[
-        bool, typer.Option("--lose-content", help="Destroy it although content may need it, which is then lost.")
+        bool, typer.Option("--lose-content", help="Destroy it even if content needs it, which is then lost.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     data: Data = None,
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Destroy a key after a waiting period, in which it is not used and `orcas key cancel` keeps it.
+    """Destroy a key after a waiting period. Until then it is not used, and `orcas key cancel` keeps it.
 
-    What the key wraps is lost for good then. Old backups still have the key, for whoever has the master key.
+    What the key wraps is then lost for good. With the master key, old backups still open it.
     """
     if not now and not 7 <= after <= 30:
         raise UsageError(f"--after must be from 7 to 30 days, not {after}; --now destroys the key at once.")
     when = "now" if now else f"in {after} days"
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("--yes is missing: there is nobody to ask whether the key is to be destroyed.")
+            raise UsageError("Destroying a key needs a confirmation: use a terminal, or --yes.")
         if not typer.confirm(f"Destroy the key {name} {when}? Content that needs it is lost then.", err=True):
             raise OrcasError(f"The key {name} is kept.")
     _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
@@ -127,16 +127,16 @@ def cancel(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: As
 
 @key_app.command("accept-older")
 def accept_older(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Go on with an older keyring that was put back, if no newer copy can be restored.
+    """Use an older keyring that was put back, if no newer copy can be restored.
 
-    Until then, content is read as far as the keyring has its keys, and nothing is encrypted or changed. Content under
-    keys of newer copies stays unreadable.
+    Before that, only content whose keys it has can be read, and nothing can be encrypted or changed. Content under keys
+    of newer copies stays unreadable.
     """
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:
         session.admin("POST", "keys/accept-older")
-    tell({}, "the keyring is used again: newer copies are given up", as_json)
+    tell({}, "the older keyring was accepted: newer copies are no longer valid", as_json)
 
 
 @key_app.command("set-master")
@@ -152,8 +152,8 @@ def set_master(
 ) -> None:
     """Change the master key. The keyring is sealed again under the new one; no content is written again.
 
-    The present master key is taken from the settings, or is that of the running server. Change the settings afterwards:
-    the next start needs the new master key. Backups keep the keyring of their time, and its master key.
+    The present master key comes from the settings or from the running server. Change the settings afterwards: the next
+    start needs the new master key. Earlier backups still need the old one.
 
     Example:
 

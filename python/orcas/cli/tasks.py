@@ -11,14 +11,14 @@ from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, show_tasks
 from orcas.cli.upkeep import Endpoint, settings_of
 
-tasks_app = typer.Typer(no_args_is_help=True, help="Periodic tasks: when each ran and is due, and a run now.")
+tasks_app = typer.Typer(no_args_is_help=True, help="Periodic tasks: list them, or run one now.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, as in `orcas tasks list`.")]
 
 
 @tasks_app.command("list")
 def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the tasks that a running server does at intervals: the last run of each, its failures, and the next run."""
+    """List the periodic tasks of a server: the last run of each, its failures, and the next run."""
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:

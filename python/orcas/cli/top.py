@@ -27,9 +27,9 @@ _OPERATIONS_MAX: Final = 15
 _CACHES: Final = ("objects", "index-connections", "signing-keys", "data-keys")
 
 Interval = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between two looks.")
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between updates.")
 ]
-Once = Annotated[bool, typer.Option("--once", help="Look for one interval, print that, and end.")]
+Once = Annotated[bool, typer.Option("--once", help="Measure one interval, print the result, and exit.")]
 
 
 def top(

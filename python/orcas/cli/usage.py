@@ -35,7 +35,7 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values and nothing else.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show who has used what: requests, bytes in and out, and GB-months of this month or another period.
+    """Show usage: requests, bytes in and out, and GB-months of this month or another period.
 
     With prices in orcas.toml, it also shows what that costs. Days are those of UTC. Grouped by owner or bucket alone, the
     table also shows what is stored at this moment.

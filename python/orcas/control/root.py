@@ -101,8 +101,8 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
         try:
             _write(path, _with_pair(document, document["access_key"], document["secret_key"], sealer))
             log.warning(
-                "%s is sealed now, but its key pair stays: whoever has a copy from before, such as a backup, can sign in "
-                "with it until it is replaced",
+                "%s is sealed now, but its key pair is unchanged: anyone with an earlier copy, such as a backup, can sign "
+                "in with it until it is replaced",
                 FILE_NAME,
             )
         except UnavailableError as error:

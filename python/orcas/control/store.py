@@ -87,7 +87,7 @@ class Control:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
             log.warning(
-                "The disk is full: the root key is in effect, but %s gets it only at a start with more room",
+                "The disk is full: the root key is in effect, but %s is updated only at a start with enough space",
                 DATABASE_NAME,
             )
 
@@ -138,7 +138,7 @@ class Control:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
-            log.warning("The disk is full: secrets get their new key at a start with more room")
+            log.warning("The disk is full: secrets get a new key at the next start with enough space")
         except UnavailableError as error:
             log.warning("%s still has the old key of secrets: %s", KEY_NAME, error)
 

@@ -48,7 +48,9 @@ class HostedExchange:
         # Length in bytes of the path prefix under which the application is mounted.
         self.root = _root_length(self.scope["raw_path"], scope.get("root_path", ""))
         self._receive = receive
-        self._send = send
+        self._send_to_server = send
+        # What the server has raised from `send`.
+        self._gone: OSError | None = None
         # What was received and not passed on yet, and whether more is to come.
         self._held = memoryview(b"")
         self._more_body = True
@@ -59,11 +61,14 @@ class HostedExchange:
 
     async def run(self, application: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         """Run an application that uses the extensions."""
-        # Servers raise it from `send` when the client has disconnected. Then there is nobody to answer.
-        with contextlib.suppress(OSError):
+        try:
             await application(self.scope, self.receive, self.send)
             if self._shed and not self._started:
                 await self._refuse()
+        except OSError as error:
+            # Servers raise it from `send` when the client has disconnected. Then there is nobody to answer.
+            if error is not self._gone:
+                raise
 
     # Request.
 
@@ -125,6 +130,13 @@ class HostedExchange:
             await self._send_body(message.get("body", b""), more=message.get("more_body", False))
         else:
             await self._send(message)
+
+    async def _send(self, message: Message) -> None:
+        try:
+            await self._send_to_server(message)
+        except OSError as error:
+            self._gone = error
+            raise
 
     async def _respond(self, response: ReadyResponse) -> None:
         headers, body = split_response(response)

@@ -12,6 +12,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from starlette.requests import ClientDisconnect
+
 from orcas.http.extensions import GONE, MORE, REFUSED, RESPONSE, REST, client_of
 from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
 from orcas.settings.config import KIB
@@ -126,8 +128,9 @@ class Exchange:
         except asyncio.CancelledError:
             self._give_up(STOPPING)
             raise
-        except Exception:
-            if not self.disconnected:
+        except Exception as error:
+            # That the client has gone is no failure. Anything else is, even if nobody waits for the answer.
+            if not (self.disconnected and isinstance(error, (ConnectionError, ClientDisconnect))):
                 log.exception("%s %r failed", self.scope["method"], self.scope["raw_path"])
             self._give_up(FAILED)
         else:

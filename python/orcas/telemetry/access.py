@@ -135,7 +135,7 @@ class AccessLog:
         except OSError as error:
             self._rotates_at = time.monotonic() + _ROTATE_SECONDS
             if not self._overfull:
-                log.warning("The access log cannot be renamed and grows on: %s", error)
+                log.warning("The access log cannot be renamed and keeps growing: %s", error)
             self._overfull = True
             return
         self._overfull = False

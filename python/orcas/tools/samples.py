@@ -46,7 +46,7 @@ class Page:
                 continue
             found = _SAMPLE.fullmatch(line)
             if found is None:
-                raise UnavailableError("The server's answer is no page of metrics.")
+                raise UnavailableError("The server's response is not a page of metrics.")
             labels = {name: re.sub(r"\\.", _unescaped, value) for name, value in _LABEL.findall(found[2] or "")}
             samples.setdefault(found[1], []).append((labels, float(found[3])))
         return cls(samples, moment)

@@ -41,7 +41,7 @@ class RefusedError(OrcasError):
 
 @dataclass
 class Answer:
-    """An answer key_owner body is taken once, in pieces."""
+    """A response. Its body can be read once, in pieces."""
 
     status: int
     headers: dict[str, str]
@@ -170,7 +170,7 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 class Session:
-    """A transport, who signs, in words key_owner key that is, and headers that every request has."""
+    """A transport, the key that signs requests, a description of its owner, and headers for every request."""
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ pub(super) struct Ballast {
     changing: Mutex<()>,
     /// There was no room for something, and it is not whole again.
     short: AtomicBool,
+    /// It could not grow, for another reason than a full disk. Reported once, until it grows.
+    failing: AtomicBool,
 }
 
 impl Ballast {
@@ -45,6 +47,7 @@ impl Ballast {
             held: AtomicU64::new(0),
             changing: Mutex::default(),
             short: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
         }
     }
 
@@ -112,7 +115,9 @@ impl Ballast {
         if removed {
             self.held.store(0, Ordering::Release);
             // Some file systems give blocks out again only when it is durable that they are free.
-            let _ = self.fs.sync_dir(&self.data);
+            if let Err(error) = self.fs.sync_dir(&self.data) {
+                tracing::warn!(%error, "The removal of the ballast is not durable: its space may come later");
+            }
             tracing::warn!("The disk is full: the ballast was removed to make room");
         }
         removed
@@ -127,8 +132,15 @@ impl Ballast {
         let _changing = self.changing.lock();
         let most = wanted.saturating_sub(self.held()).min(self.free().saturating_sub(left));
         if most >= LEAST {
-            // What could not be had comes with another attempt.
-            let _ = self.grow(most);
+            // What could not be had comes with another attempt. Health reports a full disk.
+            match self.grow(most) {
+                Ok(()) => self.failing.store(false, Ordering::Relaxed),
+                Err(Error::StorageFull) => {}
+                Err(error) if self.failing.swap(true, Ordering::Relaxed) => drop(error),
+                Err(error) => {
+                    tracing::warn!(%error, "The ballast cannot grow to its full size");
+                }
+            }
         }
         if wanted.saturating_sub(self.held()) < STEP {
             self.short.store(false, Ordering::Release);
@@ -159,9 +171,52 @@ impl Ballast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_fs::sim::SimDisk;
+    use orcas_fs::sim::{Fault, Operation, SimDisk};
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Metadata, Subscriber};
 
     const MIB: u64 = 1 << 20;
+
+    /// Keeps the messages of events.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    impl Lines {
+        fn taken(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock())
+        }
+    }
+
+    impl Visit for Lines {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            if field.name() == "message" {
+                self.0.lock().push(format!("{value:?}"));
+            }
+        }
+    }
+
+    impl Subscriber for Lines {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
 
     fn ballast(disk: &SimDisk, largest: u64) -> Ballast {
         Ballast::open(Arc::new(disk.clone()), Path::new("/"), largest).unwrap()
@@ -199,6 +254,37 @@ mod tests {
         disk.set_free_bytes(1 << 40);
         kept.fill(SMALLEST);
         assert_eq!((kept.held(), kept.is_short()), (SMALLEST, false));
+    }
+
+    #[test]
+    fn what_fails_is_reported_once() {
+        let cannot_grow = "The ballast cannot grow to its full size";
+        let (disk, lines) = (SimDisk::new(), Lines::default());
+        let kept = ballast(&disk, 64 * MIB);
+        tracing::subscriber::with_default(lines.clone(), || {
+            // A disk that fills up is no failure.
+            disk.fail(Operation::Write, 1, Fault::NoSpace, false);
+            kept.fill(0);
+            assert_eq!(lines.taken(), [""; 0]);
+            for _ in 0..2 {
+                disk.fail(Operation::Write, 2, Fault::Io, true);
+                kept.fill(0);
+                kept.fill(0);
+                assert_eq!(lines.taken(), [cannot_grow]);
+                disk.clear_faults();
+                kept.fill(0);
+                assert_eq!((kept.held(), lines.taken()), (SMALLEST, vec![]));
+                disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
+                assert!(kept.give_up());
+                assert_eq!(
+                    lines.taken(),
+                    [
+                        "The removal of the ballast is not durable: its space may come later",
+                        "The disk is full: the ballast was removed to make room"
+                    ]
+                );
+            }
+        });
     }
 
     #[test]

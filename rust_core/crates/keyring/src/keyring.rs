@@ -315,7 +315,7 @@ impl Keyring {
         self.store_and_publish(&mut writer, next)?;
         drop(writer);
         if count >= DATA_KEYS_MANY {
-            tracing::warn!(count, limit = DATA_KEYS_MAX, "The keyring has almost as many data keys as it takes");
+            tracing::warn!(count, limit = DATA_KEYS_MAX, "The keyring is close to its limit of data keys");
         }
         self.unwrap(made.id())
     }

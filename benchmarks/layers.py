@@ -30,6 +30,8 @@ def forks(plan: Plan) -> list[Figure]:
             make_bucket(orcas, "large")
         Filler(plan, data).run("large", objects)
         with Orcas(data, settings=_SETTINGS) as orcas:
+            # The admin API is loaded at its first use.
+            orcas.admin("GET", "buckets/large/snapshots")
             orcas.settle()
             for number in range(rounds):
                 name, body = f"fork-{number}", unique(number)
@@ -60,6 +62,7 @@ def moves(plan: Plan) -> list[Figure]:
             make_bucket(orcas, "moved")
         Filler(plan, data).run("moved", objects)
         with Orcas(data, settings=_SETTINGS) as orcas:
+            orcas.admin("GET", "buckets/moved/snapshots")
             places = [{"bucket": "moved", "prefix": prefix} for prefix in ("data/", "elsewhere/")]
             for number in range(rounds):
                 orcas.settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import hashlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import load
 from load import Address
 from signing import Signer
 
@@ -145,6 +147,19 @@ class Orcas(Process):
     def signer(self) -> Signer:
         """Signs requests with the root key; they are valid for the next 15 minutes."""
         return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
+
+    def admin(self, method: str, path: str, order: object = None) -> dict[str, Any]:
+        """The answer of the admin API.
+
+        Raises:
+            UnexpectedResponseError: it was no success.
+        """
+        body = b"" if order is None else json.dumps(order).encode()
+        headers = {"content-length": str(len(body)), "content-type": "application/json"}
+        digest = hashlib.sha256(body).hexdigest()
+        request = self.signer().request(method, f"/_orcas/admin/{path}", None, headers, digest) + body
+        said: dict[str, Any] = json.loads(load.exchange(self.address, request).body)
+        return said
 
 
 def tool(data: Path, *command: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import engine
 import headers
 import index
 import large
+import layers
 import lifecycle
 import pooling
 import sealing
@@ -63,6 +64,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "space": space.freed,
     "fsck": space.check,
     "lifecycle": lifecycle.expirations,
+    "forks": layers.forks,
+    "prefix-move": layers.moves,
     "version-put": versions.puts,
     "version-list": versions.lists,
     "watching": watching.cost,

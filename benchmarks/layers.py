@@ -1,0 +1,76 @@
+"""Snapshots, forks and moves of a prefix over HTTP: what a client waits for them in a bucket with many objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import load
+from figures import Figure, Plan
+from index import Filler
+from processes import UNSCRUBBED, Orcas, scratch
+from small import make_bucket, unique
+
+_SETTINGS = UNSCRUBBED | {"ORCAS_LIFECYCLE_INTERVAL_SEC": "0"}
+
+
+def _ms(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return (time.perf_counter() - began) * 1000
+
+
+def forks(plan: Plan) -> list[Figure]:
+    """Figures snapshot, fork and fork-write."""
+    rounds, objects = plan.size(15, 2), plan.size(1_000_000, 5_000)
+    times: dict[str, list[float]] = {"snapshot": [], "fork": [], "fork-write": []}
+    with scratch(plan.directory) as directory:
+        data = directory / "data"
+        with Orcas(data) as orcas:
+            make_bucket(orcas, "large")
+        Filler(plan, data).run("large", objects)
+        with Orcas(data, settings=_SETTINGS) as orcas:
+            # The admin API is loaded at its first use.
+            orcas.admin("GET", "buckets/large/snapshots")
+            orcas.settle()
+            for number in range(rounds):
+                name, body = f"fork-{number}", unique(number)
+                # A change in between, so that each snapshot is a layer of its own.
+                load.exchange(orcas.address, orcas.signer().put(f"/large/new-{number}", body))
+                times["snapshot"].append(
+                    _ms(lambda name=name: orcas.admin("POST", "buckets/large/snapshots", {"name": name}))
+                )
+                order = {"name": name, "snapshot": name}
+                times["fork"].append(_ms(lambda order=order: orcas.admin("POST", "buckets/large/fork", order)))
+                put = orcas.signer().put(f"/{name}/first", body)
+                times["fork-write"].append(_ms(lambda put=put: load.exchange(orcas.address, put)))
+    detail = {"objects": objects, "durability": "sync"}
+    return [
+        Figure("snapshot", "snapshot of the bucket, over HTTP", times["snapshot"], 50.0, unit="ms", detail=detail),
+        Figure("fork", "fork of this snapshot, over HTTP", times["fork"], 50.0, unit="ms", detail=detail),
+        Figure("fork-write", "first 1 KiB PUT into the fork", times["fork-write"], 5.0, unit="ms", detail=detail),
+    ]
+
+
+def moves(plan: Plan) -> list[Figure]:
+    """Figure prefix-move."""
+    rounds, objects = plan.size(9, 2), plan.size(100_000, 2_000)
+    seconds: list[float] = []
+    with scratch(plan.directory) as directory:
+        data = directory / "data"
+        with Orcas(data) as orcas:
+            make_bucket(orcas, "moved")
+        Filler(plan, data).run("moved", objects)
+        with Orcas(data, settings=_SETTINGS) as orcas:
+            orcas.admin("GET", "buckets/moved/snapshots")
+            places = [{"bucket": "moved", "prefix": prefix} for prefix in ("data/", "elsewhere/")]
+            for number in range(rounds):
+                orcas.settle()
+                source, target = places[number % 2], places[1 - number % 2]
+                began = time.perf_counter()
+                moved = orcas.admin("POST", "move", {"source": source, "target": target, "overwrite": False})
+                seconds.append(time.perf_counter() - began)
+                if moved["objects"] != objects:
+                    raise RuntimeError(f"{objects} objects should have moved: {moved}")
+    what = "move of a prefix, over HTTP, until its answer"
+    return [Figure("prefix-move", what, seconds, 1.0, unit="s", detail={"objects": objects, "durability": "sync"})]

@@ -1,5 +1,7 @@
 """Many clients create the same key with `If-None-Match: *`: exactly one wins each round, and its content is stored.
 
+They use one of the four conditional creates, or all four at once.
+
 The last byte of every request is held back until all others have arrived, so that the requests complete together.
 `RACE_ROUNDS=1000` runs more rounds.
 """
@@ -172,6 +174,25 @@ class Completions:
         self._requests[client] = self._upload(client)
 
 
-@pytest.mark.parametrize("racers", [Puts, Copies, Renames, Completions], ids=lambda kind: kind.__name__.lower())
+class Mixed:
+    """All four ways on one key: each client has one of them."""
+
+    def __init__(self, race: Race) -> None:
+        self._ways: list[Racers] = [Puts(race), Copies(race), Renames(race), Completions(race)]
+
+    def _way(self, client: int) -> Racers:
+        # Not the cycle of SIZES, so that each way has bodies of each size.
+        return self._ways[client % len(self._ways)]
+
+    def requests(self) -> list[bytes]:
+        every = [way.requests() for way in self._ways]
+        return [every[client % len(every)][client] for client in range(CLIENTS)]
+
+    def won(self, client: int) -> None:
+        """As for the way of the winner."""
+        self._way(client).won(client)
+
+
+@pytest.mark.parametrize("racers", [Puts, Copies, Renames, Completions, Mixed], ids=lambda kind: kind.__name__.lower())
 def test_one_of_many_creates_the_key(race: Race, racers: Any) -> None:
     race.run(racers(race))

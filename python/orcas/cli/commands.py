@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli import bench, copies, env, events, keys, moves, quotas, snapshots, tasks, top, upkeep, usage
+from orcas.cli import bench, copies, env, events, keys, moves, quotas, settings, snapshots, tasks, top, upkeep, usage
 from orcas.cli.app import new_app, print_version
 from orcas.cli.options import AsJson
 from orcas.cli.output import print_json, print_table
@@ -30,6 +30,7 @@ events.add_to(app)
 top.add_to(app)
 usage.add_to(app)
 quotas.add_to(app)
+settings.add_to(app)
 bench.add_to(app)
 
 

@@ -94,7 +94,7 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
             return
         if answer.status != 200:
             raise RefusedError(
-                answer.status, f"{bucket}/{key.decode(errors='replace')} cannot be read: {_reason(answer)}."
+                answer.status, f"{bucket}/{key.decode(errors='replace')} cannot be read: {reason(answer)}."
             )
         headers = answer.headers
         modified = email.utils.parsedate_to_datetime(headers["last-modified"]).timestamp()
@@ -112,7 +112,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
             if answer.status == 404:
                 raise RefusedError(answer.status, f"There is no bucket {name}.")
             what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
-            raise RefusedError(answer.status, f"{what} cannot be read: {_reason(answer)}.")
+            raise RefusedError(answer.status, f"{what} cannot be read: {reason(answer)}.")
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
@@ -120,7 +120,8 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         raise UnavailableError(f"The server at {session.transport.host} does not speak S3.") from None
 
 
-def _reason(answer: Answer) -> str:
+def reason(answer: Answer) -> str:
+    """The message of an error document, without the full stop; the status if there is none."""
     try:
         document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - as above
     except ET.ParseError:

@@ -185,7 +185,8 @@ class Session:
         self.transport = transport
         self._keys = keys
         self._region = region
-        self._key_owner = f" {key_owner}" if key_owner else ""
+        # In a sentence, with a space before it.
+        self.key_owner = f" {key_owner}" if key_owner else ""
         self._headers = headers or []
         # Of a store that was opened for salvage.
         self.salvage = salvage
@@ -239,6 +240,6 @@ class Session:
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
             explanation = message if message.endswith(".") else f"{message}."
             if answer.status == 403:
-                explanation = f"The server refused the key{self._key_owner}: {explanation}"
+                explanation = f"The server refused the key{self.key_owner}: {explanation}"
             raise RefusedError(answer.status, explanation)
         return document

@@ -432,11 +432,9 @@ CONFIGURATIONS = [
            body=body)
       for request, body in (
           ("/{b}?tagging", tags(("k", "v"))),
-          ("/{l}?object-lock", "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>"
-           "</ObjectLockConfiguration>"),
+          ("/{l}?object-lock", "<ObjectLockConfiguration/>"),
           ("/{l}/k?legal-hold", "<LegalHold><Status>ON</Status></LegalHold>"),
-          ("/{l}/k?retention", "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2100-01-01T00:00:00Z"
-           "</RetainUntilDate></Retention>"),
+          ("/{l}/k?retention", "<Retention/>"),
       )),
 ]  # fmt: skip
 

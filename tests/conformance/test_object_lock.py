@@ -251,7 +251,9 @@ def test_parts_of_a_locked_upload_need_a_digest(s3: Any, wire: Wire, locking: st
         query = f"partNumber=1&uploadId={upload}"
         refused = wire("PUT", f"/{locking}/k", query, body=body)
         assert (refused.status, refused.code) == (400, "InvalidRequest")
-        message = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock parameters"
+        message = (
+            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock parameters"
+        )
         assert refused.error["Message"] == message
         assert wire("PUT", f"/{locking}/k", query, body=body, headers={"Content-MD5": content_md5(body)}).status == 200
         s3.upload_part(Bucket=locking, Key="k", UploadId=upload, PartNumber=2, Body=body, ChecksumAlgorithm="CRC32")

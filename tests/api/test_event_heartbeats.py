@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ async def test_a_quiet_stream_has_heartbeats(tmp_path: Path, monkeypatch: pytest
         "raw_path": events.PATH.encode(), "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1),
         "server": ("localhost", 9000), "headers": [(name.lower().encode(), v.encode()) for name, v in signed.items()],
     }  # fmt: skip
-    sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
     gone = asyncio.Event()
 
     request = [{"type": "http.request", "body": b"", "more_body": False}]

@@ -11,7 +11,7 @@ use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, R
 use orcas_gateway::Lane;
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::replays::NotAdmitted;
-use orcas_http::{Headers, RequestHead};
+use orcas_http::{Headers, RequestHead, hex};
 use orcas_sigv4::{Authentication, PayloadMode, Signer};
 
 /// A bucket as `Core.stats` shows it.
@@ -116,10 +116,6 @@ pub struct LifecycleState {
     runs: u64,
     running: bool,
     failed: Option<String>,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl From<Usage> for Stats {

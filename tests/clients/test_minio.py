@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 import urllib.request
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.fixtures.clients import AWKWARD, MANY, WRONG_SECRET, package
-from tests.fixtures.targets import MIB, Target, content
+from tests.fixtures.keys import ARN, MASTER_KEY, create_key
+from tests.fixtures.targets import MIB, Target, content, running
 
 minio = package("minio")
 commonconfig = package("minio.commonconfig")
 deleteobjects = package("minio.deleteobjects")
 retention = package("minio.retention")
+sse = package("minio.sse")
 versioning = package("minio.versioningconfig")
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
@@ -173,3 +176,32 @@ def test_notifications(client: Any, bucket: str) -> None:
     with pytest.raises(minio.error.S3Error) as refused, unknown as events:
         next(events)
     assert refused.value.code == "InvalidArgument"
+
+
+@pytest.fixture(scope="module")
+def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A server with a keyring."""
+    with running(tmp_path_factory.mktemp("sealing") / "store", master_key=MASTER_KEY) as target:
+        yield target
+
+
+@pytest.mark.parametrize("size", [300, 12 * MIB + 1])
+def test_encryption(sealing: Target, size: int) -> None:
+    client, s3, bucket = client_of(sealing), sealing.client(), f"e-{size}"
+    client.make_bucket(bucket)
+    named, data, customer = create_key(sealing, f"of-{size}"), content(size), sse.SseCustomerKey(bytes(range(32)))
+    ways = {"managed": sse.SseS3(), "named": sse.SseKMS(named, {"project": "blue"}), "customer": customer}
+    for key, way in ways.items():
+        client.put_object(bucket, key, io.BytesIO(data), size, part_size=5 * MIB, sse=way)
+    assert body(client, bucket, "managed") == data
+    assert body(client, bucket, "named") == data
+    assert body(client, bucket, "customer", ssec=customer) == data
+    assert s3.head_object(Bucket=bucket, Key="managed")["ServerSideEncryption"] == "AES256"
+    head = s3.head_object(Bucket=bucket, Key="named")
+    assert (head["ServerSideEncryption"], head["SSEKMSKeyId"]) == ("aws:kms", ARN + named)
+    assert client.stat_object(bucket, "customer", ssec=customer).size == size
+    with pytest.raises(minio.error.S3Error):
+        client.get_object(bucket, "customer", ssec=sse.SseCustomerKey(bytes(32)))
+    source = commonconfig.CopySource(bucket, "customer", ssec=customer)
+    client.copy_object(bucket, "copy", source, sse=sse.SseS3())
+    assert body(client, bucket, "copy") == data

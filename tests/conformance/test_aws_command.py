@@ -14,7 +14,10 @@ from typing import Any, Final
 
 import pytest
 from tests.fixtures.clients import Command
+from tests.fixtures.keys import ARN, MASTER_KEY, create_key
 from tests.fixtures.targets import MIB, Target, content, running
+
+from orcas.settings.clients import client_environment
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(180)]
 
@@ -153,3 +156,43 @@ def test_presigned_addresses(aws: Aws, url: str, tmp_path: Path) -> None:
 def test_standard_input_and_output(command: Command, url: str) -> None:
     command.output("s3", "cp", "-", f"{url}/stream", stdin=content(9 * MIB))
     assert command.output("s3", "cp", f"{url}/stream", "-") == content(9 * MIB)
+
+
+@pytest.fixture(scope="module")
+def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A server with a keyring."""
+    with running(tmp_path_factory.mktemp("sealing") / "store", master_key=MASTER_KEY) as target:
+        yield target
+
+
+@pytest.mark.parametrize("size", [300, 9 * MIB])
+def test_encryption(sealing: Target, tmp_path: Path, size: int) -> None:
+    server = sealing.server
+    keys = client_environment(server.endpoint, server.access_key, server.secret_key, server.region)
+    environment = {**keys, "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1"}
+    aws = Command((sys.executable, "-m", "awscli"), tmp_path, environment)
+    bucket, key = f"t-{uuid.uuid4().hex}", create_key(sealing, f"of-{size}")
+    aws.text("s3", "mb", f"s3://{bucket}")
+    (tmp_path / "f").write_bytes(content(size))
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    customer = ("--sse-c", "AES256", "--sse-c-key", "fileb://key")
+    ways = {
+        "managed": (("--sse", "AES256"), ()),
+        "named": (("--sse", "aws:kms", "--sse-kms-key-id", key), ()),
+        "customer": (customer, customer),
+    }
+    s3 = sealing.client()
+    for name, (written, seen) in ways.items():
+        aws.text("s3", "cp", "f", f"s3://{bucket}/{name}", "--no-progress", *written)
+        aws.text("s3", "cp", f"s3://{bucket}/{name}", "back", "--no-progress", *seen)
+        assert (tmp_path / "back").read_bytes() == content(size), name
+    assert s3.head_object(Bucket=bucket, Key="managed")["ServerSideEncryption"] == "AES256"
+    head = s3.head_object(Bucket=bucket, Key="named")
+    assert (head["ServerSideEncryption"], head["SSEKMSKeyId"]) == ("aws:kms", ARN + key)
+    assert "400" in aws.failure("s3", "cp", f"s3://{bucket}/customer", "back", "--no-progress")
+    (tmp_path / "other").write_bytes(bytes(32))
+    aws.failure("s3", "cp", f"s3://{bucket}/customer", "back", "--sse-c", "AES256", "--sse-c-key", "fileb://other")
+    source = ("--sse-c-copy-source", "AES256", "--sse-c-copy-source-key", "fileb://key")
+    aws.text("s3", "cp", f"s3://{bucket}/customer", f"s3://{bucket}/copy", "--no-progress", *source, *ways["named"][0])
+    aws.text("s3", "cp", f"s3://{bucket}/copy", "back", "--no-progress")
+    assert (tmp_path / "back").read_bytes() == content(size)

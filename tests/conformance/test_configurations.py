@@ -204,3 +204,21 @@ def test_attributes_of_parts(s3: Any, bucket: str) -> None:
     assert (page["IsTruncated"], page["NextPartNumberMarker"], len(page["Parts"])) == (True, 1, 1)
     page = s3.get_object_attributes(**asked, PartNumberMarker=1)["ObjectParts"]
     assert (page["IsTruncated"], [part["PartNumber"] for part in page["Parts"]]) == (False, [2])
+
+
+def test_parts_are_shown_only_with_a_composite_checksum(s3: Any, bucket: str) -> None:
+    chosen = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
+    address = {"Bucket": bucket, "Key": "k"}
+    address["UploadId"] = s3.create_multipart_upload(**address, **chosen)["UploadId"]
+    part = s3.upload_part(**address, PartNumber=1, Body=b"part", ChecksumAlgorithm="CRC32")
+    assert [listed["ChecksumCRC32"] for listed in s3.list_parts(**address)["Parts"]] == [part["ChecksumCRC32"]]
+    s3.complete_multipart_upload(**address, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]})
+    asked = {"Bucket": bucket, "Key": "k", "ObjectAttributes": ["ObjectParts", "Checksum"]}
+    answer = s3.get_object_attributes(**asked)
+    assert answer["Checksum"] == {"ChecksumCRC32": part["ChecksumCRC32"], "ChecksumType": "FULL_OBJECT"}
+    assert answer["ObjectParts"] == {"TotalPartsCount": 1}
+    for read in (s3.head_object, s3.get_object):
+        assert "ChecksumCRC32" in read(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+        shown = read(Bucket=bucket, Key="k", ChecksumMode="ENABLED", PartNumber=1)
+        assert shown["PartsCount"] == 1
+        assert "ChecksumCRC32" not in shown

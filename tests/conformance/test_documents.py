@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.fixtures.checksums import content_md5
 from tests.fixtures.commands import command
 from tests.fixtures.targets import refusal, running
-from tests.fixtures.wire import Wire
+from tests.fixtures.wire import Answer, Wire
 
 import orcas
 
@@ -165,11 +166,15 @@ def test_nothing_promises_what_nothing_enforces(s3: Any, bucket: str) -> None:
 def test_hostile_documents_are_refused(wire: Wire, bucket: str, query: str) -> None:
     entities = b'<!DOCTYPE a [<!ENTITY e "x">]><CORSConfiguration>&e;</CORSConfiguration>'
     deep = b"<CORSConfiguration>" * 1_000 + b"</CORSConfiguration>" * 1_000
-    assert wire("PUT", f"/{bucket}", query).code == "MissingRequestBodyError"
+
+    def put(body: bytes) -> Answer:
+        return wire("PUT", f"/{bucket}", query, headers={"Content-MD5": content_md5(body)}, body=body)
+
+    assert put(b"").code == "MissingRequestBodyError"
     for body in (b"<a", b"<a/>", b"\xff", entities, deep):
-        answer = wire("PUT", f"/{bucket}", query, body=body)
+        answer = put(body)
         assert (answer.status, answer.code) == (400, "MalformedXML"), body[:40]
-    answer = wire("PUT", f"/{bucket}", query, body=b" " * 65_537)
+    answer = put(b" " * 65_537)
     assert (answer.status, answer.code) == (400, "MaxMessageLengthExceeded")
 
 

@@ -33,6 +33,7 @@ NO_PART = (
     "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified "
     "entity tag may not match the part's entity tag."
 )
+NO_BYTES_MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
 MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
 NO_HEADER = "A header you provided implies functionality that is not implemented"
 TWO_CONDITIONS = "Multiple conditional request headers present in the request"
@@ -180,6 +181,8 @@ LISTS = [
     Case("GET /{b}?versions&version-id-marker=null", 400, "InvalidArgument",
          "A version-id marker cannot be specified without a key marker.",
          fields={"ArgumentName": "version-id-marker"}),
+    Case("GET /{b}?versions&key-marker=a&version-id-marker=", 400, "InvalidArgument",
+         "A version-id marker cannot be empty.", fields={"ArgumentName": "version-id-marker"}),
     Case("GET /{b}?uploads&max-uploads=-1", 400, "InvalidArgument",
          "Argument max-uploads must be an integer between 0 and 2147483647"),
     Case("GET /{b}?uploads&key-marker=a&upload-id-marker=x", 400, "InvalidArgument", "Invalid uploadId marker",
@@ -355,7 +358,7 @@ LOCKS = [
     Case("GET /{b}/k?retention", 400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
     Case("PUT /{b}/k?retention", 400, "InvalidRequest", "Bucket is missing Object Lock Configuration",
          body=retention("2099-01-01T00:00:00Z")),
-    Case("PUT /{l}/k?legal-hold", 400, "MalformedXML", MALFORMED),
+    Case("PUT /{l}/k?legal-hold", 400, "MalformedXML", MALFORMED, headers={"Content-MD5": NO_BYTES_MD5}),
     Case("GET /{l}/k?retention", 404, "NoSuchObjectLockConfiguration",
          "The specified object does not have a ObjectLock configuration"),
     Case("PUT /{l}/k?retention", 400, "InvalidArgument", "The retain until date must be in the future!",
@@ -424,6 +427,15 @@ CONFIGURATIONS = [
     Case("POST /{b}?delete", 400, "InvalidRequest",
          "Missing required header for this request: Content-MD5 OR x-amz-checksum-*", headers={"content-md5": "-"},
          body="<Delete><Object><Key>k</Key></Object></Delete>"),
+    *(Case(f"PUT {request}", 400, "InvalidRequest",
+           "Missing required header for this request: Content-MD5 OR x-amz-checksum-*", headers={"content-md5": "-"},
+           body=body)
+      for request, body in (
+          ("/{b}?tagging", tags(("k", "v"))),
+          ("/{l}?object-lock", "<ObjectLockConfiguration/>"),
+          ("/{l}/k?legal-hold", "<LegalHold><Status>ON</Status></LegalHold>"),
+          ("/{l}/k?retention", "<Retention/>"),
+      )),
 ]  # fmt: skip
 
 TABLE = [*NAMES, *METHODS, *LISTS, *READS, *UPLOADS, *COPIES, *MULTIPART, *LOCKS, *CONFIGURATIONS]

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
+from tests.fixtures.checksums import content_md5
 from tests.fixtures.targets import read, refusal
 from tests.fixtures.wire import Wire
 
@@ -90,7 +91,8 @@ def test_configurations_that_are_refused(s3: Any, wire: Wire, locking: str) -> N
     ]:
         put = {"Bucket": locking, "ObjectLockConfiguration": configuration}
         assert refusal(s3.put_object_lock_configuration, **put) == (400, code), configuration
-    assert wire("PUT", f"/{locking}", "object-lock", body=b"").code == "MissingRequestBodyError"
+    empty = {"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}
+    assert wire("PUT", f"/{locking}", "object-lock", body=b"", headers=empty).code == "MissingRequestBodyError"
 
 
 @pytest.mark.parametrize("mode", ["GOVERNANCE", "COMPLIANCE"])
@@ -237,6 +239,38 @@ def test_uploads_in_parts_are_locked(s3: Any, locking: str, copied: bool) -> Non
     assert (head["ObjectLockMode"], head["ObjectLockRetainUntilDate"]) == ("COMPLIANCE", until)
     assert head["ObjectLockLegalHoldStatus"] == "ON"
     assert refusal(s3.delete_object, **address, VersionId=version) == DENIED
+
+
+@pytest.mark.parametrize("size", [3, 6 << 20])
+def test_parts_of_a_locked_upload_need_a_digest(s3: Any, wire: Wire, locking: str, size: int) -> None:
+    body = b"x" * size
+    s3.put_object_lock_configuration(Bucket=locking, ObjectLockConfiguration=default("GOVERNANCE", Days=1))
+    held = s3.create_multipart_upload(Bucket=locking, Key="k", ObjectLockLegalHoldStatus="ON")["UploadId"]
+    kept = s3.create_multipart_upload(Bucket=locking, Key="k", **headers("GOVERNANCE", later()))["UploadId"]
+    for upload in (held, kept):
+        query = f"partNumber=1&uploadId={upload}"
+        refused = wire("PUT", f"/{locking}/k", query, body=body)
+        assert (refused.status, refused.code) == (400, "InvalidRequest")
+        message = (
+            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock parameters"
+        )
+        assert refused.error["Message"] == message
+        assert wire("PUT", f"/{locking}/k", query, body=body, headers={"Content-MD5": content_md5(body)}).status == 200
+        s3.upload_part(Bucket=locking, Key="k", UploadId=upload, PartNumber=2, Body=body, ChecksumAlgorithm="CRC32")
+        # A part that is copied has no body.
+        source = f"/{locking}/source"
+        s3.put_object(Bucket=locking, Key="source", Body=b"x")
+        copied = wire("PUT", f"/{locking}/k", query, headers={"x-amz-copy-source": source})
+        assert copied.status == 200, copied.body
+    # The default of the bucket alone asks for nothing.
+    plain = s3.create_multipart_upload(Bucket=locking, Key="k")["UploadId"]
+    assert wire("PUT", f"/{locking}/k", f"partNumber=1&uploadId={plain}", body=body).status == 200
+
+
+def test_the_name_of_an_algorithm_is_no_digest(s3: Any, wire: Wire, locking: str) -> None:
+    named = {"x-amz-sdk-checksum-algorithm": "CRC32", "x-amz-object-lock-legal-hold": "ON"}
+    assert wire("PUT", f"/{locking}/k", body=b"x", headers=named).code == "InvalidRequest"
+    assert "Contents" not in s3.list_objects_v2(Bucket=locking)
 
 
 def test_a_delete_marker_has_no_lock(s3: Any, locking: str) -> None:

@@ -93,6 +93,9 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
     "there are two `x-amz-checksum-…` headers": (
         400, "InvalidRequest", lambda wire, _, bucket: put(
             wire, bucket, headers={"x-amz-checksum-crc32": WRONG_CRC, "x-amz-checksum-crc32c": WRONG_CRC})),
+    "`x-amz-sdk-checksum-algorithm` without a checksum or a trailer": (
+        400, "InvalidRequest", lambda wire, _, bucket: put(
+            wire, bucket, headers={"x-amz-sdk-checksum-algorithm": "CRC32"})),
     "`x-amz-content-sha256` does not match the body": (
         400, "XAmzContentSHA256Mismatch", lambda wire, _, bucket: put(wire, bucket, payload="0" * 64)),
     "the checksum in a trailer does not match the body": (

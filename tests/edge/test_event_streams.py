@@ -259,3 +259,23 @@ def test_without_events(tmp_path: Path) -> None:
         running.client().create_bucket(Bucket="bucket")
         assert refusal(running) == (501, "NotImplemented")
         assert not (tmp_path / "store" / "events").exists()
+
+
+def test_a_client_that_reads_nothing_loses_its_connection(tmp_path: Path) -> None:
+    settings = {"ORCAS_EVENTS_LISTENERS_MAX": "1", "ORCAS_BODY_TIMEOUT_SEC": "1"}
+    with serving(tmp_path, level="info", form="json", **settings) as running:
+        s3 = running.client()
+        s3.create_bucket(Bucket="bucket")
+        s3.put_bucket_versioning(Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
+        stream = Stream(running)
+        assert stream.response.status == 200
+        # Delete markers, with names that are long in events: more than the buffers of a connection hold.
+        for batch in range(4):
+            names = [f"{batch}/{number:03}/" + "ä" * 500 for number in range(1000)]
+            s3.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": name} for name in names], "Quiet": True})
+        deadline = time.monotonic() + 20
+        while (again := Stream(running)).response.status != 200:
+            again.close()
+            assert time.monotonic() < deadline, "a client that reads nothing keeps its place"
+            time.sleep(0.1)
+        again.close()

@@ -106,14 +106,6 @@ enum Read {
 }
 
 impl Handle {
-    /// A page of objects. Blocking.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
-        self.shared.list_objects(list)
-    }
-
     /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
     /// Blocking.
     ///
@@ -125,12 +117,6 @@ impl Handle {
 }
 
 impl EngineState {
-    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
-        let mut page = ListPage::default();
-        let next = self.list_objects_to(list, &mut page)?;
-        Ok(ListPage { next, ..page })
-    }
-
     /// Returns the last key or common prefix when there is more after it.
     pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         if list.max_keys == 0 {

@@ -135,7 +135,7 @@ impl Lane {
             has_body,
             cors,
         };
-        (row.accept)(&reading).map_err(|Problem { error, fault }| {
+        row.accept(&reading).map_err(|Problem { error, fault }| {
             let upload = reading.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
             Problem { error: error.about(&named), fault }

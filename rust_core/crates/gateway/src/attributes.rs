@@ -36,6 +36,19 @@ pub fn check_vouched(attributes: &Attributes, bucket: &Bucket, body: &DeclaredBo
     Ok(())
 }
 
+/// Refuses a part that nobody vouches for if its upload was created with a lock. A default of the bucket alone asks for
+/// nothing here.
+///
+/// Errors: `InvalidRequest`.
+pub fn check_part_vouched(upload: &Attributes) -> Result<(), S3Error> {
+    if upload.retention.is_none() && upload.legal_hold.is_none() {
+        return Ok(());
+    }
+    let message = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests with Object Lock \
+                   parameters";
+    Err(S3Error::with(ErrorCode::InvalidRequest, message))
+}
+
 pub fn stored_tags(tags: Tags) -> Vec<(Bytes, Bytes)> {
     tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }

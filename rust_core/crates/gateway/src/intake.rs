@@ -166,7 +166,18 @@ impl DeclaredBody {
         Digests { md5, sha256, declared: self.checksum.algorithm().and_then(of), stored: self.stores.and_then(of) }
     }
 
-    /// Whether the head has a digest of the body: Content-MD5 or a checksum.
+    /// Refuses a document that comes without a digest of it.
+    ///
+    /// Errors: `InvalidRequest`.
+    pub fn require_integrity_header(&self) -> Result<(), S3Error> {
+        if self.has_integrity_header() {
+            return Ok(());
+        }
+        let message = "Missing required header for this request: Content-MD5 OR x-amz-checksum-*";
+        Err(S3Error::with(ErrorCode::InvalidRequest, message))
+    }
+
+    /// Whether the head has a digest of the body, or announces one: Content-MD5 or a checksum.
     pub fn has_integrity_header(&self) -> bool {
         self.md5.is_some() || self.checksum != DeclaredChecksum::None
     }
@@ -239,7 +250,7 @@ impl DeclaredBody {
                     trailers.and_then(|trailers| trailers.first()).ok_or(ErrorCode::MalformedTrailerError)?;
                 trailer_value(algorithm, name, value)?
             }
-            DeclaredChecksum::None | DeclaredChecksum::Algorithm(_) => return Ok(()),
+            DeclaredChecksum::None => return Ok(()),
         };
         if computed.declared == Some(declared) { Ok(()) } else { Err(mismatch(declared.algorithm()).into()) }
     }
@@ -311,6 +322,11 @@ impl Verifier {
     pub fn store(&mut self, algorithm: ChecksumAlgorithm) {
         self.declared.stores = Some(algorithm);
         self.hashes.checksums = self.declared.others().map(|algorithm| algorithm.map(Hasher::new));
+    }
+
+    /// As of the declared body.
+    pub fn has_integrity_header(&self) -> bool {
+        self.declared.has_integrity_header()
     }
 
     /// For `BodyMd5::settle_all`.

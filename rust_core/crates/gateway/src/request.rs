@@ -314,7 +314,8 @@ impl<O: Operation> Call<O> {
     /// The same for a body that may be a part of something. May block then.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
         let Some(upload) = self.input.upload() else { return self.take(declared, body, Treatment::default(), slot) };
-        let treatment = Treatment::of(&self.lane.engine, upload.part_of().as_ref(), upload.sealing())?;
+        let (part, vouched) = (upload.part_of(), declared.has_integrity_header());
+        let treatment = Treatment::of(&self.lane.engine, part.as_ref(), upload.sealing(), vouched)?;
         match treatment.algorithm {
             Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, treatment, slot),
             None => self.take(declared, body, treatment, slot),

@@ -74,7 +74,7 @@ impl StoreBody {
             Some(known) => known,
             None => {
                 let Destination { part, sealing, .. } = &self.destination;
-                Treatment::of(&self.engine, part.as_ref(), sealing.clone())?
+                Treatment::of(&self.engine, part.as_ref(), sealing.clone(), self.verifier.has_integrity_header())?
             }
         };
         Ok(self.treatment.insert(treatment))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::attributes::check_part_vouched;
 use super::intake::Digests;
 use super::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
@@ -51,11 +52,12 @@ pub struct Treatment {
 }
 
 impl Treatment {
-    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then.
-    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing) -> Result<Self, Problem> {
+    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `vouched`:
+    /// the request has a digest of the body, or no body.
+    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing, vouched: bool) -> Result<Self, Problem> {
         let treatment = match part {
             None => Self { sealing: own, ..Self::default() },
-            Some(part) => part.found(engine, own)?,
+            Some(part) => part.found(engine, own, vouched)?,
         };
         let md5 = engine.hidden_md5(treatment.sealing.encryption.as_ref())?;
         Ok(Self { md5, ..treatment })
@@ -71,10 +73,13 @@ impl Treatment {
 }
 
 impl PartOf {
-    fn found(&self, engine: &Handle, own: Sealing) -> Result<Treatment, Problem> {
+    fn found(&self, engine: &Handle, own: Sealing, vouched: bool) -> Result<Treatment, Problem> {
         match self {
             Self::Upload { bucket, key, upload, four } => {
                 let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+                if !vouched {
+                    check_part_vouched(&upload.attributes)?;
+                }
                 let sealing = part_sealing(engine, &upload, own, *four)?;
                 let algorithm = match upload.checksum {
                     None => Some(ChecksumAlgorithm::DEFAULT),

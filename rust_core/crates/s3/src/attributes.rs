@@ -6,7 +6,7 @@ use super::errors::{ErrorCode, S3Error};
 use super::query::integer;
 use super::xml::XmlWriter;
 use super::xml::results::write_checksum;
-use orcas_checksum::{Checksum, Etag, ObjectChecksum};
+use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_http::Headers;
 
 /// Parts of one answer.
@@ -105,11 +105,11 @@ impl AttributesRequest {
         xml.finish()
     }
 
-    /// As S3, the parts one by one only where they have checksums; their number always.
+    /// As S3, the parts one by one only if the checksum of the object is made of theirs; their number always.
     fn write_parts(&self, xml: &mut XmlWriter, object: &ObjectAttributes<'_>) {
         xml.open("ObjectParts");
         xml.number("PartsCount", object.parts.len() as u64);
-        if object.parts.iter().all(|part| part.checksum.is_some()) {
+        if object.checksum.is_some_and(|whole| whole.kind() == ChecksumType::Composite) {
             let rest = object.parts.partition_point(|part| part.number <= self.part_marker);
             let rest = &object.parts[rest..];
             let page = &rest[..rest.len().min(usize::from(self.parts_max))];
@@ -184,13 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_in_pages_and_one_by_one_only_with_checksums() {
-        let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
+    fn parts_come_in_pages_and_one_by_one_only_with_a_composite_checksum() {
+        let of_part = Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789");
+        let checksum = Some(of_part);
         let parts: Vec<PartAttributes> = [2, 3, 7].map(|number| PartAttributes { number, size: 5, checksum }).into();
         let object = ObjectAttributes {
             etag: Etag { md5: [0; 16], parts: 3 },
             size: 15,
-            checksum: None,
+            checksum: ObjectChecksum::composite(ChecksumAlgorithm::Crc32, &[of_part; 3]),
             storage_class: None,
             parts: &parts,
         };
@@ -201,8 +202,9 @@ mod tests {
              <NextPartNumberMarker>3</NextPartNumberMarker><MaxParts>1</MaxParts><IsTruncated>true</IsTruncated>\
              <Part><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32><PartNumber>3</PartNumber><Size>5</Size></Part></ObjectParts>"
         );
-        let bare: Vec<PartAttributes> = parts.iter().map(|part| PartAttributes { checksum: None, ..*part }).collect();
-        let object = ObjectAttributes { parts: &bare, ..object };
-        assert_eq!(document(page.unwrap(), &object), "<ObjectParts><PartsCount>3</PartsCount></ObjectParts>");
+        for checksum in [None, Some(ObjectChecksum::full(of_part))] {
+            let object = ObjectAttributes { checksum, ..object };
+            assert_eq!(document(page.unwrap(), &object), "<ObjectParts><PartsCount>3</PartsCount></ObjectParts>");
+        }
     }
 }

@@ -18,13 +18,12 @@ pub enum DeclaredChecksum {
     Value(Checksum),
     /// The value follows the body as a trailer.
     Trailer(ChecksumAlgorithm),
-    /// Only the algorithm is named: compute and store, there is nothing to compare.
-    Algorithm(ChecksumAlgorithm),
 }
 
 impl DeclaredChecksum {
     /// Reads a value header, `x-amz-trailer` and `x-amz-sdk-checksum-algorithm` of an upload or of a request with a
-    /// checked document. At most one value or trailer is allowed, and the algorithm must agree with it.
+    /// checked document. At most one value or trailer is allowed. If an algorithm is named, there must be one that
+    /// agrees with it.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
         let value = value_header(headers)?;
         let trailer = trailer_header(headers)?;
@@ -33,7 +32,11 @@ impl DeclaredChecksum {
             (Some(_), Some(_), _) => return Err(more_than_one()),
             (Some(value), None, _) => Self::Value(value),
             (None, Some(trailer), _) => Self::Trailer(trailer),
-            (None, None, Some(algorithm)) => Self::Algorithm(algorithm),
+            (None, None, Some(_)) => {
+                let message = "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
+                               x-amz-trailer headers were found.";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+            }
             (None, None, None) => Self::None,
         };
         match (declared.algorithm(), named) {
@@ -49,7 +52,7 @@ impl DeclaredChecksum {
         match self {
             Self::None => None,
             Self::Value(value) => Some(value.algorithm()),
-            Self::Trailer(algorithm) | Self::Algorithm(algorithm) => Some(*algorithm),
+            Self::Trailer(algorithm) => Some(*algorithm),
         }
     }
 }
@@ -241,13 +244,13 @@ mod tests {
         assert_eq!(read(&[crc, named("crc32")]), Ok(DeclaredChecksum::Value(value)));
         let trailer = ("x-amz-trailer", "X-Amz-Checksum-CRC64NVME");
         assert_eq!(read(&[trailer]), Ok(DeclaredChecksum::Trailer(ChecksumAlgorithm::Crc64Nvme)));
-        assert_eq!(read(&[named("SHA256")]), Ok(DeclaredChecksum::Algorithm(ChecksumAlgorithm::Sha256)));
         for bad in [
             vec![crc, crc],
             vec![crc, ("x-amz-checksum-sha1", "98O8HYCOBHMq32eZZczDTKeuNEE=")],
             vec![crc, trailer],
             vec![crc, named("SHA1")],
             vec![named("CRC9")],
+            vec![named("SHA256")],
             vec![("x-amz-checksum-crc32", "AAAA")],
             vec![("x-amz-checksum-crc32", "")],
             vec![("x-amz-checksum-nonsense", "AAAA")],
@@ -260,7 +263,8 @@ mod tests {
             let value = Hasher::digest(algorithm, b"123456789");
             assert_eq!(read(&[(algorithm.header(), &value.to_base64())]), Ok(DeclaredChecksum::Value(value)));
             assert_eq!(read(&[("x-amz-trailer", algorithm.header())]), Ok(DeclaredChecksum::Trailer(algorithm)));
-            assert_eq!(read(&[named(algorithm.name())]), Ok(DeclaredChecksum::Algorithm(algorithm)));
+            let both = [(algorithm.header(), &*value.to_base64()), named(algorithm.name())];
+            assert_eq!(read(&both), Ok(DeclaredChecksum::Value(value)));
         }
     }
 
@@ -311,6 +315,11 @@ mod tests {
         assert_eq!(
             text(&[crc, ("x-amz-sdk-checksum-algorithm", "SHA1")]),
             "Value for x-amz-sdk-checksum-algorithm header is invalid."
+        );
+        assert_eq!(
+            text(&[("x-amz-sdk-checksum-algorithm", "SHA1")]),
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers \
+             were found."
         );
         assert_eq!(
             text(&[("x-amz-trailer", "x-amz-meta-a")]),

@@ -11,6 +11,7 @@ use super::xml::XmlWriter;
 use super::xml::configurations::{self as documents, Grants};
 use super::xml::lists::{Owner, write_owner};
 use orcas_checksum::Md5Hasher;
+use orcas_http::hex;
 
 /// The document that reading a configuration of a bucket answers where there is none.
 ///
@@ -127,7 +128,7 @@ pub(crate) fn document(root: &str, content: impl FnOnce(&mut XmlWriter)) -> Vec<
 pub(crate) fn generated_id(rule: &[u8], place: usize) -> String {
     let digest = |part: u8| Md5Hasher::digest(&[rule, &place.to_string().into_bytes(), &[part]].concat());
     let bytes = [digest(0), digest(1)].concat();
-    bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&bytes[..24])
 }
 
 fn empty_list(root: &str) -> Vec<u8> {

@@ -168,8 +168,11 @@ pub struct ListVersionsQuery {
 impl ListVersionsQuery {
     pub fn parse(query: &Query) -> Result<Self, S3Error> {
         let key_marker = text(query, "key-marker")?;
-        let version_id_marker = text(query, "version-id-marker")?;
-        let version_id_marker = match version_id_marker {
+        if query.get("version-id-marker").is_some_and(<[u8]>::is_empty) {
+            let message = "A version-id marker cannot be empty.";
+            return Err(S3Error::argument(message, "version-id-marker", b""));
+        }
+        let version_id_marker = match text(query, "version-id-marker")? {
             Some(marker) if key_marker.is_none() => {
                 let message = "A version-id marker cannot be specified without a key marker.";
                 return Err(S3Error::argument(message, "version-id-marker", &marker));

@@ -11,7 +11,7 @@ use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
 #[cfg(any(test, feature = "testing"))]
 use orcas_http::percent_encode_into;
-use orcas_http::{Headers, RequestHead};
+use orcas_http::{Headers, RequestHead, hex};
 
 /// Signs the requests of one access key in one region and on one day.
 pub struct Signer {
@@ -147,13 +147,7 @@ impl ChunkSigner {
 
 /// The payload hash of a body, as `x-amz-content-sha256` wants it.
 pub fn sha256_hex(body: &[u8]) -> String {
-    hex(&Sha256::digest(body).into())
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    let mut text = Vec::with_capacity(64);
-    push_hex(&mut text, bytes);
-    String::from_utf8_lossy(&text).into_owned()
+    hex(&Sha256::digest(body))
 }
 
 fn signed_names(headers: &[(&[u8], &[u8])]) -> String {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{
-    Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, ListObjects, Stepper, SystemClock,
+    Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, ListObjects, ListPage, Stepper,
+    SystemClock,
 };
 use orcas_base::error::Result;
 use orcas_checksum::Md5Hasher;
@@ -17,6 +18,15 @@ use orcas_decide::{
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_index::{Index, IndexOptions};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, Durability, ObjectHeaders, RefLevel, UploadId};
+
+impl Handle {
+    /// A page of objects.
+    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
+        let mut page = ListPage::default();
+        let next = self.list_objects_to(list, &mut page)?;
+        Ok(ListPage { next, ..page })
+    }
+}
 
 pub fn options(data: &Path) -> EngineOptions {
     EngineOptions {

@@ -338,7 +338,8 @@ fn select_part(number: u16, version: &Version) -> Result<Selection, S3Error> {
     for part in &version.parts {
         if part.number == number {
             let range = part.size.checked_sub(1).map(|last| (first, first + last));
-            let checksum = part.checksum.map(ObjectChecksum::full);
+            let composite = version.checksum.is_some_and(|whole| whole.kind() == ChecksumType::Composite);
+            let checksum = part.checksum.filter(|_| composite).map(ObjectChecksum::full);
             let parts_count = u16::try_from(version.parts.len()).ok();
             return Ok(Selection { range, checksum, parts_count });
         }

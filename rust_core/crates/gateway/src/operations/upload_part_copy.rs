@@ -66,7 +66,7 @@ impl Call<UploadPartCopy> {
         let size = found.object.version.size;
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, four: *four };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
-        let Treatment { sealing, shows_checksum, .. } = Treatment::of(&self.lane.engine, Some(&part), own)?;
+        let Treatment { sealing, shows_checksum, .. } = Treatment::of(&self.lane.engine, Some(&part), own, true)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,

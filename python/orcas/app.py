@@ -55,10 +55,10 @@ from orcas.process.memory import private_directory
 from orcas.reports import reporting
 from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
-from orcas.tracing import Traces
-from orcas.version import orcas_version
 from orcas.targets.delivery import Deliveries, TargetCounts
 from orcas.targets.file import check_targets, read_targets
+from orcas.tracing import Traces
+from orcas.version import orcas_version
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport, TaskNumbers

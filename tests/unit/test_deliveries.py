@@ -15,7 +15,7 @@ from tests.fixtures.waiting import wait_until
 
 from orcas.targets import delivery
 from orcas.targets.delivery import Deliveries, Delivery
-from orcas.targets.file import Target
+from orcas.targets.kinds import WebhookTarget
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,9 @@ class Reader:
 
 
 def running(journal: Journal, url: str, data: Path, attempts: int = 3) -> Deliveries:
-    target = Target(name="hook", url=urlsplit(url), secret=b"s" * 32, private=True, attempts=attempts, timeout_sec=5)
+    target = WebhookTarget(
+        name="hook", url=urlsplit(url), secret=b"s" * 32, private=True, attempts=attempts, timeout_sec=5
+    )
     deliveries = Deliveries(journal, {"hook": target}, data)
     deliveries.start()
     return deliveries

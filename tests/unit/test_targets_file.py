@@ -8,8 +8,9 @@ import pytest
 from tests.fixtures.receivers import SECRET
 
 from orcas.errors import ConfigurationError
-from orcas.webhooks.sending import is_public
-from orcas.webhooks.targets import read_targets
+from orcas.targets.addresses import is_public
+from orcas.targets.file import read_targets
+from orcas.targets.kinds import WebhookTarget
 
 GOOD = f'[images]\nurl = "https://example.org:8443/hook?x=1"\nsecret = "whsec_{SECRET}"\n'
 
@@ -20,6 +21,8 @@ def test_a_target_has_defaults_and_a_secret_that_does_not_show(tmp_path: Path) -
     (tmp_path / "secret").write_text(f"{SECRET}\n")
     path.write_text(path.read_text().replace('"secret"', f'"{tmp_path}/secret"'))
     images, two = read_targets(path).values()
+    assert isinstance(images, WebhookTarget)
+    assert isinstance(two, WebhookTarget)
     assert (images.name, images.url.hostname, images.url.port) == ("images", "example.org", 8443)
     assert (images.format, images.private, images.attempts, images.timeout_sec) == ("s3", False, 10, 15)
     assert images.secret == two.secret == bytes(range(32))

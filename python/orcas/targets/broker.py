@@ -21,6 +21,11 @@ _MARGIN_SEC: Final = 5.0
 _REASON_LEN_MAX: Final = 400
 _GIVEN_UP: Final = Failure("the connection was given up after another failure on it")
 
+
+class RefusedError(Exception):
+    """Why a delivery failed, as a part of a sentence."""
+
+
 _T = TypeVar("_T", bound=KafkaTarget | NatsTarget)
 # A connection.
 _C = TypeVar("_C")
@@ -115,9 +120,10 @@ class BrokerSender(ABC, Generic[_T, _C]):
         return Failure(self._with_heard(f"no answer within {self._target.timeout_sec} seconds"))
 
     def _reason(self, error: Exception) -> str:
-        name = type(error).__name__
-        text = str(error)
-        return self._with_heard(text if name in text else f"{name}: {text}" if text else name)
+        name, text = type(error).__name__, str(error)
+        if isinstance(error, RefusedError) or name in text:
+            return self._with_heard(text)
+        return self._with_heard(f"{name}: {text}" if text else name)
 
     def _with_heard(self, reason: str) -> str:
         heard = self._loop.heard

@@ -36,7 +36,9 @@ _SAVE_SEC: Final = 60.0
 _RETRY_SEC: Final = 1.0
 _RETRY_SEC_MAX: Final = 300.0
 _PAUSE_SEC: Final = 5.0
-_JOIN_SEC: Final = 5.0
+# When the server stops: what is under way may be confirmed, and what was given up may end.
+_FINISH_SEC: Final = 2.0
+_END_SEC: Final = 3.0
 
 log = logging.getLogger("orcas.targets")
 
@@ -109,8 +111,14 @@ class Deliveries:
     def close(self) -> None:
         """End deliveries. What was not confirmed is delivered again by the next server. Blocks for a short time."""
         for worker in self._workers.values():
+            worker.stop.set()
+        self._join(_FINISH_SEC)
+        for worker in self._workers.values():
             worker.end()
-        until = time.monotonic() + _JOIN_SEC
+        self._join(_END_SEC)
+
+    def _join(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
         for worker in self._workers.values():
             if worker.is_alive():
                 worker.join(max(0.0, until - time.monotonic()))
@@ -171,7 +179,7 @@ class _Worker(threading.Thread):
         self._since_ms = _now_ms()
 
     def end(self) -> None:
-        """Stop soon: what is under way is given up, and delivered again by the next server."""
+        """Give up what is under way. The next server delivers it again."""
         self.stop.set()
         for sender in self._senders:
             sender.close()

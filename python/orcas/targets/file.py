@@ -30,9 +30,9 @@ _PREFIX: Final = "whsec_"
 _SECRET_LEN: Final = range(24, 65)
 _URL_LEN_MAX: Final = 2_048
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-# Tokens between dots. What begins with $ is of the server; * and > are patterns.
-_TOKEN: Final = r"(?:[^\s.*>{}$\x00-\x1f\x7f]|\{bucket\})+"
-_SUBJECT: Final = re.compile(rf"(?=.{{1,255}}$){_TOKEN}(?:\.{_TOKEN})*")
+# What stands between dots. What begins with $ is of the server; * and > are patterns.
+_PART: Final = r"(?:[^\s.*>{}$\x00-\x1f\x7f]|\{bucket\})+"
+_SUBJECT: Final = re.compile(rf"(?=.{{1,255}}$){_PART}(?:\.{_PART})*")
 _STREAM: Final = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
 _CREDENTIALS: Final = ("BEGIN NATS USER JWT", "BEGIN USER NKEY SEED")
 
@@ -113,7 +113,9 @@ def _nats(table: Table, common: dict[str, Any]) -> Target:
     if len(schemes) > 1:
         raise table.wrong("has servers with nats:// and with tls://: all of them need the same")
     tls = _tls(table, wanted=schemes == {"tls"}, otherwise="and servers without tls://")
-    subject = table.matching("subject", _SUBJECT, "tokens between dots, without patterns; {bucket} is that of the event")
+    subject = table.matching(
+        "subject", _SUBJECT, "tokens between dots, without patterns; {bucket} is that of the event"
+    )
     stream = table.matching("stream", _STREAM, "the name of a stream") if "stream" in table else None
     user, password, token = table.text("user"), table.secret("password"), table.secret("token")
     credentials = table.secret("credentials")

@@ -10,9 +10,9 @@ import contextlib
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from orcas.targets.broker import BrokerSender
+from orcas.targets.broker import BrokerSender, RefusedError
 from orcas.targets.kinds import KafkaTarget
 from orcas.targets.sending import Message
 
@@ -43,9 +43,11 @@ class KafkaSender(BrokerSender[KafkaTarget, AIOKafkaProducer]):
         )
         try:
             await producer.start()
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(Exception):
                 await producer.stop()
+            if isinstance(error, KafkaConnectionError):
+                raise RefusedError("no broker can be reached") from None
             raise
         return producer
 

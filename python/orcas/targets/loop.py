@@ -56,6 +56,7 @@ class ClientLoop:
         self._lock = threading.Lock()
         self._loop: _Loop | None = None
         self._ending: asyncio.Event | None = None
+        self._main: asyncio.Task[Any] | None = None
         self._closed = False
         self.heard: str | None = None
 
@@ -82,7 +83,7 @@ class ClientLoop:
 
     async def cancel_others(self) -> None:
         """Cancel what else runs in the loop, and wait for it for a moment. Called in the loop."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
+        others = asyncio.all_tasks() - {asyncio.current_task(), self._main}
         for task in others:
             task.cancel()
         if others:
@@ -101,6 +102,7 @@ class ClientLoop:
             loop.run_until_complete(self._until(ending))
 
     async def _until(self, ending: asyncio.Event) -> None:
+        self._main = asyncio.current_task()
         await ending.wait()
         await self.cancel_others()
         with contextlib.suppress(Exception):

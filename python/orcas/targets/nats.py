@@ -12,19 +12,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nats.aio.client import Client, RawCredentials
-from nats.errors import MaxPayloadError
+from nats.errors import MaxPayloadError, NoServersError
 from nats.js.errors import APIError, NoStreamResponseError
 
-from orcas.targets.broker import BrokerSender
+from orcas.targets.broker import BrokerSender, RefusedError
 from orcas.targets.kinds import NatsTarget
 from orcas.targets.sending import Message
 
 # JetStream's code of an error: the message is larger than the stream takes.
 _MESSAGE_SIZE_EXCEEDED: Final = 10054
-
-
-class UnsafeConnectionError(Exception):
-    """The server does not speak TLS, and must."""
 
 
 class NatsConnection:
@@ -62,18 +58,21 @@ class NatsSender(BrokerSender[NatsTarget, NatsConnection]):
             )  # fmt: skip
             if target.tls is not None:
                 _check_tls(connection.client)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(Exception):
                 await connection.client.close()
+            if isinstance(error, NoServersError):
+                raise RefusedError("no server can be reached") from None
             raise
         return connection
 
     async def publish(self, connection: NatsConnection, message: Message) -> None:
         """Returns when a stream has it."""
         target = self._target
+        subject = target.subject.replace("{bucket}", message.bucket)
         publishing = asyncio.ensure_future(
             connection.client.jetstream().publish(
-                target.subject.replace("{bucket}", message.bucket),
+                subject,
                 message.body,
                 timeout=target.timeout_sec,
                 stream=target.stream,
@@ -85,15 +84,15 @@ class NatsSender(BrokerSender[NatsTarget, NatsConnection]):
         try:
             await asyncio.wait({publishing, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not publishing.done():
-                raise ConnectionError("the server closed the connection")
+                raise RefusedError("the server closed the connection")
             acknowledged = publishing.result()
         except NoStreamResponseError:
-            raise LookupError(f"no stream of the server takes the subject {target.subject}") from None
+            raise RefusedError(f"no stream takes the subject {subject}") from None
         finally:
             publishing.cancel()
             ended.cancel()
         if not acknowledged.stream:
-            raise ValueError("the answer is none of a stream")
+            raise RefusedError("the answer is none of a stream")
 
     async def disconnect(self, connection: NatsConnection) -> None:
         """Close the client."""
@@ -135,7 +134,7 @@ def _check_tls(client: Client) -> None:
     """The library speaks TLS exactly if the server asks for it.
 
     Raises:
-        UnsafeConnectionError: the server does not.
+        RefusedError: the server does not.
     """
-    if not client._server_info.get("tls_required"):  # noqa: SLF001 - no public attribute says so
-        raise UnsafeConnectionError("the server does not speak TLS, and nothing is sent in the clear")
+    if not client._server_info.get("tls_required"):
+        raise RefusedError("the server does not speak TLS, and nothing is sent in the clear")

@@ -57,10 +57,13 @@ class WebhookSender:
         try:
             return self._send(message)
         finally:
-            with self._lock:
-                self._sending = False
-                if self._closed:
-                    self._disconnect()
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._sending = False
+            if self._closed:
+                self._disconnect()
 
     def _send(self, message: Message) -> Failure | None:
         deadline = time.monotonic() + self._target.timeout_sec
@@ -112,7 +115,8 @@ class WebhookSender:
         head = (
             f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\nuser-agent: Orcas/{orcas_version()}\r\n"
             f"content-type: {message.content_type}\r\ncontent-length: {len(message.body)}\r\n"
-            f"webhook-id: {message.id}\r\nwebhook-timestamp: {at}\r\nwebhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
+            f"webhook-id: {message.id}\r\nwebhook-timestamp: {at}\r\n"
+            f"webhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
         )
         return head.encode("ascii") + message.body
 

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.brokers import SMALL, USER, Broker, Kafka, broker_of
+from tests.fixtures.brokers import PASSWORD, SMALL, USER, Broker, Kafka, broker_of
 from tests.fixtures.commands import command, document
 from tests.fixtures.serving import Running, serving
 from tests.fixtures.waiting import wait_until
+
+from orcas.targets.file import read_targets
+from orcas.targets.senders import open_senders
+from orcas.targets.sending import Message
 
 pytestmark = pytest.mark.conformance
 
@@ -103,6 +107,8 @@ def test_events_come_once_and_in_order_for_a_key(broker: Broker, tmp_path: Path)
         assert of_key == list(range(number, 60, 3))
     if broker.kind == "kafka":
         assert {one.key for one in events} == {"plain/k0", "plain/k1", "plain/k2"}
+    else:
+        assert {one.key for one in events} == {"events.plain"}
     (cloud,) = broker.taken("others")
     event = json.loads(cloud.body)
     assert (event["id"], cloud.content_type) == (cloud.id, "application/cloudevents+json")
@@ -110,7 +116,6 @@ def test_events_come_once_and_in_order_for_a_key(broker: Broker, tmp_path: Path)
 
 
 def test_a_broker_that_comes_and_goes_gets_everything_in_order(broker: Broker, tmp_path: Path) -> None:
-    before = len(broker.taken("events"))
     broker.stop()
     with function(tmp_path, away=broker.table("events", attempts=20, timeout_sec=2)) as (server, s3):
         assert wait_until(lambda: "The target away cannot be reached, and its events wait: no " in messages(server))
@@ -127,7 +132,7 @@ def test_a_broker_that_comes_and_goes_gets_everything_in_order(broker: Broker, t
         assert wait_until(lambda: states(tmp_path)["away"]["delivered"] == 30, 60)
         assert "The target away takes events again" in messages(server)
         assert states(tmp_path)["away"]["dead"] == 0
-    sizes = [one.size for one in broker.taken("events")[before:] if b'"name":"away"' in one.body]
+    sizes = [one.size for one in broker.taken("events") if b'"name":"away"' in one.body]
     # An event that was confirmed when the broker went away may be there twice, one after the other.
     assert sorted(set(sizes)) == list(range(30))
     assert sizes == sorted(sizes)
@@ -181,3 +186,48 @@ def test_a_server_stops_while_a_broker_hangs(broker: Broker, tmp_path: Path) -> 
     with function(tmp_path, hangs=target):
         assert wait_until(lambda: states(tmp_path)["hangs"]["delivered"] == 1)
         assert letters(tmp_path, "hangs") == []
+
+
+def attempted(directory: Path, table: dict[str, object]) -> str | None:
+    """Why a message is not delivered to this target, if it is not."""
+    path = directory / "one.toml"
+    path.write_text(toml({"one": table}))
+    (target,) = read_targets(path).values()
+    (sender,) = open_senders(target, 1)
+    try:
+        failure = sender.send(Message("1", "photos", "k", b"{}", "application/json"))
+    finally:
+        sender.close()
+    return None if failure is None else failure.reason
+
+
+@pytest.mark.parametrize("broker", ["kafka"], indirect=True)
+@pytest.mark.xdist_group("kafka")
+def test_tls_and_passwords_of_kafka(broker: Kafka, tmp_path: Path) -> None:
+    tls: dict[str, object] = {"brokers": [f"127.0.0.1:{broker.tls_port}"], "tls": True}
+    broker.create("secure")
+    assert attempted(tmp_path, broker.table("secure", ca_file=str(broker.certificate), **tls)) is None
+    assert "certificate verify failed" in str(attempted(tmp_path, broker.table("secure", **tls)))
+    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+        password: dict[str, object] = {"sasl": mechanism, "user": USER, "password": PASSWORD}
+        table = broker.table("secure", brokers=[f"127.0.0.1:{broker.auth_port}"], **password)
+        assert attempted(tmp_path, table) is None
+    assert len(broker.taken("secure")) == 3
+
+
+@pytest.mark.xdist_group("nats")
+def test_tls_and_passwords_of_nats(tmp_path: Path) -> None:
+    with broker_of("nats", tmp_path, tls=True) as broker:
+        table = broker.table("t", servers=[f"tls://127.0.0.1:{broker.port}"])
+        assert "certificate verify failed" in str(attempted(tmp_path, table))
+        table |= {"ca_file": str(broker.certificate), "user": USER, "password": PASSWORD}
+        # It gets in, and there is no stream.
+        assert attempted(tmp_path, table) == "no stream takes the subject t.photos"
+        assert "uthorization" in str(attempted(tmp_path, table | {"password": "another"}))
+    with broker_of("nats", tmp_path) as broker:
+        broker.create("events")
+        assert attempted(tmp_path, broker.table("events", user=USER, password=PASSWORD, stream="EVENTS")) is None
+        # The same id again: the stream keeps it once.
+        assert attempted(tmp_path, broker.table("events", stream="EVENTS")) is None
+        assert len(broker.taken("events")) == 1
+        assert "stream" in str(attempted(tmp_path, broker.table("events", stream="OTHER")))

@@ -137,4 +137,4 @@ def _check_tls(client: Client) -> None:
         RefusedError: the server does not.
     """
     if not client._server_info.get("tls_required"):
-        raise RefusedError("the server does not speak TLS, and nothing is sent in the clear")
+        raise RefusedError("the server does not ask for TLS, and nothing is sent in the clear")

@@ -317,7 +317,7 @@ class Surroundings(TypedDict):
 
 @type_check_only
 class TargetCounts(TypedDict):
-    """As in `orcas.webhooks.delivery`."""
+    """As in `orcas.targets.delivery`."""
 
     name: str
     after: str | None
@@ -838,6 +838,7 @@ class Options(TypedDict):
     website_host: str | None
     encrypt_by_default: bool
     event_targets: list[str]
+    event_target_kinds: list[str]
     body_budget: int
     explain_signatures: bool
     slow_request_ms: int

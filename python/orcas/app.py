@@ -53,12 +53,12 @@ from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import Settings, resolve
+from orcas.targets.delivery import Deliveries, TargetCounts
+from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
 from orcas.tracing import Traces
 from orcas.version import orcas_version
-from orcas.webhooks.delivery import Deliveries, TargetCounts
-from orcas.webhooks.targets import check_targets, read_targets
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport, TaskNumbers

@@ -35,8 +35,8 @@ from orcas._core import (
     sign,
 )
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.targets.file import read_targets
 from orcas.telemetry.diagnostics import forwarded
-from orcas.webhooks.targets import read_targets
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
@@ -205,6 +205,7 @@ def _keyring(settings: Settings, *, required: bool, read_only: bool = False, not
 
 
 def _options(settings: Settings) -> Options:
+    targets = sorted(read_targets(settings.event_targets_file).values(), key=lambda target: target.name)
     return {
         "data": settings.data,
         "batch_write_enabled": settings.batch_write_enabled,
@@ -238,7 +239,8 @@ def _options(settings: Settings) -> Options:
         "domains": list(settings.domains),
         "website_host": settings.website_host,
         "encrypt_by_default": settings.encrypt_by_default,
-        "event_targets": sorted(read_targets(settings.event_targets_file)),
+        "event_targets": [target.name for target in targets],
+        "event_target_kinds": [target.kind for target in targets],
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "slow_request_ms": settings.slow_request_ms,

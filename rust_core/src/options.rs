@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use super::tally::Watch;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::LaneOptions;
 use orcas_gateway::traces::Traces;
+use orcas_gateway::{EventTarget, LaneOptions};
 use orcas_record::{Durability, RefLevel};
 
 /// Settings of the engine and the lane, as the control plane hands them over.
@@ -49,6 +49,8 @@ pub struct Options {
     website_host: Option<String>,
     encrypt_by_default: bool,
     event_targets: Vec<String>,
+    /// As long as the names.
+    event_target_kinds: Vec<String>,
     body_budget: u64,
     workers: usize,
     explain_signatures: bool,
@@ -106,6 +108,8 @@ impl Options {
     }
 
     pub fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
+        let event_targets = self.event_targets.into_iter().zip(self.event_target_kinds);
+        let event_targets = event_targets.map(|(name, kind)| EventTarget { name, kind }).collect();
         LaneOptions {
             instant_upload: ref_level != RefLevel::Off,
             salvage,
@@ -115,7 +119,7 @@ impl Options {
             domains: self.domains,
             website_host: self.website_host,
             encrypt_by_default: self.encrypt_by_default,
-            event_targets: self.event_targets,
+            event_targets,
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
             workers: self.workers,

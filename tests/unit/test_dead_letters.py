@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orcas.webhooks import dead
-from orcas.webhooks.dead import DeadLetters, Letter
+from orcas.targets import dead
+from orcas.targets.dead import DeadLetters, Letter
 
 
 def letter(number: int) -> Letter:

@@ -13,9 +13,9 @@ import pytest
 from tests.fixtures.receivers import Received, receiving
 from tests.fixtures.waiting import wait_until
 
-from orcas.webhooks import delivery
-from orcas.webhooks.delivery import Deliveries, Delivery
-from orcas.webhooks.targets import Target
+from orcas.targets import delivery
+from orcas.targets.delivery import Deliveries, Delivery
+from orcas.targets.kinds import WebhookTarget
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,9 @@ class Reader:
 
 
 def running(journal: Journal, url: str, data: Path, attempts: int = 3) -> Deliveries:
-    target = Target(name="hook", url=urlsplit(url), secret=b"s" * 32, private=True, attempts=attempts, timeout_sec=5)
+    target = WebhookTarget(
+        name="hook", url=urlsplit(url), secret=b"s" * 32, private=True, attempts=attempts, timeout_sec=5
+    )
     deliveries = Deliveries(journal, {"hook": target}, data)
     deliveries.start()
     return deliveries
@@ -132,7 +134,7 @@ def test_nothing_is_skipped_if_a_dead_letter_cannot_be_kept(tmp_path: Path, monk
 def test_a_target_whose_dead_letters_are_at_their_limit_gets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orcas.webhooks.dead.LETTERS_MAX", 2)
+    monkeypatch.setattr("orcas.targets.dead.LETTERS_MAX", 2)
     journal = Journal(0)
     status = [500]
     with receiving(lambda _: status[0]) as receiver:

@@ -177,9 +177,9 @@ def test_the_image_is_made_of_files_that_exist() -> None:
     assert f"FROM rust:{rust[1]}-" in "\n".join(lines)
 
 
-def test_the_image_has_what_traces_and_backups_need() -> None:
+def test_the_image_has_what_traces_backups_and_targets_need() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    wanted = {"otel", "backup"}
+    wanted = {"otel", "backup", "kafka", "nats"}
     assert wanted <= set(extras)
     for path, marker in (
         (DEPLOY / "Dockerfile", "/tmp/wheels/"),

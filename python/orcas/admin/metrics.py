@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from orcas.edge import Surroundings, TaskNumbers
     from orcas.settings.config import Settings
-    from orcas.webhooks.delivery import TargetCounts
+    from orcas.targets.delivery import TargetCounts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"

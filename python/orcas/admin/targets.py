@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query
 
 from orcas.admin.tools import Refusal, Tools
-from orcas.webhooks.dead import DeadLetters
+from orcas.targets.dead import DeadLetters
 
 # Dead letters in one answer.
 _SHOWN_MAX: Final = 1_000

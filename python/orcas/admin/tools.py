@@ -16,7 +16,7 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
 from orcas.edge import CheckProgress, Core
-from orcas.webhooks.delivery import Deliveries
+from orcas.targets.delivery import Deliveries
 
 # Where the admin API is mounted.
 MOUNT: Final = "/_orcas/admin"

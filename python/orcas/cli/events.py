@@ -24,10 +24,10 @@ def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fals
         print_json(found)
         return
     rows = [
-        (row["name"], row["url"], str(row["delivered"]), str(row["dead"]), row["failing"] or "")
+        (row["name"], row["type"], row["address"], str(row["delivered"]), str(row["dead"]), row["failing"] or "")
         for row in found["targets"]
     ]
-    print_table(("Target", "URL", "Delivered", "Dead letters", "Failing"), rows)
+    print_table(("Target", "Type", "Address", "Delivered", "Dead letters", "Failing"), rows)
 
 
 @events_app.command()

@@ -6,7 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
 use orcas_s3::Operation;
 use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
-use orcas_s3::notification::{Targets, notifications};
+use orcas_s3::event_targets::{EventTarget, Targets};
+use orcas_s3::notification::notifications;
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket};
 use orcas_s3::xml::{XmlWriter, versioning};
 use orcas_s3::{object_lock, tags};
@@ -85,8 +86,8 @@ fn attributes(body: &[u8]) {
 
 /// What is stored of a configuration is stored again as it is. Notifications can be read when an event comes.
 fn configurations(body: &[u8]) {
-    let names = ["hook".to_owned()];
-    let targets = Targets { region: "us-east-1", names: &names };
+    let known = [EventTarget { name: "hook".to_owned(), kind: "webhook".to_owned() }];
+    let targets = Targets { region: "us-east-1", known: &known };
     for operation in [
         Operation::PutBucketAccelerateConfiguration,
         Operation::PutBucketCors,

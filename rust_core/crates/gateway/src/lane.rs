@@ -28,6 +28,7 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_record::Bucket;
+use orcas_s3::event_targets::EventTarget;
 use orcas_sigv4::SigningKeys;
 
 /// What the operator chose for the HTTP side.
@@ -52,8 +53,8 @@ pub struct LaneOptions {
     pub instant_upload: bool,
     /// New objects are encrypted whether or not requests ask for it.
     pub encrypt_by_default: bool,
-    /// The names of the targets to which notifications of buckets can send events.
-    pub event_targets: Vec<String>,
+    /// The targets to which notifications of buckets can send events.
+    pub event_targets: Vec<EventTarget>,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
     /// Streams of events at a time.

@@ -66,6 +66,7 @@ pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
 pub use lane::{Lane, LaneOptions};
 pub use moves::{MovedPrefix, Place};
+pub use orcas_s3::event_targets::EventTarget;
 pub use reply::{Completion, Event, Reply};
 pub use request::Request;
 pub use response::{ErrorNote, Response, ResponseBody};

@@ -9,8 +9,9 @@ use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
 use super::encryption;
 use super::errors::{ErrorCode, S3Error};
+use super::event_targets::Targets;
 use super::lifecycle::{Configuration, DefaultSize};
-use super::notification::{self, Targets};
+use super::notification;
 use super::operations::Operation;
 use super::tags::{self, Tags};
 use super::website::Website;
@@ -135,7 +136,7 @@ mod tests {
         PutBucketRequestPayment, PutBucketTagging, PutBucketWebsite, PutPublicAccessBlock,
     };
 
-    const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", names: &[] };
+    const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", known: &[] };
 
     fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
         let written = stored(operation, body.as_bytes(), "b-1", NO_TARGETS).map_err(|error| error.code)?;

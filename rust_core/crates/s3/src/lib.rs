@@ -15,6 +15,7 @@ pub mod documents;
 pub mod encoded_words;
 pub mod encryption;
 pub mod errors;
+pub mod event_targets;
 pub mod extensions;
 pub mod form;
 pub mod format;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use super::configurations::{document as written, generated_id};
 use super::errors::{ErrorCode, S3Error};
+use super::event_targets::{Named, Targets};
 use super::xml::XmlWriter;
 use super::xml::parse::{Element, document, malformed};
 use orcas_events::{Event, EventNames};
@@ -43,13 +44,6 @@ impl Notification {
         let starts = self.prefix.starts_with(&other.prefix) || other.prefix.starts_with(&self.prefix);
         starts && (self.suffix.ends_with(&other.suffix) || other.suffix.ends_with(&self.suffix))
     }
-}
-
-/// What the server has to send events to.
-#[derive(Clone, Copy, Debug)]
-pub struct Targets<'a> {
-    pub region: &'a str,
-    pub names: &'a [String],
 }
 
 /// The notifications of a stored document; `None` for one that cannot be read.
@@ -223,7 +217,7 @@ impl Rule {
         };
         Ok(Notification {
             id: self.id.clone(),
-            target: self.target()?.1.to_owned(),
+            target: self.target()?.name.to_owned(),
             names,
             prefix: decoded(self.filter.as_ref().and_then(|filter| filter.prefix.as_ref())),
             suffix: decoded(self.filter.as_ref().and_then(|filter| filter.suffix.as_ref())),
@@ -231,26 +225,10 @@ impl Rule {
         })
     }
 
-    /// The region and the name of the target that the ARN is about.
-    fn target(&self) -> Result<(&str, &str), S3Error> {
+    fn target(&self) -> Result<Named<'_>, S3Error> {
         let [_, _, service, _] = self.kind.names();
-        let parts: Vec<&str> = self.arn.split(':').collect();
-        let is_account = |text: &str| text.is_empty() || text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
-        let named = match (parts.as_slice(), self.kind) {
-            (["arn", "aws", "lambda", region, account, "function", name], Kind::Function) if is_account(account) => {
-                Some((*region, *name))
-            }
-            (["arn", "aws", of, region, account, name], Kind::Topic | Kind::Queue)
-                if *of == service && is_account(account) =>
-            {
-                Some((*region, *name))
-            }
-            // MinIO has queues only.
-            (["arn", "minio", "sqs", region, name, "webhook"], Kind::Queue) => Some((*region, *name)),
-            _ => None,
-        };
-        named.filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
-            let message = if parts.len() < 6 || parts[0] != "arn" {
+        Named::parse(&self.arn, service).ok_or_else(|| {
+            let message = if !self.arn.starts_with("arn:") || self.arn.split(':').count() < 6 {
                 "The ARN could not be parsed"
             } else {
                 "The ARN is not well formed"
@@ -260,12 +238,12 @@ impl Rule {
     }
 
     fn check_target(&self, targets: Targets<'_>) -> Result<(), S3Error> {
-        let (region, name) = self.target()?;
-        if !region.is_empty() && region != targets.region {
+        let named = self.target()?;
+        if !named.region.is_empty() && named.region != targets.region {
             let message = "The notification destination service region is not valid for the bucket location constraint";
             return Err(S3Error::argument(message, "Arn", self.arn.as_bytes()));
         }
-        if targets.names.iter().any(|known| known == name) {
+        if targets.known.iter().any(|target| named.is(target)) {
             return Ok(());
         }
         let missing = format!("The destination {} does not exist", self.kind.names()[3]);
@@ -322,6 +300,7 @@ fn checked_id(id: &str) -> Result<String, S3Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event_targets::EventTarget;
     use super::*;
     use orcas_events::EventName;
     use proptest::prelude::*;
@@ -329,8 +308,14 @@ mod tests {
     const QUEUE: &str = "<Queue>arn:aws:sqs:us-east-1::hook</Queue>";
     const CREATED: &str = "<Event>s3:ObjectCreated:*</Event>";
 
+    fn known() -> [EventTarget; 2] {
+        [("hook", "webhook"), ("other", "kafka")]
+            .map(|(name, kind)| EventTarget { name: name.into(), kind: kind.into() })
+    }
+
     fn store(content: &str) -> Result<String, S3Error> {
-        let targets = Targets { region: "us-east-1", names: &["hook".to_owned(), "other".to_owned()] };
+        let known = known();
+        let targets = Targets { region: "us-east-1", known: &known };
         let body = format!("<{ROOT}>{content}</{ROOT}>");
         stored(body.as_bytes(), targets).map(|bytes| String::from_utf8(bytes).unwrap())
     }
@@ -358,7 +343,8 @@ mod tests {
                    </Topic></TopicConfiguration><CloudFunctionConfiguration><Id>f</Id><Event>s3:ObjectTagging:*</Event>\
                    <CloudFunction>arn:aws:lambda:::function:other</CloudFunction></CloudFunctionConfiguration>";
         let written = store(&format!("{all}{}", filtered("q", &[("SUFFIX", ".jpg"), ("prefix", "a+b%2F")]))).unwrap();
-        let targets = Targets { region: "us-east-1", names: &["hook".to_owned(), "other".to_owned()] };
+        let known = known();
+        let targets = Targets { region: "us-east-1", known: &known };
         assert_eq!(stored(written.as_bytes(), targets), Ok(written.clone().into_bytes()));
         let list = notifications(written.as_bytes()).unwrap();
         let shown: Vec<(&str, &str)> = list.iter().map(|one| (one.target.as_str(), one.id.as_str())).collect();
@@ -370,7 +356,13 @@ mod tests {
 
     #[test]
     fn arns_name_targets() {
-        for arn in ["arn:aws:sqs:::hook", "arn:minio:sqs::hook:webhook", "arn:minio:sqs:us-east-1:hook:webhook"] {
+        for arn in [
+            "arn:aws:sqs:::hook",
+            "arn:aws:sqs:::other",
+            "arn:minio:sqs::hook:webhook",
+            "arn:minio:sqs:us-east-1:hook:webhook",
+            "arn:minio:sqs::other:kafka",
+        ] {
             assert!(store(&queue(&format!("<Queue>{arn}</Queue>{CREATED}"))).is_ok(), "{arn}");
         }
         for (arn, expected) in [
@@ -382,6 +374,8 @@ mod tests {
                 "arn:aws:sqs:eu-west-1::hook",
                 "The notification destination service region is not valid for the bucket location constraint",
             ),
+            ("arn:minio:sqs::hook:amqp", "The ARN is not well formed"),
+            ("arn:minio:sqs::hook:nats", "Unable to validate the following destination configurations"),
             ("arn:aws:sqs:us-east-1::gone", "Unable to validate the following destination configurations"),
         ] {
             let (code, message) = refusal(&queue(&format!("<Queue>{arn}</Queue>{CREATED}")));
@@ -469,7 +463,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[<>/A-Za-z:* ]{0,80}") {
-            let targets = Targets { region: "r", names: &[] };
+            let targets = Targets { region: "r", known: &[] };
             let _ = stored(text.as_bytes(), targets);
             prop_assert_eq!(notifications(text.as_bytes()), None);
         }

@@ -15,7 +15,7 @@ use crate::response::{HeaderBlock, Response};
 use orcas_decide::Intent;
 use orcas_record::Bucket;
 use orcas_s3::documents;
-use orcas_s3::notification::Targets;
+use orcas_s3::event_targets::Targets;
 
 pub struct PutConfiguration(Arc<Bucket>);
 
@@ -44,7 +44,7 @@ impl Call<PutConfiguration> {
             self.lane.check_log_target(bucket, body)?;
         }
         let options = &self.lane.options;
-        let targets = Targets { region: &options.region, names: &options.event_targets };
+        let targets = Targets { region: &options.region, known: &options.event_targets };
         let stored = || documents::stored(self.operation(), body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;

@@ -2,7 +2,8 @@
 
 A thread for each target takes a few events at a time. Events of one key go through one lane, one after the other; lanes
 are parallel. The place in the journal is kept in a file, and moves on only when everything before it was delivered or is a
-durable dead letter. So every event is delivered at least once, and in order for a key. Must not know notifications.
+durable dead letter. So every event is delivered at least once, and in order for a key. Must not know notifications, nor
+how a target is reached.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict
 
 from orcas.control.files import read_secret_file, write_secret_file
-from orcas.webhooks.dead import DeadLetters, Letter
-from orcas.webhooks.sending import Failure, Sender
-from orcas.webhooks.targets import Target
+from orcas.targets.dead import DeadLetters, Letter
+from orcas.targets.kinds import Format, Target
+from orcas.targets.senders import open_senders
+from orcas.targets.sending import Failure, Message, Sender
 
-# Where cursors and dead letters are, in the data directory.
+# Where places and dead letters are, in the data directory.
 DIRECTORY: Final = "webhooks"
 _LANES: Final = 4
 _WAIT_MS: Final = 500
@@ -34,9 +36,11 @@ _SAVE_SEC: Final = 60.0
 _RETRY_SEC: Final = 1.0
 _RETRY_SEC_MAX: Final = 300.0
 _PAUSE_SEC: Final = 5.0
-_JOIN_SEC: Final = 5.0
+# When the server stops: what is under way may be confirmed, and what was given up may end.
+_FINISH_SEC: Final = 2.0
+_END_SEC: Final = 3.0
 
-log = logging.getLogger("orcas.webhooks")
+log = logging.getLogger("orcas.targets")
 
 
 class Delivery(TypedDict):
@@ -108,7 +112,13 @@ class Deliveries:
         """End deliveries. What was not confirmed is delivered again by the next server. Blocks for a short time."""
         for worker in self._workers.values():
             worker.stop.set()
-        until = time.monotonic() + _JOIN_SEC
+        self._join(_FINISH_SEC)
+        for worker in self._workers.values():
+            worker.end()
+        self._join(_END_SEC)
+
+    def _join(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
         for worker in self._workers.values():
             if worker.is_alive():
                 worker.join(max(0.0, until - time.monotonic()))
@@ -154,25 +164,32 @@ class _Stopped(Exception):  # noqa: N818 - a signal
 
 class _Worker(threading.Thread):
     def __init__(self, source: Source, target: Target, directory: Path) -> None:
-        super().__init__(name=f"orcas-webhook-{target.name}", daemon=True)
+        super().__init__(name=f"orcas-target-{target.name}", daemon=True)
         self._source = source
         self._target = target
         self._place = directory / f"{target.name}.json"
         self.dead = DeadLetters(directory / f"{target.name}.dead")
         self.stop = threading.Event()
         self.resend = threading.Event()
-        self._senders = [Sender(target) for _ in range(_LANES)]
+        self._senders = open_senders(target, _LANES)
         self._lock = threading.Lock()
         self._counts = _Counts()
         self._failing: str | None = None
         self._after: str | None = None
         self._since_ms = _now_ms()
 
+    def end(self) -> None:
+        """Give up what is under way. The next server delivers it again."""
+        self.stop.set()
+        for sender in self._senders:
+            sender.close()
+
     def describe(self) -> dict[str, Any]:
         """How the target is. `failing`: why the last attempt failed, if it did."""
         with self._lock:
             return {
-                "name": self._target.name, "url": self._target.url.geturl(), "format": self._target.format,
+                "name": self._target.name, "type": self._target.kind, "address": self._target.address,
+                "format": self._target.format,
                 "delivered": self._counts.delivered, "failed_attempts": self._counts.retried + self._counts.dead,
                 "gaps": self._counts.gaps, "dead": len(self.dead), "full": self.dead.is_full, "failing": self._failing,
             }  # fmt: skip
@@ -188,7 +205,8 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         """Deliver until the server stops."""
-        with ThreadPoolExecutor(_LANES, thread_name_prefix=self.name) as lanes:
+        with ThreadPoolExecutor(_LANES + 1, thread_name_prefix=self.name) as lanes:
+            lanes.submit(self._probe)
             while not self.stop.is_set():
                 try:
                     self._follow(lanes)
@@ -199,8 +217,16 @@ class _Worker(threading.Thread):
                     if not self.stop.is_set():
                         log.error("Deliveries to the target %s cannot go on: %s", self._target.name, error)
                         self.stop.wait(_PAUSE_SEC)
-        for sender in self._senders:
-            sender.close()
+        self.end()
+
+    def _probe(self) -> None:
+        """Say at the start what is known of a target only when the first event comes otherwise."""
+        failure = self._senders[0].probe()
+        if failure is not None and not self.stop.is_set():
+            log.warning(
+                "The target %s cannot be reached, and its events wait: %s. `orcas events targets` shows how it is",
+                self._target.name, failure.reason,
+            )  # fmt: skip
 
     def _follow(self, lanes: ThreadPoolExecutor) -> None:
         """Deliver what comes behind the place in the file, until the server stops or the store is closed.
@@ -277,17 +303,17 @@ class _Worker(threading.Thread):
     def _test(self, sender: Sender, delivery: Delivery) -> None:
         """Send a test message once: a receiver that does not know them must not hold up events."""
         if self._target.format == "s3":
-            failure = sender.send(delivery["id"], delivery["message"].encode(), "application/json")
+            failure = self._send(sender, message_of("s3", delivery))
             if failure is not None:
                 reason = failure.reason
                 log.warning("The target %s did not take the test message of a bucket: %s", self._target.name, reason)
 
     def _try(self, sender: Sender, delivery: Delivery) -> tuple[Failure | None, int]:
         """Deliver, with as many attempts as the target allows. The last failure, and how many there were."""
-        body, content_type = message_of(self._target, delivery)
+        message = message_of(self._target.format, delivery)
         attempts = 0
         while True:
-            failure = sender.send(delivery["id"], body, content_type)
+            failure = self._send(sender, message)
             attempts += 1
             is_last = failure is None or failure.final or attempts >= self._target.attempts
             self._note(failure, is_last=is_last)
@@ -295,6 +321,17 @@ class _Worker(threading.Thread):
                 return failure, attempts
             doubled = min(_RETRY_SEC_MAX, _RETRY_SEC * 2.0 ** (attempts - 1))
             self._pause(max(failure.retry_after_sec, doubled * random.uniform(0.5, 1)))  # noqa: S311 - spreads retries
+
+    def _send(self, sender: Sender, message: Message) -> Failure | None:
+        """One attempt.
+
+        Raises:
+            _Stopped: it failed, and the server stops: that may be why.
+        """
+        failure = sender.send(message)
+        if failure is not None and self.stop.is_set():
+            raise _Stopped
+        return failure
 
     def _bury(self, delivery: Delivery, failure: Failure, attempts: int) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -320,7 +357,7 @@ class _Worker(threading.Thread):
                     "id": letter.id, "time_ms": 0, "bucket": letter.bucket, "key": letter.key,
                     "message": letter.message, "is_test": False,
                 }  # fmt: skip
-                failure = self._senders[0].send(letter.id, *message_of(self._target, delivery))
+                failure = self._send(self._senders[0], message_of(self._target.format, delivery))
                 self._note(failure, is_last=True)
                 if failure is not None:
                     return
@@ -373,10 +410,15 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def message_of(target: Target, delivery: Delivery) -> tuple[bytes, str]:
-    """The body of a delivery, and its type: the message itself, or the event in it as CloudEvents 1.0 have it."""
-    if target.format == "s3":
-        return delivery["message"].encode(), "application/json"
+def message_of(form: Format, delivery: Delivery) -> Message:
+    """The event in S3's structure, or as CloudEvents 1.0 have it."""
+    body, content_type = delivery["message"], "application/json"
+    if form == "cloudevents":
+        body, content_type = _cloud_event(delivery), "application/cloudevents+json"
+    return Message(delivery["id"], delivery["bucket"], delivery["key"], body.encode(), content_type)
+
+
+def _cloud_event(delivery: Delivery) -> str:
     (record,) = json.loads(delivery["message"])["Records"]
     event = {
         "specversion": "1.0",
@@ -388,4 +430,4 @@ def message_of(target: Target, delivery: Delivery) -> tuple[bytes, str]:
         "datacontenttype": "application/json",
         "data": record,
     }
-    return json.dumps(event).encode(), "application/cloudevents+json"
+    return json.dumps(event)

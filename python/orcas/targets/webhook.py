@@ -13,18 +13,19 @@ import base64
 import contextlib
 import hashlib
 import hmac
-import ipaddress
 import re
 import socket
 import ssl
+import threading
 import time
-from dataclasses import dataclass
 from typing import Final
 
 import httptools
 
+from orcas.targets.addresses import is_public
+from orcas.targets.kinds import WebhookTarget
+from orcas.targets.sending import Failure, Message
 from orcas.version import orcas_version
-from orcas.webhooks.targets import Target
 
 _CONNECT_SEC_MAX: Final = 5.0
 # Bytes of an answer.
@@ -32,29 +33,41 @@ _ANSWER_MAX: Final = 65_536
 _RETRY_AFTER_MAX: Final = 300
 _GONE: Final = 410
 _DIGITS: Final = re.compile(r"[0-9]{1,6}")
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a delivery failed. `retry_after_sec`: what the target asks for. `final`: it wants nothing more of this."""
-
-    reason: str
-    retry_after_sec: int = 0
-    final: bool = False
-
-
-class Sender:
+class WebhookSender:
     """A connection to one target, kept between deliveries. For one thread."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WebhookTarget) -> None:
         self._target = target
         self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._sending = self._closed = False
 
-    def send(self, id: str, body: bytes, content_type: str) -> Failure | None:  # noqa: A002 - as in the header
+    def probe(self) -> Failure | None:
+        """Nothing: a receiver is asked by messages alone."""
+        return None
+
+    def send(self, message: Message) -> Failure | None:
         """Deliver one message. None if the target has taken it."""
+        with self._lock:
+            if self._closed:
+                return Failure("the sender is closed")
+            self._sending = True
+        try:
+            return self._send(message)
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._sending = False
+            if self._closed:
+                self._disconnect()
+
+    def _send(self, message: Message) -> Failure | None:
         deadline = time.monotonic() + self._target.timeout_sec
-        request = self._request(id, body, content_type)
+        request = self._request(message)
         reused = self._socket is not None
         try:
             answer = self._exchange(request, deadline)
@@ -64,37 +77,48 @@ class Sender:
         except _Refused as refused:
             return Failure(str(refused))
         except TimeoutError:
-            self.close()
+            self._disconnect()
             return Failure(f"no answer within {self._target.timeout_sec} seconds")
         except (OSError, httptools.HttpParserError) as error:
-            self.close()
+            self._disconnect()
             return Failure(f"{type(error).__name__}: {error}"[:200])
         if answer is None:
             return Failure("the connection was closed without an answer")
         if not answer.keeps:
-            self.close()
+            self._disconnect()
         if 200 <= answer.status < 300:
             return None
         return Failure(f"HTTP status {answer.status}", answer.retry_after_sec, final=answer.status == _GONE)
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Give the connection up, also while another thread uses it."""
+        with self._lock:
+            self._closed = True
+            if not self._sending:
+                self._disconnect()
+            elif (connection := self._socket) is not None:
+                # The thread that waits for it closes it: its number must not become that of another file meanwhile.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _disconnect(self) -> None:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.close()
             self._socket = None
 
-    def _request(self, id: str, body: bytes, content_type: str) -> bytes:  # noqa: A002 - as in the header
+    def _request(self, message: Message) -> bytes:
         url = self._target.url
         path = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
         at = str(int(time.time()))
-        digest = hmac.digest(self._target.secret, f"{id}.{at}.".encode() + body, hashlib.sha256)
+        digest = hmac.digest(self._target.secret, f"{message.id}.{at}.".encode() + message.body, hashlib.sha256)
         head = (
             f"POST {path} HTTP/1.1\r\nhost: {url.netloc}\r\nuser-agent: Orcas/{orcas_version()}\r\n"
-            f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\nwebhook-id: {id}\r\n"
-            f"webhook-timestamp: {at}\r\nwebhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
+            f"content-type: {message.content_type}\r\ncontent-length: {len(message.body)}\r\n"
+            f"webhook-id: {message.id}\r\nwebhook-timestamp: {at}\r\n"
+            f"webhook-signature: v1,{base64.b64encode(digest).decode()}\r\n\r\n"
         )
-        return head.encode("ascii") + body
+        return head.encode("ascii") + message.body
 
     def _exchange(self, request: bytes, deadline: float) -> _Answer | None:
         """The answer; None if the connection ended before it began."""
@@ -120,7 +144,7 @@ class Sender:
             if received:
                 raise
         if not answer.complete:
-            self.close()
+            self._disconnect()
         return answer if answer.status else None
 
     def _connect(self, deadline: float) -> socket.socket:
@@ -186,17 +210,3 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def is_public(text: str) -> bool:
-    """Whether an address is one of the public internet, also if it only wraps another."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-        if inner is not None:
-            return is_public(str(inner))
-        if address.teredo is not None:
-            return False
-    return address.is_global and not address.is_multicast

@@ -25,14 +25,19 @@ def test_letters_are_kept_in_order(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_half_a_line_costs_no_other(tmp_path: Path) -> None:
+def test_half_a_line_costs_no_other_and_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "hook.dead"
+    half = b'{"id": "1", "buc'
     DeadLetters(path).add(letter(0))
     with path.open("ab") as file:
-        file.write(b'\n{"id": "1", "buc')
+        file.write(b"\n" + half)
+    assert not caplog.messages
     letters = DeadLetters(path)
+    assert caplog.messages == [f"Lines of {path} are no dead letters and are passed over: 1"]
     letters.add(letter(2))
-    assert DeadLetters(path).list() == [letter(0), letter(2)]
+    letters.remove(lambda one: one.id == "0")
+    assert DeadLetters(path).list() == [letter(2)]
+    assert half in path.read_bytes().splitlines()
 
 
 def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from tests.fixtures.waiting import wait_until
 from orcas.targets import delivery
 from orcas.targets.delivery import Deliveries, Delivery
 from orcas.targets.kinds import WebhookTarget
+from orcas.targets.sending import Message
+from orcas.targets.webhook import WebhookSender
 
 
 @pytest.fixture(autouse=True)
@@ -186,3 +188,11 @@ def test_a_target_lacks_what_is_under_way(tmp_path: Path) -> None:
         release.set()
         assert wait_until(lambda: deliveries.counts()[0]["after"] == "3")
         deliveries.close()
+
+
+def test_a_host_that_no_name_can_be_is_a_failure() -> None:
+    url = urlsplit(f"http://{'a' * 64}.example/")
+    sender = WebhookSender(WebhookTarget(name="hook", url=url, secret=b"s" * 24))
+    failure = sender.send(Message("1", "photos", "key", b"{}", "application/json"))
+    assert failure is not None
+    assert failure.reason.startswith("UnicodeError")

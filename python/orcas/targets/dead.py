@@ -1,12 +1,13 @@
 """Dead letters: what could not be delivered to a target, in a file of lines in the data directory.
 
 A letter is durable before delivery goes on. The file has a limit; when it is reached, `is_full` says so and nothing is
-taken any more, so that nothing is dropped silently. Thread-safe.
+taken any more, so that nothing is dropped silently. Lines that cannot be read stay in the file. Thread-safe.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from orcas.control.files import sync_directory, write_secret_file
 
 LETTERS_MAX: Final = 10_000
 BYTES_MAX: Final = 64 * 1024 * 1024
+
+log = logging.getLogger("orcas.targets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class DeadLetters:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._letters = _read(path)
+        self._letters, self._unreadable = _read(path)
         self._bytes = sum(len(letter.message) for letter in self._letters)
 
     def __len__(self) -> int:
@@ -85,23 +88,25 @@ class DeadLetters:
             left = [letter for letter in self._letters if not is_gone(letter)]
             removed = len(self._letters) - len(left)
             if removed:
-                lines = b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in left)
-                write_secret_file(self._path, lines)
+                lines = [*self._unreadable, *(json.dumps(asdict(letter)).encode() for letter in left)]
+                write_secret_file(self._path, b"".join(line + b"\n" for line in lines))
                 self._letters = left
                 self._bytes = sum(len(letter.message) for letter in left)
             return removed
 
 
-def _read(path: Path) -> list[Letter]:
-    """What the file has. A line that was not written to its end is not one."""
+def _read(path: Path) -> tuple[list[Letter], list[bytes]]:
+    """The letters in the file, and the lines that are none: damaged, or not written to their end."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        return []
-    letters = []
-    for line in lines:
+        return [], []
+    letters, unreadable = [], []
+    for line in filter(None, lines):
         try:
             letters.append(Letter(**json.loads(line)))
         except (ValueError, TypeError):
-            continue
-    return letters
+            unreadable.append(line)
+    if unreadable:
+        log.warning("Lines of %s are no dead letters and are passed over: %d", path, len(unreadable))
+    return letters, unreadable

@@ -79,7 +79,8 @@ class WebhookSender:
         except TimeoutError:
             self._disconnect()
             return Failure(f"no answer within {self._target.timeout_sec} seconds")
-        except (OSError, httptools.HttpParserError) as error:
+        except (OSError, UnicodeError, httptools.HttpParserError) as error:
+            # A label of the host that is too long for DNS is a UnicodeError.
             self._disconnect()
             return Failure(f"{type(error).__name__}: {error}"[:200])
         if answer is None:

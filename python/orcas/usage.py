@@ -31,17 +31,10 @@ def report(
         for row in orcas.usage.report(client, by=["owner", "day"]):
             print(row["owner"], row["day"], row["writes"], row["gb_months"])
     """
-    from orcas.tools.session import HttpTransport, Session
+    from orcas.tools.session import session_of
 
-    credentials = client._request_signer._credentials.get_frozen_credentials()
     asked = {"by": ",".join(by)}
     asked |= {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day is not None}
-    session = Session(
-        HttpTransport(client.meta.endpoint_url), (credentials.access_key, credentials.secret_key),
-        client.meta.region_name, "of the client",
-    )  # fmt: skip
-    try:
+    with session_of(client) as session:
         rows: list[dict[str, Any]] = session.admin("GET", f"usage?{urlencode(asked)}")["rows"]
         return rows
-    finally:
-        session.close()

@@ -243,3 +243,17 @@ class Session:
                 explanation = f"The server refused the key{self.key_owner}: {explanation}"
             raise RefusedError(answer.status, explanation)
         return document
+
+
+@contextlib.contextmanager
+def session_of(client: Any) -> Iterator[Session]:
+    """A session with the server of a boto3 client, signed with the keys of the client."""
+    credentials = client._request_signer._credentials.get_frozen_credentials()
+    headers = [(b"x-amz-security-token", credentials.token.encode())] if credentials.token else []
+    keys = credentials.access_key, credentials.secret_key
+    transport = HttpTransport(client.meta.endpoint_url)
+    session = Session(transport, keys, client.meta.region_name, "of the client", headers=headers)
+    try:
+        yield session
+    finally:
+        session.close()

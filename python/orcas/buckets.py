@@ -3,11 +3,6 @@
 The functions do what `orcas snapshot`, `orcas fork` and `orcas move` do. The client needs the root key of the server; its
 endpoint and credentials are used. Each function raises `OrcasError` if the server cannot be reached, or refuses. Must not
 import boto3 or botocore.
-
-Example:
-    orcas.buckets.create_snapshot(client, "photos", "before-the-import")
-    ...
-    orcas.buckets.restore_snapshot(client, "photos", "before-the-import")
 """
 
 from __future__ import annotations

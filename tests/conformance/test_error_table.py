@@ -35,6 +35,7 @@ NO_PART = (
 )
 NO_BYTES_MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
 MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
+RESTORE = "<RestoreRequest><Days>1</Days></RestoreRequest>"
 NO_HEADER = "A header you provided implies functionality that is not implemented"
 TWO_CONDITIONS = "Multiple conditional request headers present in the request"
 NO_UPLOAD = (
@@ -417,6 +418,9 @@ CONFIGURATIONS = [
     Case("PUT /{b}-2", 400, "InvalidLocationConstraint", "The specified location-constraint is not valid",
          body="<CreateBucketConfiguration><LocationConstraint>No_Region</LocationConstraint>"
          "</CreateBucketConfiguration>", fields={"LocationConstraint": "No_Region"}),
+    Case("PUT /{b}-2", 400, "InvalidLocationConstraint", "The specified location-constraint is not valid",
+         body="<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint>"
+         "</CreateBucketConfiguration>", fields={"LocationConstraint": "us-east-1"}),
     Case("PUT /{b}?versioning", 400, "MissingRequestBodyError", "Request body is empty."),
     Case("PUT /{b}?requestPayment", 400, "MalformedXML", MALFORMED,
          body="<RequestPaymentConfiguration><Payer>Me</Payer></RequestPaymentConfiguration>"),
@@ -424,6 +428,11 @@ CONFIGURATIONS = [
          "Found unsupported HTTP method in CORS config. Unsupported method is MYMETHOD",
          body="<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>MYMETHOD</AllowedMethod>"
          "</CORSRule></CORSConfiguration>"),
+    Case("POST /{b}/k?restore", 403, "InvalidObjectState", body=RESTORE,
+         message="Restore is not allowed for the object's current storage class"),
+    Case("POST /{b}/k?restore", 400, "InvalidArgument", "restoration days should be at least 1",
+         body=RESTORE.replace("1", "0"), fields=argument("Days", "0")),
+    Case("POST /{b}/no?restore", 404, "NoSuchKey", body=RESTORE),
     Case("POST /{b}?delete", 400, "InvalidRequest",
          "Missing required header for this request: Content-MD5 OR x-amz-checksum-*", headers={"content-md5": "-"},
          body="<Delete><Object><Key>k</Key></Object></Delete>"),

@@ -127,6 +127,15 @@ def test_what_s3_refuses_is_refused(s3: Any, bucket: str, change: dict[str, Any]
     assert refusal(s3.get_bucket_lifecycle_configuration, Bucket=bucket) == (404, "NoSuchLifecycleConfiguration")
 
 
+def test_prefixes_outside_of_filters_do_not_overlap(s3: Any, bucket: str) -> None:
+    def old(name: str, prefix: str) -> dict[str, Any]:
+        return {"ID": name, "Prefix": prefix, "Status": "Enabled", "Expiration": {"Days": 1}}
+
+    with pytest.raises(ClientError, match="Found overlapping prefixes 'a' and 'a/b' for same action type 'Expiration'"):
+        put(s3, bucket, old("1", "a/b"), old("2", "c"), old("3", "a"))
+    put(s3, bucket, old("1", "a/b"), old("2", "c"), old("3", "a/c"))
+
+
 def test_two_rules_of_one_id_are_refused(s3: Any, bucket: str) -> None:
     with pytest.raises(ClientError, match="Rule ID must be unique"):
         put(s3, bucket, expiring("a"), expiring("b"))

@@ -90,6 +90,10 @@ BODIES: dict[str, tuple[Any, Any]] = {
         dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True),
     ),
     "RequestPaymentConfiguration": ({"Payer": "Requester"},) * 2,
+    "RestoreRequest": (
+        {"Days": 1},
+        {"Days": 1, "GlacierJobParameters": {"Tier": "Bulk"}, "Tier": "Bulk", "Description": "x"},
+    ),
     "Retention": ({"Mode": "GOVERNANCE", "RetainUntilDate": LATER},) * 2,
     "ServerSideEncryptionConfiguration": (
         {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]},
@@ -115,6 +119,7 @@ REFUSED_BODIES: dict[str, Any] = {
     "PutBucketNotificationConfiguration": {"NotificationConfiguration": {"EventBridgeConfiguration": {}}},
     "PutBucketVersioning": {"VersioningConfiguration": {"Status": "Enabled", "MFADelete": "Enabled"}},
     "CreateBucket": {"CreateBucketConfiguration": {"Bucket": {"Type": "Directory"}}},
+    "RestoreObject": {"RestoreRequest": {"Type": "SELECT"}},
 }
 # Headers that the model does not list for each operation.
 ANY_ANSWER = {"date", "server", "connection", "content-length", "content-type", "x-amz-request-id", "x-amz-id-2"}
@@ -238,6 +243,8 @@ def make_scene(client: Any, name: str) -> Scene:
     if name.startswith(("GetObjectRetention", "GetObjectLegalHold")):
         client.put_object_retention(Bucket=bucket, Key="k", Retention=BODIES["Retention"][0])
         client.put_object_legal_hold(Bucket=bucket, Key="k", LegalHold={"Status": "ON"})
+    if name == "RestoreObject":
+        client.put_object(Bucket=bucket, Key="k", Body=b"content", StorageClass="GLACIER")
     if name == "DeleteBucket":
         client.abort_multipart_upload(Bucket=bucket, Key="mp", UploadId=upload)
         client.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "k"}, {"Key": "mp"}]})

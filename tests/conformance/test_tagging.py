@@ -140,6 +140,21 @@ def test_storage_classes_are_shown(s3: Any, bucket: str, storage_class: str) -> 
     assert s3.list_multipart_uploads(Bucket=bucket)["Uploads"][0]["StorageClass"] == storage_class
 
 
+def test_archived_objects_count_as_restored(s3: Any, bucket: str) -> None:
+    request = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    archived = s3.put_object(Bucket=bucket, Key="k", Body=b"x", StorageClass="DEEP_ARCHIVE")["VersionId"]
+    restored = s3.restore_object(Bucket=bucket, Key="k", RestoreRequest=request)
+    assert restored["ResponseMetadata"]["HTTPStatusCode"] == 200
+    s3.put_object(Bucket=bucket, Key="k", Body=b"y", StorageClass="GLACIER_IR")
+    here = {"Bucket": bucket, "Key": "k", "RestoreRequest": request}
+    assert refusal(s3.restore_object, **here) == (403, "InvalidObjectState")
+    s3.restore_object(**here, VersionId=archived)
+    s3.delete_object(Bucket=bucket, Key="k")
+    assert refusal(s3.restore_object, **here) == (404, "NoSuchKey")
+    s3.restore_object(**here, VersionId=archived)
+
+
 def test_a_copy_names_its_storage_class(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", StorageClass="GLACIER", WebsiteRedirectLocation="/else")
     copy = {"Bucket": bucket, "CopySource": {"Bucket": bucket, "Key": "k"}}

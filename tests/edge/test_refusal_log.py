@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import signal
@@ -210,10 +211,20 @@ def test_answers_of_development_mode_explain(tmp_path: Path) -> None:
         assert "LikelyCause" not in right("GET", "/no-such-bucket").error
 
 
-def test_answers_in_use_explain_nothing(logged: Running) -> None:
-    answer = logged.wire.using(secret_key="wrong")("GET", "/bucket/k")
-    claimed = {"AWSAccessKeyId", "SignatureProvided"}
-    assert set(answer.error) == {"Code", "Message", "Resource", "RequestId", "HostId"} | claimed
+def test_answers_in_use_show_what_was_signed_but_not_what_is_wrong(logged: Running) -> None:
+    always = {"Code", "Message", "Resource", "RequestId", "HostId", "AWSAccessKeyId", "SignatureProvided"}
+    wrong = logged.wire.using(secret_key="wrong")
+    error = wrong("GET", "/bucket/k").error
+    texts = ("StringToSign", "CanonicalRequest")
+    assert set(error) == always | {name + suffix for name in texts for suffix in ("", "Bytes")}
+    for name in texts:
+        assert error[name + "Bytes"] == error[name].encode().hex(" ")
+    assert error["CanonicalRequest"].startswith(f"GET\n/bucket/k\n\nhost:{wrong.netloc}\n")
+    digest = hashlib.sha256(error["CanonicalRequest"].encode()).hexdigest()
+    assert error["StringToSign"].splitlines()[::3] == ["AWS4-HMAC-SHA256", digest]
+    # A large head costs no second look.
+    large = wrong("GET", "/bucket/k", "prefix=" + "a" * 8192).error
+    assert set(large) == always
 
 
 def start_of(running: Running) -> dict[str, Any]:

@@ -22,7 +22,8 @@ use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
 use orcas_sigv4::{
-    Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claimed_signature,
+    Authenticated, Authentication, Diagnosis, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claimed_signature,
+    explain,
 };
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
@@ -68,13 +69,23 @@ impl Lane {
                 problem.error = with_claim(problem.error, head);
             }
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
-            let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
+            let answer = match self.explanation(head, problem.error.code) {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
             };
             let answer = Response { operation: resolved, ..answer };
             Box::new(if has_body { answer.closing() } else { answer })
         })
+    }
+
+    /// What the answer to a refused head says about its signature: as S3, what was signed if the signature is wrong; in
+    /// development also why it is.
+    fn explanation(&self, head: &RequestHead<'_>, code: ErrorCode) -> Option<Diagnosis> {
+        if self.options.explains {
+            return self.diagnose(head);
+        }
+        let explanation = (code == ErrorCode::SignatureDoesNotMatch).then(|| explain(head))?;
+        explanation.map(|explanation| Diagnosis { cause: None, explanation: Some(explanation) })
     }
 
     /// `resolved` is set as soon as it is known what is asked for.

@@ -55,7 +55,7 @@ pub struct LaneOptions {
     pub encrypt_by_default: bool,
     /// The targets to which notifications of buckets can send events.
     pub event_targets: Vec<EventTarget>,
-    /// Tell a client what is wrong with its signature: for development.
+    /// Tell a client the likely cause of a wrong signature: for development.
     pub explains: bool,
     /// Streams of events at a time.
     pub event_listeners_max: usize,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::download::Download;
 use super::problem::Problem;
 use orcas_base::buffers::Buffer;
-use orcas_http::parse_hex;
+use orcas_http::{hex, parse_hex};
 use orcas_s3::cors::Lines;
 pub use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::{ErrorCode, Operation, S3Error, website};
-use orcas_sigv4::Diagnosis;
+use orcas_sigv4::{Diagnosis, Explanation};
 
 /// Bytes of each further element of an error that go to the log.
 const EXTRA_LEN_MAX: usize = 256;
@@ -176,14 +176,15 @@ impl Envelope {
         let note = self.note(problem.clone());
         let Diagnosis { cause, explanation } = diagnosis;
         let mut error = problem.error;
-        for (name, text) in [
-            ("LikelyCause", cause.clone().map(String::into_bytes)),
-            ("StringToSign", explanation.as_ref().map(|texts| texts.string_to_sign.clone())),
-            ("CanonicalRequest", explanation.as_ref().map(|texts| texts.canonical_request.clone())),
-        ] {
-            if let Some(text) = text {
-                error = error.field(name, text);
-            }
+        if let Some(cause) = &cause {
+            error = error.field("LikelyCause", cause.as_bytes());
+        }
+        if let Some(Explanation { canonical_request, string_to_sign }) = explanation {
+            error = error
+                .field("StringToSignBytes", spaced_hex(&string_to_sign))
+                .field("StringToSign", string_to_sign)
+                .field("CanonicalRequestBytes", spaced_hex(&canonical_request))
+                .field("CanonicalRequest", canonical_request);
         }
         let mut answer = self.problem(Problem { error, fault: problem.fault });
         answer.error = note.map(|note| Box::new(ErrorNote { likely_cause: cause, ..note }));
@@ -223,6 +224,11 @@ impl Envelope {
             Some(flaw) => self.problem(Problem::internal(flaw)),
         }
     }
+}
+
+/// Bytes as S3 shows them beside the text that they are: two digits each, with spaces between.
+fn spaced_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| hex(&[*byte])).collect::<Vec<_>>().join(" ")
 }
 
 /// The message of an error and what belongs to it, such as the name of an argument. A signature is not for the log: that

@@ -60,6 +60,7 @@ impl VersionAddress {
             b"PUT" => "PUT",
             b"DELETE" => "DELETE",
             b"HEAD" => "HEAD",
+            b"POST" => "POST",
             _ => "GET",
         };
         let refuses_markers = matches!(

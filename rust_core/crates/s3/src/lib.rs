@@ -34,6 +34,7 @@ mod plain;
 pub mod query;
 pub mod range;
 pub mod resolve;
+pub mod restore;
 mod routes;
 pub mod support;
 pub mod tags;

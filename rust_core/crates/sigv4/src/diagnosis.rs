@@ -2,8 +2,9 @@
 //! the cause by trying what usually happens to requests on their way (another Host, another spelling of the path, another
 //! region …) and asking whether the signature would then be right.
 //!
-//! Invariants: nothing here accepts a request; the work is bounded; no expected signature is shown. A cause reveals which
-//! change makes a signature right, so it is shown only to operators and in development mode.
+//! Invariants: nothing here accepts a request; the work is bounded; no expected signature is shown. The texts that were
+//! signed follow from the request alone, and S3 shows them to every client. A cause reveals which change makes a signature
+//! right, so it is shown only to operators and in development mode.
 
 use std::borrow::Cow;
 
@@ -45,6 +46,9 @@ const HOSTS_MAX: usize = 16;
 /// The canonical request and the string to sign of a request, as this server computes them; `None` if it is not signed,
 /// malformed or too large.
 pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
+    if head_bytes(head) > HEAD_BYTES_MAX {
+        return None;
+    }
     let query = CanonicalQuery::strict(head.query).ok()?;
     let claim = Claim::parse(&head.headers, &query).ok()??;
     let path = canonical_path(head.path).ok()?;

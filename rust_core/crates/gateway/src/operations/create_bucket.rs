@@ -46,8 +46,10 @@ impl Call<CreateBucket> {
     fn create(&self, document: &[u8]) -> Result<Response, Problem> {
         let input = &self.input;
         let asked = self.read_document(|| create_bucket(document))?;
+        if let Some(region) = &asked.region {
+            check_region(&self.lane, region)?;
+        }
         let region = asked.region.unwrap_or_else(|| self.lane.options.region.clone());
-        check_region(&self.lane, &region)?;
         let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
         let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
         let intent = Intent::CreateBucket {
@@ -109,12 +111,14 @@ impl Operation for CreateBucket {
     }
 }
 
-/// A strict store has one region; another accepts any name that could be one, since clients make them up.
+/// A strict store has one region; another accepts any name that could be one, since clients make them up. As on S3, the
+/// endpoint of `us-east-1` does not accept its own name: buckets without a constraint are there.
 fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
     const REGION_LEN_MAX: usize = 64;
     let plausible = region.len() <= REGION_LEN_MAX
         && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    if !plausible && region != EU {
+    let superfluous = region == LENIENT_REGION && lane.options.region == LENIENT_REGION;
+    if !plausible && region != EU || superfluous {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
     if lane.options.strict_region && region != lane.options.region {

@@ -38,6 +38,7 @@ mod put_object_annotation;
 mod read_configuration;
 mod read_page;
 mod rename_object;
+mod restore_object;
 mod upload_part;
 mod upload_part_copy;
 mod version_attributes;
@@ -180,6 +181,7 @@ const ROWS: &[Row] = &[
     row::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
     row::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
     row::<rename_object::RenameObject>(Name::RenameObject),
+    row::<restore_object::RestoreObject>(Name::RestoreObject),
     row::<upload_part::UploadPart>(Name::UploadPart),
     row::<upload_part_copy::UploadPartCopy>(Name::UploadPartCopy),
 ];
@@ -212,7 +214,7 @@ mod tests {
             let expected = ROWS.iter().any(|row| row.name == *name);
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
-        assert!(implemented(Name::PutObject).is_some() && implemented(Name::RestoreObject).is_none());
+        assert!(implemented(Name::PutObject).is_some() && implemented(Name::SelectObjectContent).is_none());
     }
 
     #[test]
@@ -238,6 +240,7 @@ mod tests {
                 "PutObjectLegalHold",
                 "PutObjectRetention",
                 "PutObjectTagging",
+                "RestoreObject",
             ]
         );
     }

@@ -14,7 +14,7 @@ use super::errors::S3Error;
 use super::format::{HTTP_DATE_LEN, write_http_date};
 use super::xml::parse::{document, malformed};
 use orcas_http::{Headers, percent_encode_into};
-use orcas_lifecycle::{Due, Rules};
+use orcas_lifecycle::{Due, Rule, Rules};
 use rule::{RuleDocument, invalid};
 
 const ROOT: &str = "LifecycleConfiguration";
@@ -90,6 +90,7 @@ impl Configuration {
             let message = "Rule ID must be unique. Found same ID for more than one rule";
             return Err(S3Error::argument(message, "ID", pair[0].as_bytes()));
         }
+        check_overlaps(&rules)?;
         Ok(Self { rules, default_size: DefaultSize::default() })
     }
 
@@ -124,6 +125,30 @@ impl Configuration {
     fn into_rules(self) -> Rules {
         Rules { rules: self.rules.into_iter().map(|document| document.rule).collect() }
     }
+}
+
+/// In the first version of the document, objects have at most one rule for an action.
+///
+/// Errors: `InvalidRequest` for two rules with the same action where one prefix begins with the other.
+fn check_overlaps(rules: &[RuleDocument]) -> Result<(), S3Error> {
+    let old: Vec<&Rule> = rules.iter().filter(|rule| rule.is_old()).map(|rule| &rule.rule).collect();
+    for action in ["Expiration", "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"] {
+        let has = |rule: &&&Rule| match action {
+            "Expiration" => rule.expiration.is_some(),
+            "NoncurrentVersionExpiration" => rule.noncurrent.is_some(),
+            _ => rule.abort_days.is_some(),
+        };
+        let mut prefixes: Vec<&[u8]> = old.iter().filter(has).map(|rule| &rule.filter.prefix[..]).collect();
+        // In this order, a prefix stands right before one that begins with it.
+        prefixes.sort_unstable();
+        if let Some(pair) = prefixes.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
+            let [shorter, longer] = [pair[0], pair[1]].map(String::from_utf8_lossy);
+            return Err(invalid(format!(
+                "Found overlapping prefixes '{shorter}' and '{longer}' for same action type '{action}'"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The rules of a stored document; `None` for one that cannot be read.

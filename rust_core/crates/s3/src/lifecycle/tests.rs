@@ -173,6 +173,22 @@ fn values_out_of_range_are_named() {
     assert!(read(&rule(&format!("<ID>{}</ID><Prefix/>{ENABLED}{DAYS}", "é".repeat(255)))).is_ok());
 }
 
+/// Three rules, of which the first and the last overlap and have the same action. Each prefix is in an `element`.
+fn overlapping(element: &str, action: &str) -> String {
+    let noncurrent = "<NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays></NoncurrentVersionExpiration>";
+    let rules = [("logs/2/", action), ("logs/2", noncurrent), ("logs/", action)].map(|(prefix, action)| {
+        let prefix = format!("<Prefix>{prefix}</Prefix>");
+        let scope = if element == "Prefix" { prefix } else { format!("<{element}>{prefix}</{element}>") };
+        format!("<Rule>{scope}{ENABLED}{action}</Rule>")
+    });
+    format!("<LifecycleConfiguration>{}</LifecycleConfiguration>", rules.concat())
+}
+
+#[test]
+fn filters_may_overlap() {
+    assert!(read(&overlapping("Filter", DAYS)).is_ok());
+}
+
 #[test]
 fn rules_that_cannot_be_meant_are_refused() {
     let tag = "<Tag><Key>a</Key><Value>1</Value></Tag>";
@@ -205,6 +221,14 @@ fn rules_that_cannot_be_meant_are_refused() {
             format!("<LifecycleConfiguration>{mixed}</LifecycleConfiguration>"),
             "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.",
         ),
+        (
+            overlapping("Prefix", DAYS),
+            "Found overlapping prefixes 'logs/' and 'logs/2/' for same action type 'Expiration'",
+        ),
+        (
+            overlapping("Prefix", abort),
+            "Found overlapping prefixes 'logs/' and 'logs/2/' for same action type 'AbortIncompleteMultipartUpload'",
+        ),
     ] {
         assert_eq!(read(&body), Err((ErrorCode::InvalidRequest, message.to_owned())));
     }
@@ -226,7 +250,7 @@ fn rules_that_cannot_be_meant_are_refused() {
 
 #[test]
 fn a_thousand_rules_get_ids_of_their_own_that_stay() {
-    let many = format!("<Rule><Prefix/>{ENABLED}{DAYS}</Rule>").repeat(1_000);
+    let many = format!("<Rule><Filter/>{ENABLED}{DAYS}</Rule>").repeat(1_000);
     let body = format!("<LifecycleConfiguration>{many}</LifecycleConfiguration>");
     let parsed = Configuration::parse(body.as_bytes()).unwrap();
     assert_eq!(Configuration::parse(body.as_bytes()), Ok(Configuration::load(&parsed.stored()).unwrap()));

@@ -1,0 +1,54 @@
+//! RestoreObject. Objects of archived classes are stored like all others, so they count as restored.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::body_plan::BodyPlan;
+use crate::intake::{DeclaredBody, Digests};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
+use crate::versions::VersionAddress;
+use orcas_s3::restore::{check_request, is_archive, not_archived};
+use orcas_s3::support::Understood;
+use orcas_s3::{Named, S3Error};
+
+pub struct RestoreObject(VersionAddress);
+
+impl Operation for RestoreObject {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(reading).map(Self)
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        call.read_document(|| check_request(&content))?;
+        Ok(call.later(slot, Call::restore))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.0.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.0.detailed(error)
+    }
+}
+
+impl Call<RestoreObject> {
+    fn restore(&self) -> Result<Response, Problem> {
+        self.input.0.find(&self.lane, &self.envelope, |found| {
+            if !is_archive(found.object.version.headers.storage_class.as_deref()) {
+                return Err(not_archived().into());
+            }
+            Ok(self.envelope.empty(200, HeaderBlock::new()))
+        })
+    }
+}

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from orcas.control import Control, Sealer, Snapshot, open_control, prepared
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked, write_secret_file
 from orcas.control.keys import root_pair
+from orcas.control.root import ensure_owner, note_keyring, noted_keyring
 from orcas.errors import ConfigurationError, UnavailableError
 
 
@@ -395,3 +397,13 @@ async def test_a_full_disk_puts_sealing_off(
     assert "root.json is not sealed yet" in caplog.text
     assert await snapshot_of(tmp_path, sealer=sealer) == before
     assert "access_key" not in (tmp_path / "root.json").read_text()
+
+
+def test_threads_note_the_keyring_at_the_same_time(tmp_path: Path) -> None:
+    owner = ensure_owner(tmp_path, established=False)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            list(threads.map(lambda generation: note_keyring(tmp_path, generation), range(1, 41)))
+            (tmp_path / "root.json").write_text(json.dumps({"owner": owner}))
+        list(threads.map(lambda generation: note_keyring(tmp_path, generation), reversed(range(1, 41))))
+    assert noted_keyring(tmp_path) == 40

@@ -15,6 +15,7 @@ import secrets
 import string
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from orcas.control.files import ROOT_NAME, read_secret_file, write_secret_file
@@ -25,6 +26,8 @@ FILE_NAME: Final = ROOT_NAME
 # What the sealed pair is bound to.
 _NAME: Final = ROOT_NAME
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
+# Held while the file is read and written again: the start of a server and its periodic tasks note generations in threads.
+_NOTING: Final = Lock()
 
 log = logging.getLogger("orcas")
 
@@ -128,9 +131,10 @@ def note_keyring(directory: Path, generation: int) -> None:
         UnavailableError: the file is damaged, or cannot be written.
     """
     path = directory / FILE_NAME
-    content = read_secret_file(path)
-    if content is not None and noted_keyring(directory) < generation:
-        _write(path, _parse(path, content) | {"keyring": str(generation)})
+    with _NOTING:
+        content = read_secret_file(path)
+        if content is not None and noted_keyring(directory) < generation:
+            _write(path, _parse(path, content) | {"keyring": str(generation)})
 
 
 def fresh_pair() -> tuple[str, str]:

@@ -785,6 +785,8 @@ class KeyringOptions(TypedDict):
     noted: int
     master_key: str | None
     master_passphrase: str | None
+    cache_entries: int
+    cache_sec: int
 
 @type_check_only
 class KeyDocument(TypedDict):
@@ -1324,8 +1326,16 @@ class Keyring:
     def accept_older(self) -> tuple[int, str, str] | None:
         """Give up newer copies of an older keyring that was put back, and use it for new content."""
 
-    def change_master(self, key: str | None, passphrase: str | None) -> tuple[int, str, str] | None:
-        """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt."""
+    def scrypt_n(self) -> int | None:
+        """N of scrypt, if the master key comes from a passphrase. Waits for a change that is under way."""
+
+    def change_master(
+        self, key: str | None, passphrase: str | None, scrypt_n: int | None = None
+    ) -> tuple[int, str, str] | None:
+        """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt.
+
+        `scrypt_n`: N of scrypt from now on, a power of two; the present one if it is None.
+        """
 
     def seal_control(self, name: str, secret: bytes) -> bytes:
         """Seal a secret of the control plane under its name. Blocks for the disk the first time.

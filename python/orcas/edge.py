@@ -201,6 +201,8 @@ def _keyring(settings: Settings, *, required: bool, read_only: bool = False, not
         "noted": noted,
         "master_key": settings.master_key,
         "master_passphrase": settings.master_passphrase,
+        "cache_entries": settings.key_cache_entries,
+        "cache_sec": settings.key_cache_sec,
     }
 
 

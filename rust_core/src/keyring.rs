@@ -15,7 +15,7 @@ use orcas_fs::read_only::ReadOnlyFileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::{FileSystem, Random};
 use orcas_keyring::{ChangeError, Environment, KeyInfo, Keyring, OpenError, Presence, inspect, presence, store_of};
-use orcas_seal::{Error as SealError, FreshId, KeyId, KeyState, MasterSecret, StoreId};
+use orcas_seal::{CacheLimits, Error as SealError, FreshId, KeyId, KeyState, MasterSecret, ScryptParams, StoreId};
 
 use super::snapshots::Refused;
 
@@ -30,6 +30,9 @@ pub struct KeyringOptions {
     noted: u64,
     master_key: Option<SecretText>,
     master_passphrase: Option<SecretText>,
+    /// Of unwrapped data keys.
+    cache_entries: usize,
+    cache_sec: u64,
 }
 
 /// Text of a secret. Rust's copy of it overwrites itself, whatever becomes of the call.
@@ -75,7 +78,9 @@ impl KeyringOptions {
         let fs = if self.read_only { Arc::new(ReadOnlyFileSystem::new(fs)) as Arc<dyn FileSystem> } else { fs };
         let secret = secret_of(self.master_key.take(), self.master_passphrase.take())?;
         let found = presence(&fs, dir);
-        let environment = environment(fs);
+        let cache =
+            CacheLimits { entries: self.cache_entries.max(1), lifetime_ms: self.cache_sec.saturating_mul(1000) };
+        let environment = environment(fs, cache);
         match (secret, found) {
             (Some(secret), Presence::None) if self.required => {
                 Keyring::create(environment, dir, store, &secret).map(Opened::Open)
@@ -100,7 +105,14 @@ fn secret_of(key: Option<SecretText>, passphrase: Option<SecretText>) -> Result<
     Ok(secret)
 }
 
-fn environment(fs: Arc<dyn FileSystem>) -> Environment {
+fn with_scrypt_n(n: u32) -> Result<ScryptParams, SealError> {
+    if !n.is_power_of_two() {
+        return Err(SealError::ScryptParams { reason: "N is a power of two" });
+    }
+    ScryptParams::new(n.trailing_zeros() as u8, ScryptParams::DEFAULT.r(), ScryptParams::DEFAULT.p())
+}
+
+fn environment(fs: Arc<dyn FileSystem>, cache: CacheLimits) -> Environment {
     let clock = Arc::new(SystemClock::new());
     let monotonic = Arc::clone(&clock);
     Environment {
@@ -108,6 +120,7 @@ fn environment(fs: Arc<dyn FileSystem>) -> Environment {
         random: Arc::new(SystemRandom),
         now_ms: Arc::new(move || clock.now_ms()),
         monotonic_ms: Arc::new(move || monotonic.monotonic().as_millis() as u64),
+        cache,
     }
 }
 
@@ -203,18 +216,26 @@ impl PyKeyring {
         py.detach(|| self.inner.accept_older()).err().map(refused)
     }
 
-    /// Seals the keyring under another master key or passphrase.
+    /// N of scrypt, if the master key comes from a passphrase. Waits for a change that is under way.
+    fn scrypt_n(&self, py: Python<'_>) -> Option<u32> {
+        py.detach(|| self.inner.scrypt()).map(|params| 1 << params.log2_n())
+    }
+
+    /// Seals the keyring under another master key or passphrase. `scrypt_n`, a power of two, is N of scrypt from now on.
+    #[pyo3(signature = (key, passphrase, scrypt_n=None))]
     fn change_master(
         &self,
         py: Python<'_>,
         key: Option<SecretText>,
         passphrase: Option<SecretText>,
+        scrypt_n: Option<u32>,
     ) -> Option<Refused> {
         py.detach(|| {
             let Some(secret) = secret_of(key, passphrase)? else {
                 return Err(SealError::MalformedMasterKey { reason: "there is no new master key" }.into());
             };
-            self.inner.change_master(&secret)
+            let params = scrypt_n.map(with_scrypt_n).transpose()?;
+            self.inner.change_master(&secret, params)
         })
         .err()
         .map(refused)

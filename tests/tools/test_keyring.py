@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -183,6 +184,24 @@ def test_another_master_key_takes_over(serve: Serve, store: Path, tmp_path: Path
     )
     with serve(master_passphrase=PASSPHRASE) as target:
         assert len(target.client().list_objects_v2(Bucket=BUCKET)["Contents"]) == 5
+
+
+def test_scrypt_is_raised_with_the_passphrase(serve: Serve, store: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "passphrase"
+    secret.write_text(PASSPHRASE)
+    words = ("key", "set-master", "--passphrase-file", secret, "--data", store)
+    for wrong in ("16384", "40000", "2097152"):
+        assert "power of two" in command(*words, "--scrypt-n", wrong, code=2, ORCAS_MASTER_KEY=KEY)
+    command(*words, "--scrypt-n", "65536", ORCAS_MASTER_KEY=KEY)
+    with serve(master_passphrase=PASSPHRASE, key_cache_entries=1, key_cache_sec=0) as target:
+        assert len(target.client().list_objects_v2(Bucket=BUCKET)["Contents"]) == 5
+        key = {"ORCAS_MASTER_PASSPHRASE": PASSPHRASE}
+        assert json.loads(command("key", "list", "--json", "--data", store, **key))["scrypt_n"] == 65536
+        # Another passphrase keeps it.
+        secret.write_text("another passphrase")
+        command(*words, **key)
+        key = {"ORCAS_MASTER_PASSPHRASE": "another passphrase"}
+        assert json.loads(command("key", "list", "--json", "--data", store, **key))["scrypt_n"] == 65536
 
 
 def test_a_backup_has_the_keyring_and_keeps_a_good_one(serve: Serve, store: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from orcas.admin.tools import Refusal, Tools
 from orcas.edge import Keyring
 from orcas.errors import ConfigurationError
 from orcas.settings.config import check_setting
+from orcas.settings.values import SCRYPT_N
 
 log = logging.getLogger("orcas")
 
@@ -41,11 +42,12 @@ class ActionBody(BaseModel):
 
 
 class MasterBody(BaseModel):
-    """The new master key or the new passphrase."""
+    """The new master key or the new passphrase. `scrypt_n`: N of scrypt from now on, a power of two."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
     key: SecretStr | None = None
     passphrase: SecretStr | None = None
+    scrypt_n: int | None = Field(default=None, ge=SCRYPT_N[0], le=SCRYPT_N[-1])
 
 
 def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
@@ -72,11 +74,12 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.get("/keys")
     def keys() -> dict[str, Any]:
-        """All keys, with their states, and how often data keys were found in the cache."""
+        """All keys with their states, N of scrypt if there is a passphrase, and how often the cache had data keys."""
         opened = keyring()
         hits, misses, entries = opened.counts()
         return {
             "generation": opened.generation(),
+            "scrypt_n": opened.scrypt_n(),
             "cache": {"hits": hits, "misses": misses, "entries": entries},
             "keys": [_readable(key) for key in opened.list_keys()],
         }
@@ -107,11 +110,13 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Seal the keyring under another master key. No content is written again."""
         if (order.key is None) == (order.passphrase is None):
             raise Refusal(400, "InvalidRequest", "Give either a key or a passphrase.")
+        if order.scrypt_n is not None and (order.passphrase is None or order.scrypt_n not in SCRYPT_N):
+            raise Refusal(400, "InvalidRequest", "scrypt_n is a power of two, for a passphrase.")
         opened = keyring()
         # What the settings do not take would lock the operator out.
         key = _secret("master_key", order.key, "The new master key")
         passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
-        check(opened.change_master(key, passphrase))
+        check(opened.change_master(key, passphrase, order.scrypt_n))
         log.info("The master key was changed")
         return {}
 

@@ -12,6 +12,7 @@ from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
+from orcas.settings.values import SCRYPT_N
 
 key_app = typer.Typer(no_args_is_help=True, help="Keys of the keyring: create, list, rotate, disable and destroy them.")
 
@@ -147,6 +148,14 @@ def set_master(
     passphrase_file: Annotated[
         Path | None, typer.Option("--passphrase-file", metavar="FILE", help="File with the new passphrase.")
     ] = None,
+    scrypt_n: Annotated[
+        int | None,
+        typer.Option(
+            "--scrypt-n",
+            metavar="N",
+            help="Cost of guessing the passphrase, and of a start: 32768 (default) to 1048576.",
+        ),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -161,6 +170,8 @@ def set_master(
     """
     if (key_file is None) == (passphrase_file is None):
         raise UsageError("Give either --key-file or --passphrase-file.")
+    if scrypt_n is not None and (passphrase_file is None or scrypt_n not in SCRYPT_N):
+        raise UsageError("--scrypt-n is a power of two from 32768 to 1048576, for --passphrase-file.")
     path = key_file or passphrase_file
     assert path is not None
     try:
@@ -170,7 +181,8 @@ def set_master(
     from orcas.tools.reach import reached
 
     with reached(settings_of(data)) as session:
-        session.admin("PUT", "keys/master", {"passphrase" if key_file is None else "key": secret})
+        order: dict[str, Any] = {"passphrase" if key_file is None else "key": secret}
+        session.admin("PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
     tell({}, "master key changed: the next start needs the new one", as_json)
 
 

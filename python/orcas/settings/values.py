@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+# N of scrypt that an operator can choose. With r = 8, the largest needs 1 GiB.
+SCRYPT_N: Final = tuple(1 << log2 for log2 in range(15, 21))
 DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 

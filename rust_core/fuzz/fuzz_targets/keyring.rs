@@ -10,14 +10,14 @@ use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 use orcas_fuzz::Input;
 use orcas_keyring::{Environment, Keyring, NAMES, OpenError, inspect};
-use orcas_seal::{MasterSecret, Secret, StoreId, decode_body};
+use orcas_seal::{CacheLimits, MasterSecret, Secret, StoreId, decode_body};
 
 const DIR: &str = "/";
 const STORE: StoreId = StoreId([7; 16]);
 
 fn environment(fs: &Arc<dyn FileSystem>) -> Environment {
     let (now_ms, monotonic_ms) = (Arc::new(|| 1000), Arc::new(|| 1000));
-    Environment { fs: Arc::clone(fs), random: Arc::new(SimRandom::new(1)), now_ms, monotonic_ms }
+    Environment { fs: Arc::clone(fs), random: Arc::new(SimRandom::new(1)), now_ms, monotonic_ms, cache: CacheLimits::default() }
 }
 
 fn replace(fs: &Arc<dyn FileSystem>, name: &str, bytes: &[u8]) {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use orcas_fs::sim::{Fault, Operation, SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 use orcas_seal::{
-    CONTROL_KEY, ControlKey, FreshId, Kdf, KeyName, Keyring as Keys, MasterSecret, SSE_S3_KEY, Secret, StoreId,
+    CONTROL_KEY, CacheLimits, ControlKey, FreshId, Kdf, KeyName, Keyring as Keys, MasterSecret, SSE_S3_KEY, Secret,
+    StoreId,
 };
 
 use crate::{ChangeError, Environment, KeyError, Keyring, NAMES};
@@ -19,6 +20,7 @@ fn environment(disk: &SimDisk) -> Environment {
         random: Arc::new(SimRandom::new(1)),
         now_ms: Arc::new(|| 1000),
         monotonic_ms: Arc::new(|| 1000),
+        cache: CacheLimits::default(),
     }
 }
 
@@ -62,7 +64,7 @@ fn it_is_there_for_nobody_else_and_survives_another_master_key() {
         assert!(matches!(keyring.create_key(reserved), Err(ChangeError::Refused(_))), "{reserved}");
     }
     keyring.create_key("orcas").unwrap();
-    keyring.change_master(&master(2)).unwrap();
+    keyring.change_master(&master(2), None).unwrap();
     assert!(opens(open(&disk, &master(2)).known_control_key(), &sealed));
 }
 

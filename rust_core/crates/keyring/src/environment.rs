@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orcas_fs::{FileSystem, Random};
-use orcas_seal::Error as SealError;
+use orcas_seal::{CacheLimits, Error as SealError};
 
 /// Milliseconds of some clock.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -17,6 +17,8 @@ pub struct Environment {
     pub now_ms: Now,
     /// Never goes back.
     pub monotonic_ms: Now,
+    /// Of unwrapped data keys.
+    pub cache: CacheLimits,
 }
 
 impl Environment {

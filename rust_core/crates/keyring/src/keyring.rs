@@ -10,32 +10,21 @@ use std::sync::Arc;
 
 use orcas_seal::{
     CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId, Error as SealError, FreshId,
-    KMS_DEFAULT_KEY, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey, MasterSecret,
-    SSE_S3_KEY, StoreId,
+    KMS_DEFAULT_KEY, Kdf, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey,
+    MasterSecret, SSE_S3_KEY, ScryptParams, StoreId,
 };
 use parking_lot::{Mutex, RwLock};
 
 use crate::copies::{self, Copies, NAMES, Presence};
 use crate::environment::Environment;
 use crate::error::{ChangeError, KeyError, Older, OpenError};
+use crate::info::KeyInfo;
 use crate::state::{State, sse_s3_key};
 use crate::times::KeyTimes;
 use crate::unsealing::{kdf_for, unseal};
 
 /// From here on, a warning says that the limit is near.
 const DATA_KEYS_MANY: usize = DATA_KEYS_MAX / 10 * 9;
-
-/// A key as the operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyInfo {
-    pub id: KeyId,
-    pub name: String,
-    pub state: KeyState,
-    pub created_ms: u64,
-    pub versions: usize,
-    /// Data keys that it wraps.
-    pub data_keys: usize,
-}
 
 pub struct Keyring {
     environment: Environment,
@@ -71,7 +60,7 @@ impl Keyring {
         }
         let mut random = |bytes: &mut [u8]| environment.fill(bytes);
         let times = KeyTimes::default();
-        let kdf = kdf_for(secret, &mut random)?;
+        let kdf = kdf_for(secret, ScryptParams::DEFAULT, &mut random)?;
         let master = times.derived.timed(|| secret.derive(kdf))?;
         let mut keys = Keys::new(store);
         for name in [SSE_S3_KEY, CONTROL_KEY] {
@@ -137,13 +126,14 @@ impl Keyring {
     ) -> Arc<Self> {
         // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
         let durable = if writer.settled { keys.data_keys().len() } else { 0 };
+        let cache = KeyCache::new(environment.cache);
         Arc::new(Self {
             environment,
             dir: dir.to_owned(),
             noted,
             writer: Mutex::new(writer),
             published: RwLock::new(Arc::new(State::new(keys, durable))),
-            cache: KeyCache::new(KeyCache::<DataKeyId, DataKey>::CAPACITY, KeyCache::<DataKeyId, DataKey>::LIFETIME_MS),
+            cache,
             times,
         })
     }
@@ -390,11 +380,13 @@ impl Keyring {
     }
 
     /// Seals the keyring under another master key. From then on it opens with that one alone. Takes as long as scrypt.
+    /// Without `params`, scrypt has those of the present passphrase, or the default ones.
     ///
     /// # Errors
     /// [`ChangeError`]. After [`ChangeError::Uncertain`], either master key may be the one that a start needs.
-    pub fn change_master(&self, secret: &MasterSecret) -> Result<(), ChangeError> {
-        let kdf = kdf_for(secret, &mut |bytes| self.environment.fill(bytes))?;
+    pub fn change_master(&self, secret: &MasterSecret, params: Option<ScryptParams>) -> Result<(), ChangeError> {
+        let params = params.or_else(|| self.scrypt()).unwrap_or(ScryptParams::DEFAULT);
+        let kdf = kdf_for(secret, params, &mut |bytes| self.environment.fill(bytes))?;
         let master = self.times.derived.timed(|| secret.derive(kdf))?;
         let mut writer = self.writer.lock();
         self.check_newest()?;
@@ -406,6 +398,14 @@ impl Keyring {
             writer.master = former;
         }
         stored
+    }
+
+    /// The cost of scrypt, if the master key comes from a passphrase. Waits for a change that is under way.
+    pub fn scrypt(&self) -> Option<ScryptParams> {
+        match self.writer.lock().master.kdf() {
+            Kdf::Scrypt { params, .. } => Some(params),
+            Kdf::Key => None,
+        }
     }
 
     /// Gives up newer copies of an older keyring, which from now on is the newest one. They are recognised as older ones.

@@ -9,6 +9,7 @@ mod control_tests;
 mod copies;
 mod environment;
 mod error;
+mod info;
 mod keyring;
 mod state;
 #[cfg(test)]
@@ -19,5 +20,6 @@ mod unsealing;
 pub use copies::{NAMES, Presence, inspect, presence, store_of};
 pub use environment::{Environment, Now};
 pub use error::{ChangeError, KeyError, Older, OpenError};
-pub use keyring::{KeyInfo, Keyring};
+pub use info::KeyInfo;
+pub use keyring::Keyring;
 pub use times::KeyTimes;

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_seal::{DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, Secret, StoreId};
+use orcas_seal::{
+    CacheLimits, DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, ScryptParams, Secret, StoreId,
+};
 
 use crate::{ChangeError, Environment, KeyError, Keyring, NAMES, OpenError, Presence, presence};
 
@@ -34,6 +36,7 @@ impl Bench {
             random: Arc::new(SimRandom::new(self.seed.fetch_add(1, Ordering::Relaxed))),
             now_ms: Arc::new(move || time.load(Ordering::Relaxed)),
             monotonic_ms: Arc::new(move || monotonic.load(Ordering::Relaxed)),
+            cache: CacheLimits::default(),
         }
     }
 
@@ -289,7 +292,7 @@ fn an_old_keyring_only_reads_until_newer_copies_are_given_up() {
     let error = keyring.rotate(sse_s3).unwrap_err();
     assert!(error.to_string().contains("orcas key accept-older"), "{error}");
     assert!(matches!(keyring.destroy(sse_s3, 7, true), Err(ChangeError::Older(_))));
-    assert!(matches!(keyring.change_master(&master(2)), Err(ChangeError::Older(_))));
+    assert!(matches!(keyring.change_master(&master(2), None), Err(ChangeError::Older(_))));
     keyring.upkeep().unwrap();
     assert_eq!(bench.copies(), [old.clone(), old]);
 
@@ -434,13 +437,28 @@ fn a_key_that_wraps_data_keys_is_destroyed_only_explicitly_and_after_its_time() 
 }
 
 #[test]
+fn the_cost_of_scrypt_can_be_raised_and_stays() {
+    let bench = Bench::new();
+    let keyring = bench.create();
+    assert_eq!(keyring.scrypt(), None);
+    let of = |text: &[u8]| MasterSecret::from_passphrase(text).unwrap();
+    keyring.change_master(&of(b"first"), None).unwrap();
+    assert_eq!(keyring.scrypt(), Some(ScryptParams::DEFAULT));
+    let params = ScryptParams::new(16, 8, 1).unwrap();
+    keyring.change_master(&of(b"first"), Some(params)).unwrap();
+    keyring.change_master(&of(b"second"), None).unwrap();
+    assert_eq!(bench.open(&of(b"second")).unwrap().scrypt(), Some(params));
+    assert!(bench.open(&of(b"first")).is_err());
+}
+
+#[test]
 fn another_master_key_opens_it_afterwards_and_the_former_one_is_recognised() {
     let bench = Bench::new();
     let keyring = bench.create();
     let id = keyring.data_key(b"a").unwrap().id();
     let old = bench.bytes(NAMES[0]);
     let passphrase = MasterSecret::from_passphrase(b"correct horse battery staple").unwrap();
-    keyring.change_master(&passphrase).unwrap();
+    keyring.change_master(&passphrase, None).unwrap();
     keyring.unwrap(id).unwrap();
     bench.open(&passphrase).unwrap().unwrap(id).unwrap();
     assert!(matches!(bench.open(&master(1)), Err(OpenError::WantsPassphrase { .. })));
@@ -454,7 +472,7 @@ fn another_master_key_opens_it_afterwards_and_the_former_one_is_recognised() {
     let keyring = bench.open(&passphrase).unwrap();
     bench.disk.clear_faults();
     bench.disk.fail(Operation::Write, 1, Fault::NoSpace, false);
-    assert!(matches!(keyring.change_master(&master(3)), Err(ChangeError::Unchanged { .. })));
+    assert!(matches!(keyring.change_master(&master(3), None), Err(ChangeError::Unchanged { .. })));
     keyring.create_key("other").unwrap();
     assert_eq!(bench.open(&passphrase).unwrap().list().len(), 2);
 }

@@ -10,11 +10,15 @@ use orcas_seal::{
 use crate::error::OpenError;
 use crate::times::KeyTimes;
 
-/// How a new keyring derives its key from this secret.
-pub(crate) fn kdf_for(secret: &MasterSecret, random: orcas_seal::Random<'_>) -> Result<Kdf, SealError> {
+/// How a keyring derives its key from this secret, with `params` if it is a passphrase.
+pub(crate) fn kdf_for(
+    secret: &MasterSecret,
+    params: ScryptParams,
+    random: orcas_seal::Random<'_>,
+) -> Result<Kdf, SealError> {
     match secret {
         MasterSecret::Key(_) => Ok(Kdf::Key),
-        MasterSecret::Passphrase(_) => Kdf::scrypt(ScryptParams::DEFAULT, random),
+        MasterSecret::Passphrase(_) => Kdf::scrypt(params, random),
     }
 }
 

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use orcas_seal::{
-    Algorithm, BlobKey, DataKey, DataKeyId, FreshId, Kdf, KeyCache, KeyName, Keyring, MasterCache, MasterSecret,
-    Result, ScryptParams, SealId, StoreId, Tag, tag_count,
+    Algorithm, BlobKey, CacheLimits, DataKey, DataKeyId, FreshId, Kdf, KeyCache, KeyName, Keyring, MasterCache,
+    MasterSecret, Result, ScryptParams, SealId, StoreId, Tag, tag_count,
 };
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
@@ -63,8 +63,7 @@ fn seal(
 
 fn blobs(data_key: &DataKey, algorithm: Algorithm) {
     let counter = &mut 0;
-    let cache: KeyCache<SealId, BlobKey> =
-        KeyCache::new(KeyCache::<SealId, BlobKey>::CAPACITY, KeyCache::<SealId, BlobKey>::LIFETIME_MS);
+    let cache: KeyCache<SealId, BlobKey> = KeyCache::new(CacheLimits::default());
     println!("{algorithm:?}");
     for size in SIZES.into_iter().chain([LARGE]) {
         let length = size as u64;
@@ -142,7 +141,7 @@ fn library(data_key: &DataKey, algorithm: Algorithm) {
 }
 
 fn caches() {
-    let cache: KeyCache<DataKeyId, u64> = KeyCache::new(500, 300_000);
+    let cache: KeyCache<DataKeyId, u64> = KeyCache::new(CacheLimits::default());
     let id = |number: u64| DataKeyId((u128::from(number) * 0x9e37_79b9_7f4a_7c15).to_le_bytes());
     for number in 0..500 {
         cache.get_or_make(&id(number), 0, || Ok::<_, ()>(number)).expect("it is made");
@@ -154,7 +153,7 @@ fn caches() {
     });
     println!("{:<61} {cost:>12.1} ns", "key cache, hit among 500");
 
-    let masters = MasterCache::new(500, 300_000);
+    let masters = MasterCache::new(CacheLimits::default());
     let secret = MasterSecret::from_passphrase(b"correct horse battery staple").expect("it is short");
     let kdf = Kdf::Scrypt { params: ScryptParams::DEFAULT, salt: [9; 32] };
     let start = Instant::now();

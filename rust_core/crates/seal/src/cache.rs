@@ -20,11 +20,24 @@ pub struct CacheCounts {
     pub entries: usize,
 }
 
+/// How much a cache keeps, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// At least one.
+    pub entries: usize,
+    pub lifetime_ms: u64,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { entries: 500, lifetime_ms: 5 * 60 * 1000 }
+    }
+}
+
 /// Shared values by key. A dropped value is freed, and so overwritten, when its last user is done with it.
 pub struct KeyCache<K, V> {
     inner: Mutex<Inner<K, V>>,
-    capacity: usize,
-    lifetime_ms: u64,
+    limits: CacheLimits,
 }
 
 struct Inner<K, V> {
@@ -48,22 +61,18 @@ struct Entry<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
-    pub const CAPACITY: usize = 500;
-    pub const LIFETIME_MS: u64 = 5 * 60 * 1000;
-
-    /// At most `capacity` entries, which must be positive, each for `lifetime_ms` milliseconds.
-    pub fn new(capacity: usize, lifetime_ms: u64) -> Self {
-        assert!(capacity > 0, "a cache has room");
+    pub fn new(limits: CacheLimits) -> Self {
+        assert!(limits.entries > 0, "a cache has room");
         let inner = Inner {
-            places: HashMap::with_capacity(capacity),
-            entries: Vec::with_capacity(capacity),
+            places: HashMap::new(),
+            entries: Vec::new(),
             first: NONE,
             last: NONE,
             hits: 0,
             misses: 0,
             generation: 0,
         };
-        Self { inner: Mutex::new(inner), capacity, lifetime_ms }
+        Self { inner: Mutex::new(inner), limits }
     }
 
     /// The value, if it is cached and not too old at `now_ms`, of any clock that never goes back.
@@ -84,7 +93,7 @@ impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
         let value = Arc::new(make()?);
         let mut inner = self.inner.lock();
         let old = if inner.generation == generation {
-            inner.insert((*key, Arc::clone(&value)), now_ms, self.capacity)
+            inner.insert((*key, Arc::clone(&value)), now_ms, self.limits.entries)
         } else {
             None
         };
@@ -99,7 +108,7 @@ impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
         let mut inner = self.inner.lock();
         let mut expired = None;
         if let Some(&place) = inner.places.get(key) {
-            if now_ms.saturating_sub(inner.entries[place].made_ms) < self.lifetime_ms {
+            if now_ms.saturating_sub(inner.entries[place].made_ms) < self.limits.lifetime_ms {
                 inner.hits += 1;
                 inner.move_first(place);
                 return Ok(Arc::clone(&inner.entries[place].value));
@@ -133,7 +142,7 @@ impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
         let mut removed = Vec::new();
         let mut inner = self.inner.lock();
         for place in (0..inner.entries.len()).rev() {
-            if now_ms.saturating_sub(inner.entries[place].made_ms) >= self.lifetime_ms {
+            if now_ms.saturating_sub(inner.entries[place].made_ms) >= self.limits.lifetime_ms {
                 removed.push(inner.remove(place));
             }
         }

@@ -23,7 +23,7 @@ mod tests;
 mod wrapped;
 
 pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
-pub use cache::{CacheCounts, KeyCache};
+pub use cache::{CacheCounts, CacheLimits, KeyCache};
 pub use cipher::{Algorithm, TAG_LENGTH, Tag};
 pub use control::ControlKey;
 pub use customer::{CheckKey, CheckValue, CustomerKey};

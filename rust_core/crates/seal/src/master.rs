@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use orcas_checksum::base64_decode;
 use zeroize::Zeroizing;
 
-use crate::cache::KeyCache;
+use crate::cache::{CacheLimits, KeyCache};
 use crate::cipher::{Algorithm, Cipher};
 use crate::derive::Expander;
 use crate::error::{Error, Result};
@@ -197,8 +197,8 @@ pub struct MasterCache {
 }
 
 impl MasterCache {
-    pub fn new(capacity: usize, lifetime_ms: u64) -> Self {
-        Self { keys: KeyCache::new(capacity, lifetime_ms) }
+    pub fn new(limits: CacheLimits) -> Self {
+        Self { keys: KeyCache::new(limits) }
     }
 
     /// Like [`MasterSecret::derive`], and cached if it is by scrypt.

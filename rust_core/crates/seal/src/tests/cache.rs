@@ -2,9 +2,13 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
-use crate::{CacheCounts, Kdf, KeyCache, MasterCache, MasterSecret, ScryptParams};
+use crate::{CacheCounts, CacheLimits, Kdf, KeyCache, MasterCache, MasterSecret, ScryptParams};
 
 const LIFETIME_MS: u64 = 100;
+
+fn limits(entries: usize) -> CacheLimits {
+    CacheLimits { entries, lifetime_ms: LIFETIME_MS }
+}
 
 fn made(cache: &KeyCache<u32, u32>, key: u32, now_ms: u64) -> bool {
     let mut made = false;
@@ -55,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn the_cache_behaves_like_a_list(capacity in 1usize..6, steps in steps()) {
-        let cache = KeyCache::new(capacity, LIFETIME_MS);
+        let cache = KeyCache::new(limits(capacity));
         let mut model = Model::default();
         let mut now_ms = 0;
         for step in steps {
@@ -79,7 +83,7 @@ proptest! {
 
 #[test]
 fn entries_end_with_their_lifetime_however_often_they_are_used() {
-    let cache = KeyCache::new(2, LIFETIME_MS);
+    let cache = KeyCache::new(limits(2));
     assert!(made(&cache, 1, 0));
     assert!(!made(&cache, 1, 60));
     assert!(!made(&cache, 1, 99));
@@ -91,14 +95,14 @@ fn entries_end_with_their_lifetime_however_often_they_are_used() {
 
 #[test]
 fn an_error_is_not_cached() {
-    let cache = KeyCache::<u32, u32>::new(2, LIFETIME_MS);
+    let cache = KeyCache::<u32, u32>::new(limits(2));
     assert_eq!(cache.get_or_make(&1, 0, || Err("no")).unwrap_err(), "no");
     assert_eq!(cache.counts(), CacheCounts { hits: 0, misses: 1, entries: 0 });
 }
 
 #[test]
 fn what_is_removed_while_it_is_made_is_not_kept() {
-    let cache = KeyCache::<u32, u32>::new(2, LIFETIME_MS);
+    let cache = KeyCache::<u32, u32>::new(limits(2));
     let value = cache.get_or_make(&1, 0, || {
         cache.remove_if(|_, _| true);
         Ok::<_, ()>(5)
@@ -109,7 +113,7 @@ fn what_is_removed_while_it_is_made_is_not_kept() {
 
 #[test]
 fn scrypt_runs_once_for_a_passphrase_and_a_header() {
-    let cache = MasterCache::new(2, LIFETIME_MS);
+    let cache = MasterCache::new(limits(2));
     let params = ScryptParams::new(10, 1, 1).unwrap();
     let (one, two) = (Kdf::Scrypt { params, salt: [1; 32] }, Kdf::Scrypt { params, salt: [2; 32] });
     let secret = MasterSecret::from_passphrase(b"correct horse").unwrap();

@@ -48,6 +48,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "pooling": pooling.allocations,
     "pooling-server": pooling.server,
     "sealing": sealing.server,
+    "sealing-calls": sealing.calls,
     "p99": small.beside_uploads,
     "stalled": contention.stalled_uploads,
     "unread": contention.unread_downloads,

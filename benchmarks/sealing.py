@@ -23,6 +23,21 @@ _PREFERRED = re.compile(r"^preferred here: (\w+)$", re.MULTILINE)
 # What is measured, and its bytes; 0 where it has none.
 Cell = tuple[str, int]
 
+# Nanoseconds of single calls: figure, what it is, the cell, goal.
+_CALLS: list[tuple[str, str, Cell, float]] = [
+    *(
+        (f"seal-{size}", f"sealing {size} bytes, the data key cached", ("seal, data key cached", size), goal)
+        for size, goal in ((10, 400.0), (100, 400.0), (1_000, 700.0), (10_000, 3_000.0))
+    ),
+    *(
+        (f"open-{size}", f"opening {size} bytes, the data key cached", ("open, data key cached", size), goal)
+        for size, goal in ((10, 190.0), (100, 200.0), (1_000, 400.0), (10_000, 2_500.0))
+    ),
+    ("key-cache", "a hit in the cache of data keys", ("key cache, hit among 500", 0), 100.0),
+    ("scrypt-cached", "a key from scrypt, cached", ("scrypt, cached", 0), 50.0),
+]
+_LARGE = 4 << 20
+
 
 def server(plan: Plan) -> list[Figure]:
     """Figures sealing-KIND-cpu: signed requests over sockets to two servers."""
@@ -41,6 +56,15 @@ def server(plan: Plan) -> list[Figure]:
         for size in _SIZES:
             made += _size(plan, arms, size)
     return made
+
+
+def calls(plan: Plan) -> list[Figure]:
+    """Figures of single calls in Rust, with the cipher that this machine prefers."""
+    cipher, costs = in_rust(plan)
+    made = [Figure(name, what, [costs[cell]], goal, unit="ns") for name, what, cell, goal in _CALLS]
+    alone, sealed = costs["the library alone, one message", _LARGE], costs["seal, data key cached", _LARGE]
+    what = f"bytes per second that one core seals in 4 MiB ÷ {cipher} of the library alone"
+    return [*made, Figure("seal-rate", what, [alone / sealed], 0.9, at_least=True)]
 
 
 def _size(plan: Plan, arms: dict[str, Orcas], size: str) -> list[Figure]:

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use orcas_base::error::{Error, KeyFault, Result};
 use orcas_engine::ContentKeys;
 use orcas_keyring::{KeyError, Keyring};
-use orcas_seal::{CheckKey, DataKey, DataKeyId, Error as SealError, KMS_DEFAULT_KEY, KeyId, KeyReference, StoreId};
+use orcas_seal::{
+    Algorithm, BlobKey, CheckKey, DataKey, DataKeyId, Error as SealError, KMS_DEFAULT_KEY, KeyId, KeyReference, SealId,
+    StoreId,
+};
 
 /// What data keys of SSE-S3 are kept under, followed by the owner.
 const MANAGED: &[u8] = b"content:";
@@ -93,5 +96,9 @@ impl ContentKeys for KeyringKeys {
 
     fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>> {
         self.0.unwrap(id).map_err(|error| refusal(&error))
+    }
+
+    fn blob_key(&self, id: DataKeyId, algorithm: Algorithm, seal: SealId) -> Result<Arc<BlobKey>> {
+        self.0.blob_key(id, algorithm, seal).map_err(|error| refusal(&error))
     }
 }

@@ -10,6 +10,7 @@ use orcas_gateway::metrics::families;
 use orcas_gateway::metrics::tasks::TaskNumbers;
 use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
+use orcas_seal::CacheCounts;
 
 /// What Python knows of the numbers.
 #[derive(FromPyObject)]
@@ -72,14 +73,15 @@ impl From<Task> for TaskNumbers {
 impl Surroundings {
     /// `declined` are requests that were not traced.
     pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> Around {
-        let (data_keys, key_times) = match keyring {
+        let numbers = |counts: CacheCounts| (counts.hits, counts.misses, counts.entries as u64);
+        let (data_keys, blob_keys, key_times) = match keyring {
             Opened::Open(keyring) => {
-                let (counts, times) = (keyring.counts(), keyring.times());
+                let times = keyring.times();
                 let times = [("derive", &times.derived), ("unwrap", &times.unwrapped)];
                 let times = times.map(|(operation, times)| (operation, Arc::clone(times))).to_vec();
-                ((counts.hits, counts.misses, counts.entries as u64), times)
+                (numbers(keyring.counts()), numbers(keyring.blob_counts()), times)
             }
-            Opened::Absent | Opened::Closed(_) => ((0, 0, 0), Vec::new()),
+            Opened::Absent | Opened::Closed(_) => ((0, 0, 0), (0, 0, 0), Vec::new()),
         };
         let Self { version, connections, refusals, buckets_max, spans, targets, tasks, process } = self;
         let (start_sec, cpu_sec, resident_bytes) = process;
@@ -94,6 +96,7 @@ impl Surroundings {
             spans,
             declined,
             data_keys,
+            blob_keys,
             key_times,
             targets,
             tasks,

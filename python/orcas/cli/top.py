@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _OPERATIONS_MAX: Final = 15
 # Caches whose share of hits says something about how the server is used.
-_CACHES: Final = ("objects", "index-connections", "signing-keys", "data-keys")
+_CACHES: Final = ("objects", "index-connections", "signing-keys", "data-keys", "blob-keys")
 
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=3600, help="Time between updates.")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orcas_base::error::Result;
-use orcas_seal::{CheckKey, DataKey, DataKeyId, StoreId};
+use orcas_seal::{Algorithm, BlobKey, CheckKey, DataKey, DataKeyId, SealId, StoreId};
 
 /// The id of a key of the keyring.
 pub type KeyId = [u8; 16];
@@ -40,4 +40,11 @@ pub trait ContentKeys: Send + Sync {
     /// # Errors
     /// Why it cannot be used.
     fn by_id(&self, id: DataKeyId) -> Result<Arc<DataKey>>;
+    /// The key of a blob that the data key of this id seals, to be used for reads: it may stay in a cache.
+    ///
+    /// # Errors
+    /// Those of [`Self::by_id`].
+    fn blob_key(&self, id: DataKeyId, algorithm: Algorithm, seal: SealId) -> Result<Arc<BlobKey>> {
+        Ok(Arc::new(self.by_id(id)?.blob_key(algorithm, seal)))
+    }
 }

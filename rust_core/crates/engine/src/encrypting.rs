@@ -139,13 +139,20 @@ impl EngineState {
         self.content_keys.get().is_some_and(|keys| keys.at_hand(&bucket.owner, by))
     }
 
-    /// The key of a blob.
-    pub fn blob_key(&self, seal: &Seal, sealing: &Sealing) -> Result<BlobKey> {
+    /// The key of a blob that is read. Keys that depend on more than the keyring, such as a context, are not cached.
+    pub fn blob_key(&self, seal: &Seal, sealing: &Sealing) -> Result<Arc<BlobKey>> {
         match &sealing.encryption {
-            Some(Encryption::Customer(_)) => derived(&*sealing.of_request()?, seal),
-            Some(Encryption::Named(named)) => key_of_blob(self.content_keys()?, seal, &named.context).map_err(of_named),
-            Some(Encryption::Managed) | None => key_of_blob(self.content_keys()?, seal, &[]),
+            Some(Encryption::Customer(_)) => derived(&*sealing.of_request()?, seal).map(Arc::new),
+            Some(Encryption::Named(named)) if named.context.is_empty() => self.cached_key(seal).map_err(of_named),
+            Some(Encryption::Named(named)) => {
+                key_of_blob(self.content_keys()?, seal, &named.context).map(Arc::new).map_err(of_named)
+            }
+            Some(Encryption::Managed) | None => self.cached_key(seal),
         }
+    }
+
+    fn cached_key(&self, seal: &Seal) -> Result<Arc<BlobKey>> {
+        self.content_keys()?.blob_key(DataKeyId(seal.data_key), algorithm_of(seal)?, SealId(seal.id))
     }
 }
 
@@ -155,9 +162,12 @@ pub(super) fn key_of_blob(keys: &dyn ContentKeys, seal: &Seal, context: &[u8]) -
 }
 
 fn derived(key: &DataKey, seal: &Seal) -> Result<BlobKey> {
-    let algorithm = Algorithm::from_code(seal.algorithm);
-    let algorithm = algorithm.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })?;
-    Ok(key.blob_key(algorithm, SealId(seal.id)))
+    Ok(key.blob_key(algorithm_of(seal)?, SealId(seal.id)))
+}
+
+fn algorithm_of(seal: &Seal) -> Result<Algorithm> {
+    let known = Algorithm::from_code(seal.algorithm);
+    known.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })
 }
 
 impl Sealing {

@@ -129,7 +129,7 @@ impl From<Error> for Unopened {
 
 /// One sealed blob that is being read.
 pub(super) struct OpenBlob {
-    key: BlobKey,
+    key: Arc<BlobKey>,
     /// Bytes of content.
     length: u32,
     /// Of all blocks.

@@ -3,15 +3,17 @@
 //! Changes come one after the other under `writer`; readers take the published state, which never changes. A data key is
 //! handed out for new content only once both files have it.
 
+mod master;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_seal::{
-    CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId, Error as SealError, FreshId,
-    KMS_DEFAULT_KEY, Kdf, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState, Keyring as Keys, MasterKey,
-    MasterSecret, SSE_S3_KEY, ScryptParams, StoreId,
+    Algorithm, BlobKey, CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId,
+    Error as SealError, FreshId, KMS_DEFAULT_KEY, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState,
+    Keyring as Keys, MasterKey, MasterSecret, SSE_S3_KEY, ScryptParams, SealId, StoreId,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -33,8 +35,17 @@ pub struct Keyring {
     /// The newest generation that the store has had. An older keyring is for reading only.
     noted: u64,
     published: RwLock<Arc<State>>,
-    cache: KeyCache<DataKeyId, DataKey>,
+    data_keys: KeyCache<DataKeyId, DataKey>,
+    blob_keys: KeyCache<BlobId, BlobKey>,
     times: KeyTimes,
+}
+
+/// What the key of a blob derives from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct BlobId {
+    data_key: DataKeyId,
+    algorithm: Algorithm,
+    seal: SealId,
 }
 
 /// What only changes use.
@@ -126,14 +137,15 @@ impl Keyring {
     ) -> Arc<Self> {
         // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
         let durable = if writer.settled { keys.data_keys().len() } else { 0 };
-        let cache = KeyCache::new(environment.cache);
+        let limits = environment.cache;
         Arc::new(Self {
             environment,
             dir: dir.to_owned(),
             noted,
             writer: Mutex::new(writer),
             published: RwLock::new(Arc::new(State::new(keys, durable))),
-            cache,
+            data_keys: KeyCache::new(limits),
+            blob_keys: KeyCache::new(limits),
             times,
         })
     }
@@ -148,7 +160,12 @@ impl Keyring {
 
     /// Lookups of data keys.
     pub fn counts(&self) -> CacheCounts {
-        self.cache.counts()
+        self.data_keys.counts()
+    }
+
+    /// Lookups of the keys of blobs.
+    pub fn blob_counts(&self) -> CacheCounts {
+        self.blob_keys.counts()
     }
 
     pub fn times(&self) -> &KeyTimes {
@@ -282,10 +299,20 @@ impl Keyring {
     /// # Errors
     /// [`KeyError`].
     pub fn unwrap(&self, id: DataKeyId) -> Result<Arc<DataKey>, KeyError> {
-        self.cache.get_or_make(&id, (self.environment.monotonic_ms)(), || {
+        self.data_keys.get_or_make(&id, (self.environment.monotonic_ms)(), || {
             let state = self.state();
             let place = *state.places.get(&id).ok_or(KeyError::Unknown { id })?;
             Ok(self.times.unwrapped.timed(|| state.keys.open_data_key(&state.keys.data_keys()[place]))?)
+        })
+    }
+
+    /// The key of a blob that this data key seals. Never waits. What is cached can be used for as long as the data key.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn blob_key(&self, data_key: DataKeyId, algorithm: Algorithm, seal: SealId) -> Result<Arc<BlobKey>, KeyError> {
+        self.blob_keys.get_or_make(&BlobId { data_key, algorithm, seal }, (self.environment.monotonic_ms)(), || {
+            Ok(self.unwrap(data_key)?.blob_key(algorithm, seal))
         })
     }
 
@@ -379,56 +406,14 @@ impl Keyring {
         self.change(|keys| Ok(keys.cancel_destruction(id)?))
     }
 
-    /// Seals the keyring under another master key. From then on it opens with that one alone. Takes as long as scrypt.
-    /// Without `params`, scrypt has those of the present passphrase, or the default ones.
-    ///
-    /// # Errors
-    /// [`ChangeError`]. After [`ChangeError::Uncertain`], either master key may be the one that a start needs.
-    pub fn change_master(&self, secret: &MasterSecret, params: Option<ScryptParams>) -> Result<(), ChangeError> {
-        let params = params.or_else(|| self.scrypt()).unwrap_or(ScryptParams::DEFAULT);
-        let kdf = kdf_for(secret, params, &mut |bytes| self.environment.fill(bytes))?;
-        let master = self.times.derived.timed(|| secret.derive(kdf))?;
-        let mut writer = self.writer.lock();
-        self.check_newest()?;
-        let former = std::mem::replace(&mut writer.master, master);
-        let mut next = self.state().keys.clone();
-        next.renew();
-        let stored = self.store_and_publish(&mut writer, next);
-        if let Err(ChangeError::Unchanged { .. } | ChangeError::Refused(_)) = stored {
-            writer.master = former;
-        }
-        stored
-    }
-
-    /// The cost of scrypt, if the master key comes from a passphrase. Waits for a change that is under way.
-    pub fn scrypt(&self) -> Option<ScryptParams> {
-        match self.writer.lock().master.kdf() {
-            Kdf::Scrypt { params, .. } => Some(params),
-            Kdf::Key => None,
-        }
-    }
-
-    /// Gives up newer copies of an older keyring, which from now on is the newest one. They are recognised as older ones.
-    ///
-    /// # Errors
-    /// [`ChangeError`], [`ChangeError::NotOlder`] if it is not one.
-    pub fn accept_older(&self) -> Result<(), ChangeError> {
-        let mut writer = self.writer.lock();
-        if self.check_newest().is_ok() {
-            return Err(ChangeError::NotOlder);
-        }
-        let mut next = self.state().keys.clone();
-        next.branch(self.noted);
-        self.store_and_publish(&mut writer, next)
-    }
-
     /// What is due: keys whose time is over are destroyed, an unfinished write is repeated, and data keys that nobody
     /// used for long leave the memory. To be called every minute or so. Returns the destroyed keys.
     ///
     /// # Errors
     /// [`ChangeError`].
     pub fn upkeep(&self) -> Result<Vec<KeyId>, ChangeError> {
-        self.cache.trim((self.environment.monotonic_ms)());
+        self.data_keys.trim((self.environment.monotonic_ms)());
+        self.blob_keys.trim((self.environment.monotonic_ms)());
         let now_ms = (self.environment.now_ms)();
         let is_due = |key: &Key| matches!(key.state, KeyState::PendingDestruction { due_ms } if due_ms <= now_ms);
         if self.check_newest().is_ok() && self.state().keys.keys().iter().any(is_due) {
@@ -471,8 +456,9 @@ impl Keyring {
         writer.settled = stored.is_ok();
         let durable = if stored.is_ok() { next.data_keys().len() } else { self.state().durable };
         *self.published.write() = Arc::new(State::new(next, durable));
-        // Whatever it was, the next use of a data key meets the new states.
-        self.cache.remove_if(|_, _| true);
+        // Whatever it was, the next use of a data key meets the new states. Then no key of a blob is made from an old one.
+        self.data_keys.remove_if(|_, _| true);
+        self.blob_keys.remove_if(|_, _| true);
         stored
     }
 

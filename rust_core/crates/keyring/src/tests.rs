@@ -1,12 +1,12 @@
+mod master;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_seal::{
-    CacheLimits, DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, ScryptParams, Secret, StoreId,
-};
+use orcas_seal::{CacheLimits, DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, Secret, StoreId};
 
 use crate::{ChangeError, Environment, KeyError, Keyring, NAMES, OpenError, Presence, presence};
 
@@ -434,47 +434,6 @@ fn a_key_that_wraps_data_keys_is_destroyed_only_explicitly_and_after_its_time() 
     let unused = keyring.create_key("unused").unwrap();
     keyring.destroy(unused, 0, false).unwrap();
     assert_eq!(keyring.list().iter().find(|key| key.id == unused).unwrap().versions, 0);
-}
-
-#[test]
-fn the_cost_of_scrypt_can_be_raised_and_stays() {
-    let bench = Bench::new();
-    let keyring = bench.create();
-    assert_eq!(keyring.scrypt(), None);
-    let of = |text: &[u8]| MasterSecret::from_passphrase(text).unwrap();
-    keyring.change_master(&of(b"first"), None).unwrap();
-    assert_eq!(keyring.scrypt(), Some(ScryptParams::DEFAULT));
-    let params = ScryptParams::new(16, 8, 1).unwrap();
-    keyring.change_master(&of(b"first"), Some(params)).unwrap();
-    keyring.change_master(&of(b"second"), None).unwrap();
-    assert_eq!(bench.open(&of(b"second")).unwrap().scrypt(), Some(params));
-    assert!(bench.open(&of(b"first")).is_err());
-}
-
-#[test]
-fn another_master_key_opens_it_afterwards_and_the_former_one_is_recognised() {
-    let bench = Bench::new();
-    let keyring = bench.create();
-    let id = keyring.data_key(b"a").unwrap().id();
-    let old = bench.bytes(NAMES[0]);
-    let passphrase = MasterSecret::from_passphrase(b"correct horse battery staple").unwrap();
-    keyring.change_master(&passphrase, None).unwrap();
-    keyring.unwrap(id).unwrap();
-    bench.open(&passphrase).unwrap().unwrap(id).unwrap();
-    assert!(matches!(bench.open(&master(1)), Err(OpenError::WantsPassphrase { .. })));
-    // The second file was not written: the former key opens only what is out of date.
-    bench.set(NAMES[1], &old);
-    assert!(matches!(bench.open(&master(1)), Err(OpenError::FormerMasterKey { .. })));
-    bench.open(&passphrase).unwrap().unwrap(id).unwrap();
-
-    // Where nothing could be written, the former key counts, also for what is changed afterwards.
-    bench.disk.fail(Operation::Write, 1, Fault::NoSpace, false);
-    let keyring = bench.open(&passphrase).unwrap();
-    bench.disk.clear_faults();
-    bench.disk.fail(Operation::Write, 1, Fault::NoSpace, false);
-    assert!(matches!(keyring.change_master(&master(3), None), Err(ChangeError::Unchanged { .. })));
-    keyring.create_key("other").unwrap();
-    assert_eq!(bench.open(&passphrase).unwrap().list().len(), 2);
 }
 
 #[test]

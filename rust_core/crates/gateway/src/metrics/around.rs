@@ -20,6 +20,8 @@ pub struct Around {
     pub declined: (u64, u64),
     /// Lookups of data keys that found one, that did not, and keys at hand.
     pub data_keys: (u64, u64, u64),
+    /// The same for keys of blobs.
+    pub blob_keys: (u64, u64, u64),
     /// By operation; empty without a keyring.
     pub key_times: Vec<(&'static str, Arc<Histogram>)>,
     pub targets: Vec<TargetState>,

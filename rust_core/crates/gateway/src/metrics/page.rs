@@ -128,12 +128,14 @@ impl Lane {
         let objects = self.engine.object_cache();
         let (key_hits, key_misses, keys) = self.signing_keys.counts();
         let (data_hits, data_misses, data_keys) = around.data_keys;
+        let (blob_hits, blob_misses, blob_keys) = around.blob_keys;
         let pools = self.engine.health().pools;
         let (buffers, connections) = (pools.buffers, pools.connections);
         let hits = [
             ("objects", objects.hits),
             ("signing-keys", key_hits),
             ("data-keys", data_hits),
+            ("blob-keys", blob_hits),
             ("buffers", buffers.hits),
             ("index-connections", connections.hits),
         ];
@@ -142,11 +144,17 @@ impl Lane {
             ("objects", objects.misses),
             ("signing-keys", key_misses),
             ("data-keys", data_misses),
+            ("blob-keys", blob_misses),
             ("buffers", buffers.misses),
             ("index-connections", connections.misses),
         ];
         each(page, &of::CACHE_MISSES, misses);
-        let entries = [("objects", objects.entries), ("signing-keys", keys as u64), ("data-keys", data_keys)];
+        let entries = [
+            ("objects", objects.entries),
+            ("signing-keys", keys as u64),
+            ("data-keys", data_keys),
+            ("blob-keys", blob_keys),
+        ];
         each(page, &of::CACHE_ENTRIES, entries);
         each(page, &of::CACHE_BYTES, [("objects", objects.bytes), ("buffers", buffers.held_bytes)]);
         one(page, &of::BUFFERS_OUT, buffers.out_bytes);

@@ -15,7 +15,7 @@ use orcas_index::{Applied, Index, IndexOptions, PAGE_BYTES};
 use orcas_record::placement::codec;
 use orcas_record::*;
 
-#[allow(dead_code, reason = "the seeds use more of it")]
+#[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../crates/record/src/samples.rs"]
 mod samples;
 
@@ -200,13 +200,13 @@ fn in_a_file(mut input: Input<'_>) {
     let mut pages = base.file.clone();
     change(&mut pages, &mut input);
     std::fs::write(place(), &pages).expect("there is room for a few pages");
-    if let Ok(index) = Index::open(options(Some(place())), STORE) {
-        if let Ok(rows) = index.dump()
-            && pages.len() >= SMALLEST_PAGE
-        {
-            assert_eq!(rows, base.rows, "a page that has changed was used");
-            read(&index).expect("as sound as its rows");
-        }
+    let opened = Index::open(options(Some(place())), STORE);
+    if let Ok(index) = opened
+        && let Ok(rows) = index.dump()
+        && pages.len() >= SMALLEST_PAGE
+    {
+        assert_eq!(rows, base.rows, "a page that has changed was used");
+        read(&index).expect("as sound as its rows");
     }
     Index::destroy(place()).expect("it was written");
 }

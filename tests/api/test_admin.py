@@ -41,6 +41,14 @@ class Client:
         self.received = 0
 
     async def send(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Answered:
+        status, answered, content = await self.exchange(method, target, headers, body)
+        assert answered[b"content-type"] == b"application/json"
+        return status, json.loads(content)
+
+    async def exchange(
+        self, method: str, target: str, headers: dict[str, str], body: bytes = b""
+    ) -> tuple[int, dict[bytes, bytes], bytes]:
+        """The answer to any request, also one of S3."""
         path, _, query = target.partition("?")
         given = {"host": "localhost:9000", **{name.lower(): value for name, value in headers.items()}}
         scope = {
@@ -63,8 +71,7 @@ class Client:
         self.received = 0
         await self.app(scope, receive, reply)
         content = b"".join(message.get("body", b"") for message in answer[1:])
-        assert dict(answer[0]["headers"])[b"content-type"] == b"application/json"
-        return answer[0]["status"], json.loads(content)
+        return answer[0]["status"], dict(answer[0]["headers"]), content
 
     async def ask(self, method: str, path: str, order: Any = None, identity: Identity = ROOT) -> Answered:
         return await self.send(*self.signed(method, path, order, identity))

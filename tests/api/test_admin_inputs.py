@@ -51,9 +51,9 @@ PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "backup-p
 class Site:
     """An application with one event loop, and the checks that it was told to run; none of them runs."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, **settings: str) -> None:
         keys = {"root_access_key": ROOT.access_key, "root_secret_key": ROOT.secret_key}
-        self.app = Orcas(resolve({"data": str(data), **keys}, ambient=False).settings)
+        self.app = Orcas(resolve({"data": str(data), **keys, **settings}, ambient=False).settings)
         self.client = Client(self.app)
         self.runner = asyncio.Runner()
         self.ordered: list[api.CheckBody] = []

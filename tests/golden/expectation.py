@@ -2,7 +2,8 @@
 
 A manifest is JSON: `buckets` by name, each with `settings`, `location`, `objects` by key, open `uploads`; `completed`
 multipart uploads, whose completion must be answered again; `unanswered`, the keys whose writes a crash interrupted; and
-`versions`, the result of `versions_of` for the buckets with versioning.
+`versions`, the result of `versions_of` for the buckets with versioning; `kinds`, if the store has them, what
+`tests.golden.kinds` says of other buckets; and `master_key`, that of the keyring.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.fixtures.checksums import ALGORITHMS, checksum, sha256
 from tests.fixtures.targets import Target, read
+from tests.golden import kinds
 
 # Shorter objects have one block, which every read verifies.
 RANGE_MIN: Final = 65_536
@@ -39,7 +41,8 @@ def modified(answer: dict[str, Any]) -> str:
 def verify(target: Target, manifest: dict[str, Any]) -> None:
     """Check that the store of `target` holds exactly what `manifest` says."""
     client = target.client()
-    assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted(manifest["buckets"])
+    others = manifest["kinds"]["buckets"] if "kinds" in manifest else []
+    assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted([*manifest["buckets"], *others])
     for name, bucket in manifest["buckets"].items():
         assert settings_of(target, name) == bucket["settings"], name
         if tags := bucket.get("tags"):
@@ -59,6 +62,9 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
         assert versions_of(client, name) == versions, name
     for completed in manifest["completed"]:
         assert complete(client, completed)["ETag"] == completed["etag"], "a repeated completion has the same answer"
+    if others:
+        assert kinds.described(target) == manifest["kinds"]
+        kinds.check_content(manifest["kinds"])
 
 
 def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.checksums import DIGESTS
+from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.targets import running
 from tests.golden.document import SECOND_AT, crc
 from tests.golden.expectation import verify
-from tests.golden.make import MASTER_KEY
 from tests.golden.test_golden import STORES, unpack
 
 import orcas

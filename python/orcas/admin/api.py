@@ -73,6 +73,8 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     app = FastAPI(
         title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None, responses=_REFUSALS,
         middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core)],
+        # A redirect would be no JSON, and its target would need another signature.
+        redirect_slashes=False,
     )  # fmt: skip
     _add_errors(app)
     _add_work(app, tools)

@@ -125,6 +125,11 @@ def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
     if given is None:
         return None
     try:
+        given.get_secret_value().encode()
+    except UnicodeEncodeError:
+        # A lone surrogate, which JSON can hold.
+        raise Refusal(400, "InvalidRequest", f"{called} must be Unicode text.") from None
+    try:
         checked: str = check_setting(setting, given.get_secret_value(), called)
     except ConfigurationError as error:
         raise Refusal(400, "InvalidRequest", str(error)) from None

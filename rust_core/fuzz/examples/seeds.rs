@@ -56,6 +56,19 @@ const CREATE_UPLOAD: &str = "POST /photos/k?uploads\nhost: localhost\nx-amz-chec
 const COMPLETE: &str = "POST /photos/k?uploadId=0123456789abcdef\nhost: localhost\nx-amz-mp-object-size: 10485760\n\
                         if-none-match: *\nx-amz-checksum-type: COMPOSITE\n";
 const RENAME: &str = "PUT /photos/new?renameObject\nhost: localhost\nx-amz-rename-source: old\n";
+const ENCRYPTED: &str = "PUT /photos/k?annotation&annotationName=caf%C3%A9\nhost: localhost\n\
+                         x-amz-server-side-encryption: aws:kms\nx-amz-server-side-encryption-bucket-key-enabled: true\n\
+                         x-amz-server-side-encryption-aws-kms-key-id: name\n\
+                         x-amz-server-side-encryption-context: eyJhIjoiYiJ9\nx-amz-object-if-match: *\n\
+                         x-amz-object-annotation-directive: EXCLUDE\n";
+const CUSTOMER: &str = "GET /photos/k?annotation&annotationName=a-1.b_\nhost: localhost\n\
+                        x-amz-server-side-encryption-customer-algorithm: AES256\n\
+                        x-amz-server-side-encryption-customer-key: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
+                        x-amz-server-side-encryption-customer-key-md5: cLyPS3KoaSFGi/joRB3OUQ==\n\
+                        x-amz-copy-source-server-side-encryption-customer-algorithm: AES256\n\
+                        x-amz-copy-source-server-side-encryption-customer-key: \
+                        AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
+                        x-amz-copy-source-server-side-encryption-customer-key-md5: cLyPS3KoaSFGi/joRB3OUQ==\n";
 
 fn requests(seeds: &mut Seeds) {
     let all = [
@@ -69,9 +82,54 @@ fn requests(seeds: &mut Seeds) {
         ("create-upload", CREATE_UPLOAD),
         ("complete", COMPLETE),
         ("rename", RENAME),
+        ("encrypted", ENCRYPTED),
+        ("customer", CUSTOMER),
     ];
     seeds.extend(all.map(|(name, text)| ("request", name.to_owned(), text.into())));
 }
+
+/// What buckets are configured with.
+const CONFIGURATIONS: [(&str, &str); 6] = [
+    (
+        "lifecycle",
+        "<LifecycleConfiguration><Rule><ID>a</ID><Filter><And><Prefix>p/</Prefix><Tag><Key>k</Key><Value>v</Value></Tag>\
+         <ObjectSizeGreaterThan>10</ObjectSizeGreaterThan><ObjectSizeLessThan>20</ObjectSizeLessThan></And></Filter>\
+         <Status>Enabled</Status><Expiration><Days>3</Days></Expiration><NoncurrentVersionExpiration><NoncurrentDays>4\
+         </NoncurrentDays><NewerNoncurrentVersions>5</NewerNoncurrentVersions></NoncurrentVersionExpiration></Rule><Rule>\
+         <Filter/><Status>Disabled</Status><AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation>\
+         </AbortIncompleteMultipartUpload></Rule></LifecycleConfiguration>",
+    ),
+    (
+        "lifecycle-old",
+        "<LifecycleConfiguration><Rule><Prefix>p/</Prefix><Status>Enabled</Status><Expiration><Date>2030-01-01T00:00:00Z\
+         </Date></Expiration></Rule></LifecycleConfiguration>",
+    ),
+    (
+        "website",
+        "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument><ErrorDocument><Key>e</Key>\
+         </ErrorDocument><RoutingRules><RoutingRule><Condition><KeyPrefixEquals>a/</KeyPrefixEquals>\
+         <HttpErrorCodeReturnedEquals>404</HttpErrorCodeReturnedEquals></Condition><Redirect><Protocol>https</Protocol>\
+         <HostName>h</HostName><ReplaceKeyPrefixWith>b/</ReplaceKeyPrefixWith><HttpRedirectCode>302</HttpRedirectCode>\
+         </Redirect></RoutingRule></RoutingRules></WebsiteConfiguration>",
+    ),
+    (
+        "website-redirect",
+        "<WebsiteConfiguration><RedirectAllRequestsTo><HostName>h</HostName><Protocol>http</Protocol>\
+         </RedirectAllRequestsTo></WebsiteConfiguration>",
+    ),
+    (
+        "encryption",
+        "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm>\
+         <KMSMasterKeyID>name</KMSMasterKeyID></ApplyServerSideEncryptionByDefault><BucketKeyEnabled>true\
+         </BucketKeyEnabled></Rule></ServerSideEncryptionConfiguration>",
+    ),
+    (
+        "logging",
+        "<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>p/</TargetPrefix>\
+         <TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix>\
+         </TargetObjectKeyFormat></LoggingEnabled></BucketLoggingStatus>",
+    ),
+];
 
 fn documents(seeds: &mut Seeds) {
     const TAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
@@ -107,6 +165,7 @@ fn documents(seeds: &mut Seeds) {
         ),
     ];
     seeds.extend(all.map(|(name, text)| ("documents", name.to_owned(), text.into_bytes())));
+    seeds.extend(CONFIGURATIONS.map(|(name, text)| ("documents", name.to_owned(), text.into())));
 }
 
 /// A request with the control bytes of the target in front: not to be signed, and no change.
@@ -207,12 +266,37 @@ fn files(seeds: &mut Seeds) {
     let key = [&[1, 0, 0, 0][..], &[4; 16], &[1, 0, b'a', 1], &[0; 8], &[5; 8], &[1, 0], &[6; 8], &[7; 32]].concat();
     let data_key = [&[1, 0, 0, 0, 2, b'm', b'e', 1, 1, 0, 0, 1, 0, 0, 0][..], &[4; 16], &[8; 16], &[9; 80]].concat();
     seeds.push(("keyring", "inside".to_owned(), [&[0x80][..], &key, &data_key].concat()));
+    pages_and_segments(seeds);
     let logs: [(&str, &[u8]); 3] = [
         ("damaged", &[0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 3, 1, 10, 2, 20, 3, 30, 4, 40, 15, 40, 16, 0, 0, 1]),
         ("header", &[1, 0, 0, 0x37, 0x7f, 0x06, 0x82, 0, 0x2d, 0xe2, 0x18, 0, 0, 16, 0]),
         ("remembered", &[2, 0, 1, 5, 3, 1, 5, 3, 1, 6, 1, 1, 7, 40, 3, 1, 9]),
     ];
     seeds.extend(logs.map(|(name, bytes)| ("wal", name.to_owned(), bytes.to_vec())));
+}
+
+/// Changes to the pages of the index and to the segments of the journal, and what goes into a segment.
+fn pages_and_segments(seeds: &mut Seeds) {
+    let pages: [(&str, &[u8]); 6] = [
+        ("memory", &[0, 0, 0x10, 0x20, 0, 0, 0, 1]),
+        ("memory-bytes", &[0, 4, 0, 0x30, 0, 0, 4, 0, 0, 255, 255]),
+        ("memory-page", &[0, 6, 0, 0x10, 0, 0, 3]),
+        ("flip", &[1, 0, 0x10, 0x20, 0, 0, 0, 1]),
+        ("page", &[1, 6, 0, 0x10, 0, 0, 3]),
+        ("cut", &[1, 7, 0, 0x30, 0, 0, 0]),
+    ];
+    seeds.extend(pages.map(|(name, bytes)| ("index", name.to_owned(), bytes.to_vec())));
+    let segments: [(&str, &[u8]); 6] = [
+        ("whole", &[0]),
+        ("flip", &[0, 0, 1, 0x40, 1, 8]),
+        ("cut", &[0, 3, 2, 0x40, 1]),
+        ("removed", &[0, 4, 0, 0, 0]),
+        ("resealed", &[0, 0, 0, 24, 0, 1, 5, 0, 0, 0, 0]),
+        ("written", &[0, 2, 2, 0x90, 0, 4, 1, 2, 3, 4]),
+    ];
+    seeds.extend(segments.map(|(name, bytes)| ("journal", name.to_owned(), bytes.to_vec())));
+    let bytes: Vec<u8> = [1].into_iter().chain((1..=200).map(|at: u8| at.wrapping_mul(37))).collect();
+    seeds.push(("journal", "formats".to_owned(), bytes));
 }
 
 fn events(seeds: &mut Seeds) {

@@ -5,9 +5,14 @@
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
 use orcas_s3::Operation;
-use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
+use orcas_s3::bucket_logging::{BucketLogging, Delivered};
+use orcas_s3::documents::{DOCUMENT_LEN_MAX, LIFECYCLE_LEN_MAX, stored, stored_lifecycle};
+use orcas_s3::encryption::BucketDefault;
 use orcas_s3::event_targets::{EventTarget, Targets};
+use orcas_s3::lifecycle::{Configuration, DefaultSize, rules};
 use orcas_s3::notification::notifications;
+use orcas_s3::target::KEY_LEN_MAX;
+use orcas_s3::website::Website;
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket};
 use orcas_s3::xml::{XmlWriter, versioning};
 use orcas_s3::{object_lock, tags};
@@ -91,10 +96,13 @@ fn configurations(body: &[u8]) {
     for operation in [
         Operation::PutBucketAccelerateConfiguration,
         Operation::PutBucketCors,
+        Operation::PutBucketEncryption,
+        Operation::PutBucketLogging,
         Operation::PutBucketNotificationConfiguration,
         Operation::PutBucketOwnershipControls,
         Operation::PutBucketRequestPayment,
         Operation::PutBucketTagging,
+        Operation::PutBucketWebsite,
         Operation::PutPublicAccessBlock,
     ] {
         let Ok(written) = stored(operation, body, "b", targets) else { continue };
@@ -109,12 +117,51 @@ fn configurations(body: &[u8]) {
     }
 }
 
+/// What is stored of a lifecycle configuration is read again, as rules too, and shown as it can be sent.
+fn lifecycle(body: &[u8]) {
+    for size in [DefaultSize::All128K, DefaultSize::Varies] {
+        let Ok(written) = stored_lifecycle(body, size) else { return };
+        assert!(written.len() <= LIFECYCLE_LEN_MAX);
+        let loaded = Configuration::load(&written).expect("what was written can be read");
+        assert_eq!((loaded.default_size, loaded.stored()), (size, written.clone()));
+        assert!(rules(&written).is_some());
+        assert_eq!(stored_lifecycle(&loaded.shown(), size), Ok(written));
+    }
+}
+
+/// What a stored document has effects by.
+fn effects(body: &[u8]) {
+    if let Ok(Some(logging)) = BucketLogging::parse(body) {
+        let delivered = Delivered {
+            account: &"0".repeat(64),
+            region: "us-east-1",
+            bucket: &"b".repeat(63),
+            time_ms: 1_700_000_000_000,
+            unique: "0123456789ABCDEF",
+        };
+        let key = logging.key(&delivered);
+        assert!(key.starts_with(&logging.prefix) && key.len() <= KEY_LEN_MAX);
+        assert_eq!(
+            BucketLogging::parse(&logging.document()).map(|again| again.map(|again| again.document())),
+            Ok(Some(logging.document()))
+        );
+    }
+    if let Ok(default) = BucketDefault::read(body) {
+        assert_eq!(BucketDefault::read(&default.document()), Ok(default));
+    }
+    if let Ok(website) = Website::parse(body) {
+        assert_eq!(Website::parse(&website.document()), Ok(website));
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
-    bounded(15 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
+    bounded(30 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
         attributes(body);
         delete(body);
         complete(body);
         region(body);
         configurations(body);
+        lifecycle(body);
+        effects(body);
     });
 });

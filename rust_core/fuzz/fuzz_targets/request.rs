@@ -6,8 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::{Request, bounded};
 use orcas_http::{Headers, Query, RequestHead, percent_decode, percent_encode_into};
+use orcas_s3::annotations;
 use orcas_s3::checksums::{CompleteChecksum, DeclaredChecksum, UploadChecksum, copy_algorithm};
 use orcas_s3::conditions::{ReadConditions, WriteCondition};
+use orcas_s3::encryption::{Asked, CustomerKey, Method, show_named};
 use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::headers::Overrides;
 use orcas_s3::metadata::{
@@ -148,7 +150,44 @@ fn declarations(headers: &Headers<'_>) {
     drop((DeclaredChecksum::parse(headers), UploadChecksum::parse(headers), CompleteChecksum::parse(headers)));
     drop((copy_algorithm(headers), MetadataDirective::parse(headers), multipart_object_size(headers)));
     drop((LockHeaders::parse(headers), TaggingDirective::parse(headers), tags::of_header(headers)));
+    drop((annotations::object_condition(headers), annotations::copies_annotations(headers)));
     drop((content_md5(headers), WriteCondition::parse(headers), ReadConditions::of_read(headers)));
+}
+
+/// How an object is to be encrypted. A context that was read is shown as it can be sent again.
+fn encryption(headers: &Headers<'_>) {
+    let asked = Asked::parse(headers).ok();
+    assert_eq!(asked.as_ref(), Asked::parse(headers).ok().as_ref());
+    for key in [CustomerKey::parse(headers), CustomerKey::of_source(headers)].into_iter().flatten().flatten() {
+        let mut block = HeaderBlock::new();
+        key.shown().show(&mut block);
+        assert!(!block.is_flawed());
+    }
+    let Some(Asked { method: Some(Method::Named { context, .. }), bucket_key }) = asked else { return };
+    assert!(context.is_empty() || std::str::from_utf8(&context).is_ok());
+    let mut block = HeaderBlock::new();
+    show_named(&mut block, "arn:aws:kms:::key/k", Some(&context), bucket_key.unwrap_or_default());
+    assert!(!block.is_flawed());
+    let lines: Vec<(&[u8], &[u8])> = block
+        .as_bytes()
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+        .collect();
+    let again = Asked::parse(&Headers::new(&lines)).expect("what is shown can be sent");
+    assert!(matches!(again.method, Some(Method::Named { context: ref shown, .. }) if *shown == context));
+}
+
+/// The name of an annotation that can be written is text, and is answered as XML.
+fn annotation(query: &Query) {
+    let name = annotations::name_in(query);
+    if annotations::check_name(name).is_ok() {
+        assert!((1..=512).contains(&name.len()) && std::str::from_utf8(name).is_ok());
+        let answer = annotations::written(b"key", name);
+        assert!(answer.windows(name.len()).any(|window| window == name), "nothing of it needs to be escaped");
+    }
 }
 
 fn read(head: &RequestHead<'_>) {
@@ -160,6 +199,7 @@ fn read(head: &RequestHead<'_>) {
     }
     if let Some(query) = &query {
         listings(query);
+        annotation(query);
         for (name, _) in hoisted_headers(query, &head.headers, &["content-type"]) {
             assert!(!head.headers.iter().any(|(sent, _)| sent == name), "a header that was sent stands before it");
         }
@@ -169,6 +209,7 @@ fn read(head: &RequestHead<'_>) {
     }
     metadata(&head.headers);
     declarations(&head.headers);
+    encryption(&head.headers);
     sources(&head.headers).expect("what was decoded can be encoded");
 }
 

@@ -1,0 +1,340 @@
+"""Every route of the admin API answers hostile requests, signed by root, with a 4xx error, and the server goes on.
+
+A table has a row for each route of the application: a request that is accepted, of which hostile ones are made.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.api.test_admin import ROOT, URL, Answered
+from tests.api.test_admin_inputs import Site, refusal
+from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.receivers import SECRET
+from tests.fixtures.signing import signed_headers
+
+from orcas.admin.api import admin_app
+from orcas.admin.events import PATH as EVENTS
+from orcas.admin.guard import BODY_MAX
+from orcas.admin.tools import MOUNT
+
+LOST: Final = "\ud800"
+# Of the wrong type or too large for any field.
+WRONG: Final[list[Any]] = [
+    [], ["b"], {}, {"name": "b"}, LOST, f"b{LOST}", -1, 1 << 64, 10**400, 0.5, float("nan"), float("inf"), "x" * 60_000,
+]  # fmt: skip
+# What no bucket, snapshot, key, task, target, job or pin is called.
+SEGMENTS: Final = [
+    "%00", "%0A", "%20", "%25", "%2F", "%2e%2e", "%2e%2e%2f%2e%2e%2froot", "%ED%A0%80", "%FF%FE", "%C3%BC", "'%22%3B--",
+    "%7Bname%7D", "a%0D%0Ax-forged%3A1", "x" * 4_000,
+]  # fmt: skip
+# Bodies that are no order.
+BODIES: Final = [
+    b"[]", b"0", b'"b"', b"{", b"\xff\xfe", b"\x00", b"[" * 60_000, b'{"a":' * 10_000, b"9" * 5_000, b"NaN",
+    b'\xef\xbb\xbf{}"', b'{"\\ud800": 1}', b"name=b&snapshot=s", b'{"name": "b", "name": []}',
+]  # fmt: skip
+TYPES: Final = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", "\\", ""]
+BUCKETS: Final = ["", ".", "..", "A", "a" * 64, "a/b", "a\x00b", "-a", "ab\n", "ü", "192.168.0.1"]
+NAMES: Final = ["", "\x00", "a\n", "a" * 256]
+OWNERS: Final = ["", "0" * 63, "0" * 65, "G" * 64, "0" * 64 + "\n", "\u0660" * 64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a route takes. Names in `path` are those of a site that `prepare` has made ready."""
+
+    path: dict[str, str] | None = None
+    order: dict[str, Any] | None = None
+    # May be left out.
+    optional: tuple[str, ...] = ()
+    # Values of these fields that have the right type.
+    wrong: tuple[tuple[str, list[Any]], ...] = ()
+    queries: tuple[str, ...] = ()
+    # Of the request that is not hostile.
+    status: int = 200
+
+
+OF_SNAPSHOT: Final = {"bucket": "bucket", "name": "s"}
+OF_BUCKET: Final = {"bucket": "bucket"}
+OF_TARGET: Final = {"name": "hook"}
+PLACE: Final = {"bucket": "plain", "prefix": "a/"}
+ROWS: Final[dict[tuple[str, str], Row]] = {
+    ("GET", "/stats"): Row(),
+    ("GET", "/scrub"): Row(),
+    ("POST", "/gc"): Row(status=202),
+    ("POST", "/compact"): Row(status=202),
+    ("POST", "/lifecycle/run"): Row(status=202),
+    ("POST", "/check"): Row(
+        order={"read_content": False, "threads": 1, "bytes_per_sec": 0},
+        optional=("read_content", "threads", "bytes_per_sec"),
+        wrong=(
+            ("read_content", [None, "perhaps", 2]), ("threads", [None, 0, 65, "2 "*9]),
+            ("bytes_per_sec", [None, (1 << 40) + 1]),
+        ),
+        status=202,
+    ),
+    ("POST", "/move"): Row(
+        order={"source": PLACE, "target": {"bucket": "plain", "prefix": "b/"}, "overwrite": False},
+        optional=("overwrite",),
+        wrong=(
+            ("source.bucket", BUCKETS), ("target.bucket", BUCKETS), ("source.prefix", [None, "x" * 1025]),
+            ("target.prefix", [None, "x" * 1024, "ü" * 600, "x" * 1025]), ("overwrite", [None, "perhaps"]),
+        ),
+    ),
+    ("GET", "/jobs/{name}"): Row({"name": "job"}),
+    ("DELETE", "/jobs/{name}"): Row({"name": "job"}),
+    ("POST", "/backup-pins"): Row(status=201),
+    ("PUT", "/backup-pins/{name}"): Row({"name": "pin"}),
+    ("DELETE", "/backup-pins/{name}"): Row({"name": "pin"}),
+    ("GET", "/buckets/{bucket}/snapshots"): Row(OF_BUCKET),
+    ("POST", "/buckets/{bucket}/snapshots"): Row(OF_BUCKET, {"name": "new"}, wrong=(("name", [*NAMES, "s"]),), status=201),
+    ("DELETE", "/buckets/{bucket}/snapshots/{name}"): Row(OF_SNAPSHOT),
+    ("POST", "/buckets/{bucket}/fork"): Row(
+        OF_BUCKET, {"name": "copy", "snapshot": "s"}, ("snapshot",),
+        (("name", [*BUCKETS, "bucket"]), ("snapshot", [*NAMES, "none"])), status=201,
+    ),
+    ("POST", "/buckets/{bucket}/restore"): Row(OF_BUCKET, {"snapshot": "s"}, wrong=(("snapshot", [*NAMES, "none"]),)),
+    ("GET", "/targets"): Row(),
+    ("GET", "/targets/{name}/dead"): Row(
+        OF_TARGET, queries=("limit=0", "limit=1001", "limit=-1", "limit=", "limit=x", "limit=1e3", "limit=" + "9" * 5_000)
+    ),
+    ("POST", "/targets/{name}/resend"): Row(OF_TARGET),
+    ("POST", "/targets/{name}/discard"): Row(OF_TARGET),
+    ("GET", "/tasks"): Row(),
+    ("POST", "/tasks/{name}"): Row({"name": "usage"}, status=202),
+    ("GET", "/keys"): Row(),
+    ("POST", "/keys"): Row(order={"name": "new"}, wrong=(("name", [*NAMES, "x" * 251, "key"]),), status=201),
+    ("POST", "/keys/action"): Row(
+        order={"key": "key", "action": "destroy", "days": 30, "lose_content": True},
+        optional=("days", "lose_content"),
+        wrong=(
+            ("key", [*NAMES, "none"]), ("action", ["", "Rotate", "rotate\n", "__init__"]), ("days", [None, 31]),
+            ("lose_content", [None, "perhaps"]),
+        ),
+    ),
+    # There is no older keyring.
+    ("POST", "/keys/accept-older"): Row(status=409),
+    ("PUT", "/keys/master"): Row(
+        order={"passphrase": "another long passphrase"}, wrong=(("passphrase", [None, "", "short", f"{LOST}" * 20]),)
+    ),
+    ("GET", "/usage"): Row(
+        queries=(
+            "since=yesterday", "since=", "since=2026-02-30", "since=10000-01-01", "since=99999999999999", "until=-1",
+            "since=2026-02-02&until=2026-02-01", "by=", "by=bucket,bucket", "by=%00", "by=%ED%A0%80", "by=" + "x" * 161,
+            "by=bucket%0A", "by=bucket,tag:a",
+        )
+    ),
+    ("GET", "/quotas"): Row(),
+    ("PUT", "/quotas"): Row(
+        order={"bucket": "bucket", "bytes": 1, "objects": 1},
+        optional=("bytes", "objects"),
+        wrong=(
+            ("bucket", [None, *BUCKETS]), ("owner", [*OWNERS, "0" * 64]), ("bytes", [1 << 63, "many"]),
+            ("objects", [1 << 63]),
+        ),
+    ),
+}  # fmt: skip
+# The application's own, and what has its own tests: those without parameters.
+TOP: Final = {"/_orcas/health/live", "/_orcas/health/ready", "/_orcas/health/writable", "/_orcas/metrics"}
+
+
+class Prepared(Site):
+    """A site with a keyring, a target, a bucket with a snapshot, one without, a job and a pin."""
+
+    names: dict[str, str]
+
+    def prepare(self) -> None:
+        """Make what good requests name."""
+        self.names = {}
+        for target, body in (
+            ("/bucket", b""),
+            ("/bucket/a/1", b"content"),
+            ("/plain", b""),
+            ("/plain/a/1", b"content"),
+        ):
+            headers = signed_headers(ROOT, "PUT", URL + target, {"content-length": str(len(body))}, body)
+            assert self.runner.run(self.client.exchange("PUT", target, headers, body))[0] == 200
+        assert self.send("POST", "buckets/bucket/snapshots", {"name": "s"})[0] == 201
+        assert self.send("POST", "keys", {"name": "key"})[0] == 201
+        status, job = self.send("POST", "gc", None)
+        assert status == 202
+        found = self.tools.jobs.find(job["id"])
+        assert found is not None
+        assert found.thread is not None
+        found.thread.join()
+        status, pin = self.send("POST", "backup-pins", None)
+        assert status == 201
+        self.names = {"job": job["id"], "pin": pin["id"]}
+
+    def send(self, method: str, path: str, order: Any) -> Answered:
+        """The answer to this order."""
+        return self.ask(method, path, b"" if order is None else json.dumps(order).encode())
+
+
+@pytest.fixture
+def site(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Prepared]:
+    targets = tmp_path / "targets.toml"
+    targets.write_text(
+        f'[hook]\ntype = "webhook"\nurl = "http://127.0.0.1:9/"\nsecret = "{SECRET}"\n', encoding="utf-8"
+    )
+    made = Prepared(tmp_path / "data", master_key=MASTER_KEY, event_targets_file=str(targets))
+    made.open()
+    try:
+        made.prepare()
+        yield made
+        # It goes on, and knows of no failure of its own.
+        assert made.ask("GET", "stats")[0] == 200
+        assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    finally:
+        made.close()
+
+
+def filled(row: Row, path: str, site: Prepared, replaced: dict[str, str] | None = None) -> str:
+    """The path with its names."""
+    for parameter, name in (row.path or {}).items():
+        path = path.replace(f"{{{parameter}}}", (replaced or {}).get(parameter, site.names.get(name, name)), 1)
+    return path.removeprefix("/")
+
+
+def changed(order: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
+    """The order with another value in this place."""
+    made = copy.deepcopy(order)
+    inner = made
+    *before, last = place.split(".")
+    for name in before:
+        inner = inner[name]
+    inner[last] = value
+    return made
+
+
+def places(order: dict[str, Any], before: str = "") -> Iterator[str]:
+    """The fields of an order, and those within them."""
+    for name, value in order.items():
+        yield before + name
+        if isinstance(value, dict):
+            yield from places(value, f"{before}{name}.")
+
+
+def hostile_orders(row: Row) -> Iterator[dict[str, Any]]:
+    """Orders with one mistake each."""
+    order = row.order or {}
+    for place in places(order):
+        yield from (changed(order, place, value) for value in WRONG)
+    for place, values in row.wrong:
+        yield from (changed(order, place, value) for value in values)
+    for name in order.keys() - set(row.optional):
+        yield {other: value for other, value in order.items() if other != name}
+    yield from ({**order, name: 1} for name in ("more", "", "__class__", LOST, "x" * 1_000))
+
+
+def must_refuse(site: Prepared, method: str, path: str, body: bytes, content_type: str = "application/json") -> None:
+    status, answer = site.ask(method, path, body, content_type)
+    assert 400 <= status < 500, (status, answer, path[:200], body[:200])
+    assert refusal(answer) != "Error"
+
+
+def test_every_route_has_a_row(site: Prepared) -> None:
+    routes = [route for route in admin_app(lambda: site.tools).routes if hasattr(route, "methods")]
+    assert {(method, route.path) for route in routes for method in route.methods} == set(ROWS)  # type: ignore[attr-defined]
+    # Nothing else takes input outside of S3.
+    assert {route.path for route in site.app.routes if hasattr(route, "path")} == {MOUNT, EVENTS}
+    assert set(FastAPI.openapi(site.app)["paths"]) == TOP
+
+
+@pytest.mark.parametrize(("method", "path"), ROWS)
+def test_hostile_requests_are_refused_and_the_good_one_is_not(site: Prepared, method: str, path: str) -> None:
+    row = ROWS[method, path]
+    body = b"" if row.order is None else json.dumps(row.order).encode()
+    for parameter in row.path or {}:
+        for segment in SEGMENTS:
+            must_refuse(site, method, filled(row, path, site, {parameter: segment}), body)
+    place = filled(row, path, site)
+    for query in row.queries:
+        must_refuse(site, method, f"{place}?{query}", body)
+    for other in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} - {known for known, at in ROWS if at == path}:
+        status, answer = site.ask(other, place)
+        assert (status, refusal(answer)) == (405, "MethodNotAllowed")
+    must_refuse(site, method, f"{place}/", body)
+    must_refuse(site, method, place, b" " * (BODY_MAX + 1))
+    if row.order is None:
+        # It does not read one.
+        status, answer = site.ask(method, f"{place}?%00=%FF&x", b"[" * 60_000)
+    else:
+        send_hostile_orders(site, method, place, row)
+        status, answer = site.ask(method, place, body)
+    assert status == row.status, answer
+
+
+def send_hostile_orders(site: Prepared, method: str, place: str, row: Row) -> None:
+    for order in hostile_orders(row):
+        must_refuse(site, method, place, json.dumps(order).encode())
+    for garbage in BODIES:
+        must_refuse(site, method, place, garbage)
+    for content_type in TYPES:
+        must_refuse(site, method, place, json.dumps(row.order).encode(), content_type)
+    if set(row.optional) != set(row.order or ()):
+        must_refuse(site, method, place, b"")
+        must_refuse(site, method, place, b"{}")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(), max_size=8), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def test_any_order_is_carried_out_or_refused(site: Prepared) -> None:
+    site.tools.jobs.start = lambda kind, _: Started(kind)  # type: ignore[assignment, method-assign, return-value]
+    cases = [(at, row, place) for at, row in ROWS.items() if row.order for place in places(row.order)]
+
+    @settings(max_examples=300, deadline=None, derandomize=True)
+    @given(case=st.sampled_from(cases), value=JSON)
+    def asked(case: tuple[tuple[str, str], Row, str], value: Any) -> None:
+        (method, path), row, place = case
+        assert row.order is not None
+        status, answer = site.send(method, filled(row, path, site), changed(row.order, place, value))
+        if not 200 <= status < 300:
+            assert 400 <= status < 500, (status, answer)
+            assert refusal(answer) != "Error"
+
+    asked()
+
+
+@dataclass(frozen=True)
+class Started:
+    """A job that does nothing."""
+
+    kind: str
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+# Parameters of a stream of events, and the last event that a client has seen.
+STREAMS: Final = [
+    "nothing=1", "=1", "prefix=a&prefix=b", "start=a&start=b", "start=yesterday", "start=%00", "start=%FF",
+    "event=s3:Nothing:*", "event=%00", "event=", "start=" + "9" * 400,
+]  # fmt: skip
+LAST: Final = ["x", "-1", "9" * 400, "1-" + "0" * 70_000, quote("ü")]
+
+
+def test_a_stream_of_events_begins_with_a_good_request_or_not_at_all(site: Prepared) -> None:
+    asked = [(f"{EVENTS}?{query}", {}) for query in STREAMS] + [(EVENTS, {"last-event-id": last}) for last in LAST]
+    for target, extra in asked:
+        for method, expected in (("GET", {400, 403}), ("POST", {405}), ("DELETE", {405})):
+            headers = signed_headers(ROOT, method, URL + target, extra)
+            status, answer = site.runner.run(site.client.send(method, target, headers))
+            assert status in expected, (target, extra, answer)
+            assert refusal(answer) != "Error"

@@ -7,12 +7,16 @@ use crate::order;
 /// What an operation that names a version is about; the current version if it is `None`.
 pub type Name = Option<VersionId>;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
     pub tag: Option<u64>,
     pub hold: Option<bool>,
     pub retention: Option<Retained>,
 }
+
+/// How long the default retention of a bucket lasts. No test outlives it, and clients can extend it.
+pub const DEFAULT_DAYS: u32 = 20_000;
+const DAY_MS: u64 = 86_400_000;
 
 /// A retention that no test outlives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +29,16 @@ impl From<Retention> for Retained {
     fn from(retention: Retention) -> Self {
         Self { compliance: retention.mode == RetentionMode::Compliance, until_ms: retention.until_ms }
     }
+}
+
+impl From<Retained> for Retention {
+    fn from(retained: Retained) -> Self {
+        Self { mode: mode(retained.compliance), until_ms: retained.until_ms }
+    }
+}
+
+pub fn mode(compliance: bool) -> RetentionMode {
+    if compliance { RetentionMode::Compliance } else { RetentionMode::Governance }
 }
 
 /// A condition on the current version, or on the one that is named.
@@ -42,6 +56,8 @@ pub enum Asked {
     Put {
         content: usize,
         condition: Condition,
+        /// Of the new version. It has no tags.
+        attributes: Attributes,
     },
     /// A deletion that names no version.
     Delete {
@@ -62,10 +78,15 @@ pub enum Asked {
     },
     Retain {
         name: Name,
-        retained: Retained,
+        /// `None` to remove it.
+        retained: Option<Retained>,
         bypass: bool,
     },
     Versioning(Versioning),
+    /// Enables Object Lock, with this default retention: whether it is in compliance mode.
+    ObjectLock {
+        default: Option<bool>,
+    },
     Current,
     Version(VersionId),
     List,
@@ -85,6 +106,8 @@ pub struct Shown {
 pub enum Answer {
     /// A version was made, at this time if it is known: an object or a marker.
     Made(VersionId, Option<u64>),
+    /// The attributes of this version were changed.
+    Changed(VersionId),
     Done,
     Refused(&'static str),
     Shown(Option<Shown>),
@@ -96,6 +119,8 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub lock: bool,
+    /// The mode of the default retention, as in [`Asked::ObjectLock`].
+    pub default: Option<bool>,
     pub suspended: bool,
     pub versions: Vec<Shown>,
 }
@@ -129,7 +154,11 @@ impl State {
     /// Why this may not be done, if it may not.
     fn refusal(&self, asked: &Asked) -> Option<&'static str> {
         match asked {
-            Asked::Put { condition, .. } | Asked::Delete { condition } => Self::check(self.current(), *condition),
+            Asked::Put { condition, attributes, .. } => {
+                let locks = attributes.hold.is_some() || attributes.retention.is_some();
+                Self::check(self.current(), *condition).or_else(|| (locks && !self.lock).then_some(INVALID))
+            }
+            Asked::Delete { condition } => Self::check(self.current(), *condition),
             Asked::DeleteVersion { id, bypass, condition } => {
                 let found = self.find(*id).map(|at| &self.versions[at]);
                 let object = found.filter(|found| found.content.is_some());
@@ -146,7 +175,8 @@ impl State {
                 Err(why) => Some(why),
             },
             Asked::Versioning(Versioning::Suspended) if self.lock => Some(STATE),
-            Asked::Versioning(_) | Asked::Current | Asked::Version(_) | Asked::List => None,
+            Asked::ObjectLock { .. } if self.suspended => Some(STATE),
+            Asked::Versioning(_) | Asked::ObjectLock { .. } | Asked::Current | Asked::Version(_) | Asked::List => None,
         }
     }
 
@@ -163,21 +193,35 @@ impl State {
     }
 
     /// Adds a version, unless one of another bucket state would have been made.
-    fn make(&mut self, id: VersionId, content: Option<usize>, modified_ms: Option<u64>) -> Option<()> {
+    fn make(
+        &mut self,
+        id: VersionId,
+        content: Option<usize>,
+        modified_ms: Option<u64>,
+        attributes: Attributes,
+    ) -> Option<()> {
         if (id == VersionId::Null) != self.suspended {
             return None;
         }
         self.versions.retain(|version| version.id != id);
-        let attributes = Attributes { tag: None, hold: None, retention: None };
         // Nobody is told when a marker was made.
         let modified_ms = modified_ms.unwrap_or_default();
         self.versions.push(Shown { id, content, modified_ms, attributes });
         Some(())
     }
 
-    fn attributes(&mut self, name: Name) -> &mut Attributes {
+    /// The attributes that an operation changes, unless it was another version whose attributes it changed.
+    fn attributes(&mut self, name: Name, changed: VersionId) -> Option<&mut Attributes> {
         let at = self.named(name).expect("it was not refused");
-        &mut self.versions[at].attributes
+        let version = &mut self.versions[at];
+        (version.id == changed).then_some(&mut version.attributes)
+    }
+
+    /// The attributes of a new object, with the default retention if it has none of its own.
+    fn with_default(&self, attributes: &Attributes, modified_ms: Option<u64>) -> Attributes {
+        let until_ms = modified_ms.unwrap_or_default() + u64::from(DEFAULT_DAYS) * DAY_MS;
+        let default = self.default.map(|compliance| Retained { compliance, until_ms });
+        Attributes { retention: attributes.retention.or(default), ..attributes.clone() }
     }
 }
 
@@ -191,15 +235,21 @@ impl order::State for State {
         }
         let mut next = self.clone();
         match (asked, answer) {
-            (Asked::Put { content, .. }, Answer::Made(id, modified_ms)) => {
-                next.make(*id, Some(*content), *modified_ms)?;
+            (Asked::Put { content, attributes, .. }, Answer::Made(id, modified_ms)) => {
+                let attributes = self.with_default(attributes, *modified_ms);
+                next.make(*id, Some(*content), *modified_ms, attributes)?;
             }
-            (Asked::Delete { .. }, Answer::Made(id, modified_ms)) => next.make(*id, None, *modified_ms)?,
+            (Asked::Delete { .. }, Answer::Made(id, modified_ms)) => {
+                next.make(*id, None, *modified_ms, Attributes::default())?;
+            }
             (Asked::DeleteVersion { id, .. }, Answer::Done) => next.versions.retain(|version| version.id != *id),
-            (Asked::Tag { name, tag }, Answer::Done) => next.attributes(*name).tag = Some(*tag),
-            (Asked::Hold { name, on }, Answer::Done) => next.attributes(*name).hold = Some(*on),
-            (Asked::Retain { name, retained, .. }, Answer::Done) => next.attributes(*name).retention = Some(*retained),
+            (Asked::Tag { name, tag }, Answer::Changed(id)) => next.attributes(*name, *id)?.tag = Some(*tag),
+            (Asked::Hold { name, on }, Answer::Changed(id)) => next.attributes(*name, *id)?.hold = Some(*on),
+            (Asked::Retain { name, retained, .. }, Answer::Changed(id)) => {
+                next.attributes(*name, *id)?.retention = *retained;
+            }
             (Asked::Versioning(versioning), Answer::Done) => next.suspended = *versioning == Versioning::Suspended,
+            (Asked::ObjectLock { default }, Answer::Done) => (next.lock, next.default) = (true, *default),
             (Asked::Current, Answer::Shown(shown)) => return (self.current() == shown.as_ref()).then_some(next),
             (Asked::Version(id), Answer::Shown(shown)) => {
                 let found = self.find(*id).map(|at| &self.versions[at]);
@@ -216,8 +266,8 @@ impl order::State for State {
 }
 
 impl Retained {
-    fn allows(self, new: Self, bypass: bool) -> bool {
-        let extends = new.compliance == self.compliance && new.until_ms >= self.until_ms;
+    fn allows(self, new: Option<Self>, bypass: bool) -> bool {
+        let extends = new.is_some_and(|new| new.compliance == self.compliance && new.until_ms >= self.until_ms);
         extends || bypass && !self.compliance
     }
 }

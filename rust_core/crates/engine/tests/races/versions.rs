@@ -1,6 +1,6 @@
 //! Clients that change the versions of one key together: puts, delete markers, deletions of versions, tags, holds and
 //! retention, with conditions, beside reclamation. Some order of the operations must explain every answer, also those given
-//! after reclamation and after a start without the index; and no version that was locked for good is ever gone.
+//! after reclamation and after a start without the index; and no version is gone while it is locked (`gone.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +13,19 @@ use orcas_decide::{
 use orcas_engine::scheduled::{Scheduled, leftovers};
 use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionSink};
 use orcas_fs::sim::{SimDisk, SimRng};
-use orcas_record::{Bucket, BucketSettings, ObjectHeaders, Retention, RetentionMode, VersionId, Versioning};
+use orcas_record::{
+    Bucket, BucketSettings, DefaultRetention, ObjectHeaders, ObjectLock, Period, Retention, VersionId, Versioning,
+};
 use parking_lot::Mutex;
 use shuttle::thread;
 
 use crate::client::body;
+use crate::gone::nothing_locked_is_gone;
 use crate::history::{
-    Answer, Asked, Attributes, Condition, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name, PRECONDITION, Retained,
-    STATE, Shown, State,
+    Answer, Asked, Attributes, Condition, DEFAULT_DAYS, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name,
+    PRECONDITION, Retained, STATE, Shown, State, mode,
 };
-use crate::order::{Event, Events};
+use crate::order::Events;
 use crate::world::{Manifests, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, explore, reclaim_all, reclaim_beside};
 
@@ -158,8 +161,8 @@ impl Client {
             _ => Condition::None,
         };
         let bypass = self.rng.below(2) == 0;
-        match self.rng.below(20) {
-            0..=4 => Asked::Put { content, condition },
+        match self.rng.below(21) {
+            0..=4 => Asked::Put { content, condition, attributes: self.locks() },
             5..=7 => Asked::Delete { condition },
             8..=11 => {
                 let condition = if condition == Condition::Absent { Condition::None } else { condition };
@@ -168,11 +171,29 @@ impl Client {
             12..=13 => Asked::Tag { name: self.name(), tag: self.rng.below(100) },
             14..=15 => Asked::Hold { name: self.name(), on: self.rng.below(3) > 0 },
             16..=17 => {
-                let retained = Retained { compliance: self.rng.below(2) == 0, until_ms: UNTIL_MS + self.rng.below(3) };
+                let retained = (self.rng.below(4) > 0).then(|| self.retained());
                 Asked::Retain { name: self.name(), retained, bypass }
             }
-            18 => Asked::Versioning(Versioning::Suspended),
+            18 => Asked::ObjectLock { default: self.default() },
+            19 => Asked::Versioning(Versioning::Suspended),
             _ => Asked::Versioning(Versioning::Enabled),
+        }
+    }
+
+    fn retained(&mut self) -> Retained {
+        Retained { compliance: self.rng.below(2) == 0, until_ms: UNTIL_MS + self.rng.below(3) }
+    }
+
+    fn default(&mut self) -> Option<bool> {
+        (self.rng.below(2) == 0).then(|| self.rng.below(2) == 0)
+    }
+
+    /// What a new version is locked by: mostly nothing.
+    fn locks(&mut self) -> Attributes {
+        match self.rng.below(8) {
+            0 => Attributes { retention: Some(self.retained()), ..Attributes::default() },
+            1 => Attributes { hold: Some(true), ..Attributes::default() },
+            _ => Attributes::default(),
         }
     }
 
@@ -212,6 +233,7 @@ impl Client {
                 Ok(Outcome::DeletedOne(deleted)) if matches!(asked, Asked::Delete { .. }) => {
                     Answer::Made(deleted.version_id.expect("a marker"), None)
                 }
+                Ok(Outcome::Updated(id)) => Answer::Changed(id.expect("there is versioning")),
                 Ok(_) => Answer::Done,
                 Err(Failure::Refused(refusal)) => refused(&refusal),
                 Err(other) => panic!("{other:?}"),
@@ -241,7 +263,7 @@ impl Client {
             Intent::UpdateVersion(Box::new(UpdateVersion { bucket, key: key.clone(), version: *name, change }))
         };
         match asked {
-            Asked::Put { content, condition } => {
+            Asked::Put { content, condition, attributes } => {
                 let bytes = &contents()[*content];
                 Intent::PutObject(Box::new(PutObject {
                     bucket,
@@ -252,7 +274,11 @@ impl Client {
                     sha256: None,
                     checksum: None,
                     headers: ObjectHeaders::default(),
-                    attributes: Default::default(),
+                    attributes: orcas_record::Attributes {
+                        legal_hold: attributes.hold,
+                        retention: attributes.retention.map(Retention::from),
+                        ..Default::default()
+                    },
                     body: body(&self.handle, &self.bucket, bytes),
                 }))
             }
@@ -269,14 +295,36 @@ impl Client {
             }
             Asked::Hold { name, on } => update(name, AttributeChange::LegalHold(*on)),
             Asked::Retain { name, retained, bypass } => {
-                let mode = if retained.compliance { RetentionMode::Compliance } else { RetentionMode::Governance };
-                let retention = Some(Retention { mode, until_ms: retained.until_ms });
+                let retention = retained.map(Retention::from);
                 update(name, AttributeChange::Retention { retention, bypass: *bypass })
             }
             Asked::Versioning(versioning) => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Versioning(*versioning) }
             }
+            Asked::ObjectLock { default } => {
+                let period = Period::Days(DEFAULT_DAYS);
+                let default = default.map(|compliance| DefaultRetention { mode: mode(compliance), period });
+                Intent::UpdateBucket { bucket, change: BucketChange::ObjectLock(ObjectLock { default }) }
+            }
             Asked::Current | Asked::Version(_) | Asked::List => unreachable!("a read"),
+        }
+    }
+
+    /// What there is when the clients begin.
+    fn prepare(&mut self, locking: u64) {
+        let put = |content, attributes| Asked::Put { content, condition: Condition::None, attributes };
+        if locking == 1 {
+            self.ask(Asked::Versioning(Versioning::Suspended));
+            self.ask(put(0, Attributes::default()));
+            self.ask(Asked::Versioning(Versioning::Enabled));
+        }
+        if locking < 2 {
+            let default = self.default();
+            self.ask(Asked::ObjectLock { default });
+        }
+        for content in 0..self.rng.below(3) {
+            let attributes = if locking < 2 { self.locks() } else { Attributes::default() };
+            self.ask(put(content as usize, attributes));
         }
     }
 
@@ -289,7 +337,7 @@ impl Client {
     }
 }
 
-/// A bucket that keeps versions: half of them can be locked.
+/// A bucket that keeps versions.
 fn create_bucket(handle: &Handle, lock: bool) -> Arc<Bucket> {
     let (name, owner, location) = ("b".into(), "root".into(), Default::default());
     let settings = BucketSettings::default();
@@ -300,37 +348,19 @@ fn create_bucket(handle: &Handle, lock: bool) -> Arc<Bucket> {
     bucket
 }
 
-/// Whatever was locked in compliance mode, or by a hold that nobody asked to end, is in the last list.
-fn nothing_locked_is_gone(events: &[Event<State>]) {
-    let listed = events.iter().rev().find_map(|event| match &event.answer {
-        Answer::Listed(listed) => Some(listed),
-        _ => None,
-    });
-    let listed = listed.expect("the last look");
-    let ends_hold = |event: &Event<State>| matches!(event.asked, Asked::Hold { on: false, .. });
-    for event in events.iter().filter(|event| event.answer == Answer::Done) {
-        let locked = match &event.asked {
-            Asked::Retain { name, retained, .. } => name.filter(|_| retained.compliance),
-            Asked::Hold { name, on: true } => name.filter(|_| !events.iter().any(ends_hold)),
-            _ => None,
-        };
-        assert!(locked.is_none_or(|id| listed.iter().any(|(there, _)| *there == id)), "{event:?} is gone: {events:#?}");
-    }
-}
-
 fn schedule(seed: u64) {
     let mut rng = SimRng::new(seed ^ 0x7e57);
     let world = World::new(seed, Manifests::Short);
     let disk = SimDisk::new();
     let (store, mut reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
-    let first = State { lock: rng.below(2) == 0, suspended: false, versions: Vec::new() };
+    // Object Lock from the beginning, or once there is a null version, or not.
+    let locking = rng.below(4);
+    let first = State { lock: locking == 0, default: None, suspended: false, versions: Vec::new() };
     let bucket = create_bucket(&handle, first.lock);
     let shared = Arc::new(Shared::default());
-    let watcher = Client::new(&handle, &bucket, &shared, seed);
-    for content in 0..rng.below(3) {
-        watcher.ask(Asked::Put { content: content as usize, condition: Condition::None });
-    }
+    let mut watcher = Client::new(&handle, &bucket, &shared, seed);
+    watcher.prepare(locking);
     begin_to_reclaim(&mut reclamation, &mut rng);
     let left = Arc::new(AtomicU64::new(world.clients));
     let for_reclamation = Arc::clone(&left);

@@ -1,8 +1,10 @@
-//! What is gone, and whether it may be. This looks at the answers alone, without the model: a version that somebody locked,
-//! as he was told, is there until somebody who may remove it does so, or it was released before.
+//! What is gone, and whether it may be. This looks at the answers alone, without the model: a version is there until a
+//! deletion names it, or an expiration that had found it. If somebody was told that it is locked, the deletion is one that
+//! the lock permits, or the lock had ended.
 //!
 //! Of operations that overlap, each may have been the first.
 
+use orcas_decide::ExpiredPlace;
 use orcas_record::VersionId;
 
 use crate::history::{Answer, Asked, Attributes, NO_VERSION, Retained, State};
@@ -58,25 +60,67 @@ impl Locked<'_> {
         // Whoever names a version knows that it was there before. But there can have been several null versions.
         let names = !matches!(event.asked, Asked::List) && self.id != VersionId::Null;
         let after = if names { !event.is_before(self.event) } else { self.event.is_before(event) };
-        after && shows_gone(event, self.id)
+        after && (shows_gone(event, self.id) || self.id == VersionId::Null && replaces_null(event))
     }
 }
 
-fn removes(event: &Event, id: VersionId) -> bool {
+fn deletes(event: &Event, id: VersionId) -> bool {
     matches!(&event.asked, Asked::DeleteVersion { id: deleted, .. } if *deleted == id) && event.answer == Answer::Done
 }
 
-/// Whether the event shows that there is no such version, or that it is not the one that it was.
+/// Whether the version may have gone by this event.
+fn removes(event: &Event, id: VersionId) -> bool {
+    match (&event.asked, &event.answer) {
+        // That of a current version adds a marker.
+        (Asked::Expire { found, .. }, Answer::Expired(expired)) if expired.versions > 0 => {
+            found.iter().any(|entry| entry.id == id && entry.place != ExpiredPlace::Current)
+        }
+        _ => deletes(event, id),
+    }
+}
+
+fn replaces_null(event: &Event) -> bool {
+    matches!(
+        (&event.asked, &event.answer),
+        (Asked::Put { .. } | Asked::Delete { .. }, Answer::Made(VersionId::Null, _))
+    )
+}
+
+/// Whether the event shows that there is no such version.
 fn shows_gone(event: &Event, id: VersionId) -> bool {
     match (&event.asked, &event.answer) {
         (Asked::List, Answer::Listed(listed)) => listed.iter().all(|(there, _)| *there != id),
         (Asked::Version(named), Answer::Shown(None)) => *named == id,
-        (Asked::Put { .. } | Asked::Delete { .. }, Answer::Made(VersionId::Null, _)) => id == VersionId::Null,
         (Asked::Tag { name, .. } | Asked::Hold { name, .. } | Asked::Retain { name, .. }, Answer::Refused(why)) => {
             *name == Some(id) && *why == NO_VERSION
         }
-        _ => removes(event, id),
+        _ => deletes(event, id),
     }
+}
+
+/// Whether the event shows that the version is there.
+fn shows_there(event: &Event, id: VersionId) -> bool {
+    match &event.answer {
+        Answer::Made(there, _) | Answer::Changed(there) => *there == id,
+        Answer::Shown(Some(shown)) => shown.id == id,
+        Answer::Listed(listed) => listed.iter().any(|(there, _)| *there == id),
+        _ => false,
+    }
+}
+
+/// The versions that somebody was told of.
+fn known(events: &[Event]) -> Vec<VersionId> {
+    let mut known = Vec::new();
+    for event in events {
+        match &event.answer {
+            Answer::Made(id, _) => known.push(*id),
+            Answer::Listed(listed) => known.extend(listed.iter().map(|(id, _)| *id)),
+            _ => {}
+        }
+    }
+    known.sort_unstable();
+    known.dedup();
+    known
 }
 
 /// The mode of the default retention at every moment of the event, if there was only one that it can have been.
@@ -132,6 +176,22 @@ pub fn nothing_locked_is_gone(events: &[Event]) {
                 "{:?}, locked by {:?}, is gone in {gone:?}:\n{}",
                 locked.id,
                 locked.by,
+                order::told(events)
+            );
+        }
+    }
+}
+
+/// No version is gone without anybody who may have removed it, since it was there last.
+pub fn nothing_is_gone_by_itself(events: &[Event]) {
+    for id in known(events) {
+        for gone in events.iter().filter(|event| shows_gone(event, id)) {
+            let there = events.iter().filter(|event| shows_there(event, id) && event.is_before(gone));
+            let Some(there) = there.max_by_key(|event| event.begin()) else { continue };
+            let removed = |event: &Event| !event.is_before(there) && !gone.is_before(event) && removes(event, id);
+            assert!(
+                events.iter().any(removed),
+                "nobody removed {id:?}, which is there in {there:?} and gone in {gone:?}:\n{}",
                 order::told(events)
             );
         }

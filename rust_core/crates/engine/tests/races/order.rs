@@ -26,6 +26,10 @@ pub struct Event<S: State> {
 }
 
 impl<S: State> Event<S> {
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
     /// Whether it had ended when the other one began.
     pub fn is_before(&self, other: &Self) -> bool {
         self.end < other.begin

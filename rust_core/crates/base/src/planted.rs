@@ -41,6 +41,7 @@ pub enum Bug {
     MergeOfSharedLayers,
     MergeForgetsMarkers,
     ExpireWithoutCheck,
+    OtherMarkerExpires,
     TokenOutlivesFailure,
     LocksOutOfOrder,
     NewerObjectHides,
@@ -90,7 +91,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 61] = [
+        pub const ALL: [Self; 62] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -124,6 +125,7 @@ mod chosen {
             Self::MergeOfSharedLayers,
             Self::MergeForgetsMarkers,
             Self::ExpireWithoutCheck,
+            Self::OtherMarkerExpires,
             Self::TokenOutlivesFailure,
             Self::LocksOutOfOrder,
             Self::NewerObjectHides,
@@ -190,9 +192,11 @@ mod chosen {
                 | Self::TokenOutlivesFailure
                 | Self::EventsBeforeSync
                 | Self::LogCompactedBeforeEvents => Suite::Crash,
-                // The defect shows only if a reader runs in a short window, or if several clients are decided together.
+                // The defect shows only if a reader runs in a short window, if several clients are decided together, or if a
+                // delete marker that is alone is hidden by another one before it expires, which is rare in the crash suite.
                 Self::CondemnWithoutBarrier
                 | Self::CondemnWithoutSecondLook
+                | Self::OtherMarkerExpires
                 | Self::LocksOutOfOrder
                 | Self::NewerObjectHides
                 | Self::HitBeforeOverlay

@@ -132,6 +132,7 @@ impl ExpireEntry {
     /// Whether the version is the one that was found, with the tags that it had, if those mattered.
     fn matches(&self, object: &Object) -> bool {
         planted::is(Bug::ExpireWithoutCheck)
+            || planted::is(Bug::OtherMarkerExpires) && self.place == ExpiredPlace::LoneMarker
             || self.is(object) && self.tags.as_ref().is_none_or(|tags| *tags == object.version.attributes.tags)
     }
 }

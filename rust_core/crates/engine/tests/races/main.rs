@@ -8,6 +8,8 @@
 //! `ORCAS_RACES_SEED=N` repeats a schedule, for as long as the code takes the same locks; `N..M` explores others.
 
 mod client;
+mod expirations;
+mod gone;
 mod history;
 mod layers;
 mod merges;

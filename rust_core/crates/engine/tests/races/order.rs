@@ -25,6 +25,17 @@ pub struct Event<S: State> {
     pub answer: S::Answer,
 }
 
+impl<S: State> Event<S> {
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// Whether it had ended when the other one began.
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.end < other.begin
+    }
+}
+
 /// What the clients of a schedule did. They do not meet at it: neither field is a point at which the scheduler looks.
 pub struct Events<S: State> {
     time: AtomicU64,
@@ -67,15 +78,20 @@ impl<S: State> Events<S> {
         let events = self.list.lock();
         assert!(events.len() <= u128::BITS as usize, "{} events", events.len());
         if !explains(first, &events, 0, &mut HashSet::new()) {
-            let mut told = String::new();
-            events.iter().for_each(|event| told += &format!("{event:?}\n"));
-            panic!("no order of the operations explains the answers, from {first:?}:\n{told}");
+            panic!("no order of the operations explains the answers, from {first:?}:\n{}", told(&events));
         }
     }
 
     pub fn with<R>(&self, look: impl FnOnce(&[Event<S>]) -> R) -> R {
         look(&self.list.lock())
     }
+}
+
+/// The events, one in each line.
+pub fn told<S: State>(events: &[Event<S>]) -> String {
+    let mut told = String::new();
+    events.iter().for_each(|event| told += &format!("{event:?}\n"));
+    told
 }
 
 /// Whether the events that are not in `done` can follow `state`.

@@ -1,6 +1,6 @@
-//! Clients that change the versions of one key together: puts, delete markers, deletions of versions, tags, holds and
-//! retention, with conditions, beside reclamation. Some order of the operations must explain every answer, also those given
-//! after reclamation and after a start without the index; and no version that was locked for good is ever gone.
+//! Clients that change the versions of one key together: puts, delete markers, deletions of versions, tags, holds,
+//! retention and expirations, with conditions, beside reclamation. Some order of the operations must explain every answer, also those given
+//! after reclamation and after a start without the index; and no version is gone while it is locked (`gone.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,39 +8,51 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{
-    AttributeChange, BucketChange, EtagMatch, Failure, Intent, Outcome, Precondition, PutObject, Refusal, UpdateVersion,
+    AttributeChange, BucketChange, EtagMatch, Expire, Failure, Intent, Outcome, Precondition, PutObject, Refusal,
+    UpdateVersion,
 };
 use orcas_engine::scheduled::{Scheduled, leftovers};
 use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionSink};
 use orcas_fs::sim::{SimDisk, SimRng};
-use orcas_record::{Bucket, BucketSettings, ObjectHeaders, Retention, RetentionMode, VersionId, Versioning};
+use orcas_record::{
+    Bucket, BucketSettings, DefaultRetention, DocumentKind, ObjectHeaders, ObjectLock, Period, Retention, VersionId,
+    Versioning,
+};
 use parking_lot::Mutex;
 use shuttle::thread;
 
 use crate::client::body;
+use crate::expirations::{RULES, Tally, document};
+use crate::gone::{nothing_is_gone_by_itself, nothing_locked_is_gone};
 use crate::history::{
-    Answer, Asked, Attributes, Condition, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name, PRECONDITION, Retained,
-    STATE, Shown, State,
+    Answer, Asked, Attributes, Condition, DEFAULT_DAYS, Found, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name,
+    PRECONDITION, Retained, STATE, Shown, State, mode,
 };
-use crate::order::{Event, Events};
+use crate::order::Events;
 use crate::world::{Manifests, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, explore, reclaim_all, reclaim_beside};
 
 const SCHEDULES: u64 = 6_000;
-const KEY: &str = "key";
+pub const KEY: &str = "key";
 /// Far behind every test.
 const UNTIL_MS: u64 = 4_000_000_000_000;
 const CONTENTS: u64 = 2;
 
 /// What clients share without meeting at it: nothing here is a point at which the scheduler looks.
 #[derive(Default)]
-struct Shared {
+pub struct Shared {
     events: Events<State>,
     /// Ids of versions that somebody was told.
     known: Mutex<Vec<VersionId>>,
+    /// The number of the last lifecycle document that somebody gave the bucket.
+    pub rules: AtomicU64,
 }
 
 impl Shared {
+    pub fn knows(&self, id: VersionId) -> bool {
+        self.known.lock().contains(&id)
+    }
+
     fn learn(&self, id: VersionId) {
         let mut known = self.known.lock();
         if !known.contains(&id) {
@@ -49,11 +61,11 @@ impl Shared {
     }
 }
 
-struct Client {
-    handle: Handle,
-    bucket: Arc<Bucket>,
-    shared: Arc<Shared>,
-    rng: SimRng,
+pub struct Client {
+    pub handle: Handle,
+    pub bucket: Arc<Bucket>,
+    pub shared: Arc<Shared>,
+    pub rng: SimRng,
 }
 
 #[derive(Default)]
@@ -88,7 +100,7 @@ fn precondition(condition: Condition) -> Precondition {
     }
 }
 
-fn shown(found: &PinnedObject) -> Shown {
+pub fn shown(found: &PinnedObject) -> Shown {
     let version = &found.object.version;
     let content = (0..contents().len()).find(|content| etag(*content) == version.etag);
     assert!(content.is_some() || version.delete_marker, "it holds what nobody wrote");
@@ -96,6 +108,7 @@ fn shown(found: &PinnedObject) -> Shown {
     let attributes = &version.attributes;
     Shown {
         id: version.version_id,
+        sequence: found.object.sequence,
         content: content.filter(|_| !version.delete_marker),
         modified_ms: if version.delete_marker { 0 } else { version.modified_ms },
         attributes: Attributes {
@@ -127,8 +140,12 @@ impl Client {
 
     fn run(mut self, operations: u64) {
         for _ in 0..operations {
-            let asked = self.choose();
-            self.ask(asked);
+            if self.rng.below(5) == 0 {
+                self.expire();
+            } else {
+                let asked = self.choose();
+                self.ask(asked);
+            }
             if self.rng.below(3) == 0 {
                 let read = self.read();
                 self.ask(read);
@@ -158,8 +175,8 @@ impl Client {
             _ => Condition::None,
         };
         let bypass = self.rng.below(2) == 0;
-        match self.rng.below(20) {
-            0..=4 => Asked::Put { content, condition },
+        match self.rng.below(22) {
+            0..=4 => Asked::Put { content, condition, attributes: self.locks() },
             5..=7 => Asked::Delete { condition },
             8..=11 => {
                 let condition = if condition == Condition::Absent { Condition::None } else { condition };
@@ -168,11 +185,30 @@ impl Client {
             12..=13 => Asked::Tag { name: self.name(), tag: self.rng.below(100) },
             14..=15 => Asked::Hold { name: self.name(), on: self.rng.below(3) > 0 },
             16..=17 => {
-                let retained = Retained { compliance: self.rng.below(2) == 0, until_ms: UNTIL_MS + self.rng.below(3) };
+                let retained = (self.rng.below(4) > 0).then(|| self.retained());
                 Asked::Retain { name: self.name(), retained, bypass }
             }
-            18 => Asked::Versioning(Versioning::Suspended),
+            18 => Asked::ObjectLock { default: self.default() },
+            19 => Asked::Rules(self.rng.below(RULES)),
+            20 => Asked::Versioning(Versioning::Suspended),
             _ => Asked::Versioning(Versioning::Enabled),
+        }
+    }
+
+    fn retained(&mut self) -> Retained {
+        Retained { compliance: self.rng.below(2) == 0, until_ms: UNTIL_MS + self.rng.below(3) }
+    }
+
+    fn default(&mut self) -> Option<bool> {
+        (self.rng.below(2) == 0).then(|| self.rng.below(2) == 0)
+    }
+
+    /// What a new version is locked by: mostly nothing.
+    fn locks(&mut self) -> Attributes {
+        match self.rng.below(8) {
+            0 => Attributes { retention: Some(self.retained()), ..Attributes::default() },
+            1 => Attributes { hold: Some(true), ..Attributes::default() },
+            _ => Attributes::default(),
         }
     }
 
@@ -184,16 +220,19 @@ impl Client {
         }
     }
 
-    fn ask(&self, asked: Asked) {
+    pub fn ask(&self, asked: Asked) -> Answer {
+        let mut told = Answer::Done;
         self.shared.events.ask(asked, |asked| {
-            let answer = self.answer(asked);
-            match &answer {
-                Answer::Made(id, _) => self.shared.learn(*id),
-                Answer::Listed(listed) => listed.iter().for_each(|(id, _)| self.shared.learn(*id)),
-                _ => {}
-            }
-            answer
+            told = self.answer(asked);
+            told.clone()
         });
+        // Only now, so that whoever names a version began after somebody had been told of it.
+        match &told {
+            Answer::Made(id, _) => self.shared.learn(*id),
+            Answer::Listed(listed) => listed.iter().for_each(|(id, _)| self.shared.learn(*id)),
+            _ => {}
+        }
+        told
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
@@ -212,7 +251,14 @@ impl Client {
                 Ok(Outcome::DeletedOne(deleted)) if matches!(asked, Asked::Delete { .. }) => {
                     Answer::Made(deleted.version_id.expect("a marker"), None)
                 }
-                Ok(_) => Answer::Done,
+                Ok(Outcome::Updated(id)) => Answer::Changed(id.expect("there is versioning")),
+                Ok(Outcome::Expired(expired)) => Answer::Expired(expired),
+                Ok(_) => {
+                    if let Asked::Rules(rules) = asked {
+                        self.shared.rules.store(*rules, Ordering::Relaxed);
+                    }
+                    Answer::Done
+                }
                 Err(Failure::Refused(refusal)) => refused(&refusal),
                 Err(other) => panic!("{other:?}"),
             },
@@ -241,7 +287,7 @@ impl Client {
             Intent::UpdateVersion(Box::new(UpdateVersion { bucket, key: key.clone(), version: *name, change }))
         };
         match asked {
-            Asked::Put { content, condition } => {
+            Asked::Put { content, condition, attributes } => {
                 let bytes = &contents()[*content];
                 Intent::PutObject(Box::new(PutObject {
                     bucket,
@@ -252,7 +298,11 @@ impl Client {
                     sha256: None,
                     checksum: None,
                     headers: ObjectHeaders::default(),
-                    attributes: Default::default(),
+                    attributes: orcas_record::Attributes {
+                        legal_hold: attributes.hold,
+                        retention: attributes.retention.map(Retention::from),
+                        ..Default::default()
+                    },
                     body: body(&self.handle, &self.bucket, bytes),
                 }))
             }
@@ -269,14 +319,52 @@ impl Client {
             }
             Asked::Hold { name, on } => update(name, AttributeChange::LegalHold(*on)),
             Asked::Retain { name, retained, bypass } => {
-                let mode = if retained.compliance { RetentionMode::Compliance } else { RetentionMode::Governance };
-                let retention = Some(Retention { mode, until_ms: retained.until_ms });
+                let retention = retained.map(Retention::from);
                 update(name, AttributeChange::Retention { retention, bypass: *bypass })
             }
             Asked::Versioning(versioning) => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Versioning(*versioning) }
             }
+            Asked::ObjectLock { default } => {
+                let period = Period::Days(DEFAULT_DAYS);
+                let default = default.map(|compliance| DefaultRetention { mode: mode(compliance), period });
+                Intent::UpdateBucket { bucket, change: BucketChange::ObjectLock(ObjectLock { default }) }
+            }
+            Asked::Rules(rules) => {
+                Intent::PutDocument { bucket, kind: DocumentKind::Lifecycle, document: document(*rules) }
+            }
+            Asked::Expire { rules, found } => {
+                let entries = found.iter().map(Found::entry).collect();
+                Intent::Expire(Box::new(Expire { bucket, document: document(*rules), entries }))
+            }
             Asked::Current | Asked::Version(_) | Asked::List => unreachable!("a read"),
+        }
+    }
+
+    /// What there is when the clients begin.
+    fn prepare(&mut self, start: Start) {
+        let put = |content, attributes| Asked::Put { content, condition: Condition::None, attributes };
+        if matches!(start, Start::NullThenLock | Start::Null) {
+            self.ask(Asked::Versioning(Versioning::Suspended));
+            self.ask(put(0, Attributes::default()));
+            self.ask(Asked::Versioning(Versioning::Enabled));
+        }
+        let locks = matches!(start, Start::Lock | Start::NullThenLock);
+        if locks {
+            let default = self.default();
+            self.ask(Asked::ObjectLock { default });
+        }
+        let puts = self.rng.below(4);
+        if puts == 3 {
+            // Without a null version, the marker is alone.
+            self.ask(Asked::Delete { condition: Condition::None });
+        }
+        for content in 0..puts % 3 {
+            let attributes = if locks { self.locks() } else { Attributes::default() };
+            self.ask(put(content as usize, attributes));
+        }
+        if start == Start::Null && self.rng.below(2) == 0 {
+            self.ask(Asked::Versioning(Versioning::Suspended));
         }
     }
 
@@ -285,52 +373,52 @@ impl Client {
         self.ask(Asked::List);
         self.ask(Asked::Current);
         let known = self.shared.known.lock().clone();
-        known.into_iter().for_each(|id| self.ask(Asked::Version(id)));
+        known.into_iter().for_each(|id| drop(self.ask(Asked::Version(id))));
     }
 }
 
-/// A bucket that keeps versions: half of them can be locked.
+/// The bucket as clients find it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// With Object Lock.
+    Lock,
+    /// With a null version, and Object Lock, which came later.
+    NullThenLock,
+    /// With a null version.
+    Null,
+    Plain,
+}
+
+/// A bucket that keeps versions.
 fn create_bucket(handle: &Handle, lock: bool) -> Arc<Bucket> {
     let (name, owner, location) = ("b".into(), "root".into(), Default::default());
     let settings = BucketSettings::default();
-    let create = Intent::CreateBucket { name, owner, location, settings, object_lock: lock, documents: Vec::new() };
+    let create = Intent::CreateBucket {
+        name,
+        owner,
+        location,
+        settings,
+        object_lock: lock,
+        documents: vec![(DocumentKind::Lifecycle, document(0))],
+    };
     let Ok(Outcome::Bucket(bucket)) = handle.execute(create) else { panic!("no bucket") };
     let change = BucketChange::Versioning(Versioning::Enabled);
     handle.execute(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
     bucket
 }
 
-/// Whatever was locked in compliance mode, or by a hold that nobody asked to end, is in the last list.
-fn nothing_locked_is_gone(events: &[Event<State>]) {
-    let listed = events.iter().rev().find_map(|event| match &event.answer {
-        Answer::Listed(listed) => Some(listed),
-        _ => None,
-    });
-    let listed = listed.expect("the last look");
-    let ends_hold = |event: &Event<State>| matches!(event.asked, Asked::Hold { on: false, .. });
-    for event in events.iter().filter(|event| event.answer == Answer::Done) {
-        let locked = match &event.asked {
-            Asked::Retain { name, retained, .. } => name.filter(|_| retained.compliance),
-            Asked::Hold { name, on: true } => name.filter(|_| !events.iter().any(ends_hold)),
-            _ => None,
-        };
-        assert!(locked.is_none_or(|id| listed.iter().any(|(there, _)| *there == id)), "{event:?} is gone: {events:#?}");
-    }
-}
-
-fn schedule(seed: u64) {
+fn schedule(seed: u64, tally: &Tally) {
     let mut rng = SimRng::new(seed ^ 0x7e57);
     let world = World::new(seed, Manifests::Short);
     let disk = SimDisk::new();
     let (store, mut reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
-    let first = State { lock: rng.below(2) == 0, suspended: false, versions: Vec::new() };
+    let start = [Start::Lock, Start::NullThenLock, Start::Null, Start::Plain][rng.below(4) as usize];
+    let first = State { lock: start == Start::Lock, default: None, suspended: false, rules: 0, versions: Vec::new() };
     let bucket = create_bucket(&handle, first.lock);
     let shared = Arc::new(Shared::default());
-    let watcher = Client::new(&handle, &bucket, &shared, seed);
-    for content in 0..rng.below(3) {
-        watcher.ask(Asked::Put { content: content as usize, condition: Condition::None });
-    }
+    let mut watcher = Client::new(&handle, &bucket, &shared, seed);
+    watcher.prepare(start);
     begin_to_reclaim(&mut reclamation, &mut rng);
     let left = Arc::new(AtomicU64::new(world.clients));
     let for_reclamation = Arc::clone(&left);
@@ -365,11 +453,18 @@ fn schedule(seed: u64) {
         store.close().unwrap();
     }
     shared.events.judge(&first);
+    shared.events.with(|events| tally.add(events));
+    shared.events.with(nothing_is_gone_by_itself);
     shared.events.with(nothing_locked_is_gone);
 }
 
 /// One order of the operations explains every answer.
 #[test]
 fn versions_of_a_key_change_one_after_the_other() {
-    explore(asked_or(SCHEDULES), schedule);
+    let seeds = asked_or(SCHEDULES);
+    let thousands = (seeds.end - seeds.start) / 1_000;
+    let tally = Arc::new(Tally::default());
+    let counted = Arc::clone(&tally);
+    explore(seeds, move |seed| schedule(seed, &counted));
+    tally.check(thousands);
 }

@@ -1,6 +1,7 @@
-"""Random sequences of calls that make, name, list and delete versions, compared with the model of versions.
+"""Random sequences of calls that make, tag, lock, name, list and delete versions, compared with the model of versions.
 
-One bucket begins without versioning. A server that was restarted or killed has the same versions as before.
+One bucket begins without versioning, the other has Object Lock. A server that was restarted or killed has the same
+versions, tags and locks as before.
 """
 
 from __future__ import annotations
@@ -10,34 +11,31 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 
 from .calls import compare, condition_on
-from .model import Metadata, Object, md5
-from .versioned_calls import BUCKETS, KEYS, VersionedCalls
-from .versions import UNLOCKED, Entry, Version
+from .model import Metadata, Object, S3Error, md5
+from .version_attributes import AttributeRules, buckets, bypasses, choices, keys, locks, tag_sets
+from .versioned_calls import BUCKETS, locked, named, tagged
+from .versions import UNLOCKED, Entry, Lock, Version
 
 PREFIXES = ("", "a", "a/", "b", "é", "nothing")
 
-keys = st.sampled_from(KEYS)
-buckets = st.sampled_from(BUCKETS)
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from((0, 1, 257, 4096, 65_537, 300_000)))
 metadata = st.sampled_from(((), (("color", "red"),)))
 conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
-# Which version of a key a request names: none, one that it has, or one that it does not have.
-choices = st.integers(0, 30)
 
 
-class VersionsMachine(VersionedCalls):
+class VersionsMachine(AttributeRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     @initialize(before=st.lists(keys, max_size=4), status=st.sampled_from((None, "Enabled", "Suspended")))
     def begin(self, before: list[str], status: str | None) -> None:
         for bucket in BUCKETS:
-            self.create_bucket(bucket)
+            self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
-            self.put_object("plain", key, content_of(at, 300), (), 0)
+            self.put_object("plain", key, content_of(at, 300), (), {}, UNLOCKED, 0)
         if status is not None:
             self.put_bucket_versioning("plain", status)
 
@@ -53,13 +51,21 @@ class VersionsMachine(VersionedCalls):
 
     # Writes.
 
-    @rule(bucket=buckets, key=keys, body=bodies, data=metadata, choice=conditions)
-    def put_object(self, bucket: str, key: str, body: bytes, data: Metadata, choice: int) -> None:
+    @rule(bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks, choice=conditions)
+    def put_object(
+        self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock, choice: int
+    ) -> None:
         arguments, condition = condition_on(self.model.buckets[bucket].current(key), choice)
-        new = Version(Object(body, md5(body), data))
+        new = Version(Object(body, md5(body), data), tags, lock)
         answer, stored = self.both(
             lambda: self.client.put_object(
-                Bucket=self.name(bucket), Key=key, Body=body, Metadata=dict(data), **arguments
+                Bucket=self.name(bucket),
+                Key=key,
+                Body=body,
+                Metadata=dict(data),
+                **tagged(tags),
+                **locked(lock),
+                **arguments,
             ),
             lambda: self.model.put_object(bucket, key, new, condition),
         )
@@ -67,53 +73,75 @@ class VersionsMachine(VersionedCalls):
             assert answer["ETag"] == f'"{new.content.etag}"'
             self.stored(bucket, key, stored, answer.get("VersionId"))
 
-    @rule(bucket=buckets, key=keys, name=st.integers(0, 5), data=metadata, off=st.sampled_from((0, 0, 0, 1)))
-    def append(self, bucket: str, key: str, name: int, data: Metadata, off: int) -> None:
+    @rule(bucket=buckets, key=keys, name=st.integers(0, 5), data=metadata, lock=locks, off=st.sampled_from((0, 0, 1)))
+    def append(self, bucket: str, key: str, name: int, data: Metadata, lock: Lock, off: int) -> None:
         current = self.model.buckets[bucket].current(key)
         offset, body = off + (len(current.body) if current else 0), content_of(name, 257)
         new = Object(body, md5(body), () if current else data)
         answer, stored = self.both(
             lambda: self.client.put_object(
-                Bucket=self.name(bucket), Key=key, Body=body, WriteOffsetBytes=offset, Metadata=dict(new.metadata)
+                Bucket=self.name(bucket),
+                Key=key,
+                Body=body,
+                WriteOffsetBytes=offset,
+                Metadata=dict(new.metadata),
+                **locked(lock),
             ),
-            lambda: self.model.append(bucket, key, offset, Version(new)),
+            lambda: self.model.append(bucket, key, offset, Version(new, lock=lock)),
         )
         if stored:
             assert answer["ETag"] == f'"{stored.content.etag}"'
             self.stored(bucket, key, stored, answer.get("VersionId"))
 
-    @rule(bucket=buckets, key=keys, body=bodies, data=metadata)
-    def upload_in_parts(self, bucket: str, key: str, body: bytes, data: Metadata) -> None:
+    @rule(bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks)
+    def upload_in_parts(
+        self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock
+    ) -> None:
         address: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key}
-        etag = f"{md5(bytes.fromhex(md5(body)))}-1"
         # An append must have the algorithm of the object, and boto3's is this one.
-        checksum = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
-        upload = self.client.create_multipart_upload(**address, **checksum, Metadata=dict(data))["UploadId"]
-        part = self.client.upload_part(**address, UploadId=upload, PartNumber=1, Body=body)["ETag"]
+        address |= {"ChecksumAlgorithm": "CRC32"}
+        etag = f"{md5(bytes.fromhex(md5(body)))}-1"
+        created, _ = self.both(
+            lambda: self.client.create_multipart_upload(
+                **address, ChecksumType="FULL_OBJECT", Metadata=dict(data), **tagged(tags), **locked(lock)
+            ),
+            lambda: self.model.check_lock(bucket, lock),
+        )
+        if not created:
+            return
+        part = self.client.upload_part(**address, UploadId=created["UploadId"], PartNumber=1, Body=body)["ETag"]
+        del address["ChecksumAlgorithm"]
         answer, stored = self.both(
             lambda: self.client.complete_multipart_upload(
-                **address, UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}
+                **address, UploadId=created["UploadId"], MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}
             ),
-            lambda: self.model.put_object(bucket, key, Version(Object(body, etag, data))),
+            lambda: self.model.put_object(bucket, key, Version(Object(body, etag, data), tags, lock)),
         )
         assert answer["ETag"] == f'"{etag}"'
         self.stored(bucket, key, stored, answer.get("VersionId"))
 
-    @rule(source_bucket=buckets, source=keys, which=choices, bucket=buckets, key=keys, data=st.none() | metadata)
+    @rule(
+        source_bucket=buckets, source=keys, which=choices, bucket=buckets, key=keys, data=st.none() | metadata,
+        tags=st.none() | tag_sets, lock=locks,
+    )  # fmt: skip
     def copy_object(
-        self, source_bucket: str, source: str, which: int, bucket: str, key: str, data: Metadata | None
-    ) -> None:
+        self, source_bucket: str, source: str, which: int, bucket: str, key: str, data: Metadata | None,
+        tags: dict[str, str] | None, lock: Lock,
+    ) -> None:  # fmt: skip
         version_id = self.choose(source_bucket, source, which)
-        named = {} if version_id is None else {"VersionId": version_id}
-        directive = {} if data is None else {"MetadataDirective": "REPLACE", "Metadata": dict(data)}
+        directives: dict[str, Any] = locked(lock)
+        if data is not None:
+            directives |= {"MetadataDirective": "REPLACE", "Metadata": dict(data)}
+        if tags is not None:
+            directives |= {"TaggingDirective": "REPLACE", **tagged(tags)}
         answer, expected = self.both(
             lambda: self.client.copy_object(
                 Bucket=self.name(bucket),
                 Key=key,
-                CopySource={"Bucket": self.name(source_bucket), "Key": source, **named},
-                **directive,
+                CopySource={"Bucket": self.name(source_bucket), "Key": source, **named(version_id)},
+                **directives,
             ),
-            lambda: self.model.copy_object((source_bucket, source, version_id), bucket, key, data, None, UNLOCKED),
+            lambda: self.model.copy_object((source_bucket, source, version_id), bucket, key, data, tags, lock),
         )
         if expected:
             found, copied = expected
@@ -123,36 +151,47 @@ class VersionsMachine(VersionedCalls):
 
     # Deletions.
 
-    @rule(bucket=buckets, key=keys, which=choices, choice=conditions)
-    def delete_object(self, bucket: str, key: str, which: int, choice: int) -> None:
+    @rule(bucket=buckets, key=keys, which=choices, bypass=bypasses, choice=conditions)
+    def delete_object(self, bucket: str, key: str, which: int, bypass: bool, choice: int) -> None:
         version_id = self.choose(bucket, key, which)
         arguments, condition = condition_on(self.target(bucket, key, version_id), choice if choice != 1 else 0)
+        arguments |= {"BypassGovernanceRetention": True} if bypass else {}
         answer, expected = self.both(
             lambda: self.client.delete_object(Bucket=self.name(bucket), Key=key, **named(version_id), **arguments),
-            lambda: (self.model.delete_object(bucket, key, version_id, condition=condition),),
+            lambda: (self.model.delete_object(bucket, key, version_id, bypass=bypass, condition=condition),),
         )
         if expected:
             self.deleted(bucket, key, version_id, expected[0], answer)
 
-    @rule(bucket=buckets, pairs=st.lists(st.tuples(keys, choices), min_size=1, max_size=5))
-    def delete_objects(self, bucket: str, pairs: list[tuple[str, int]]) -> None:
+    @rule(bucket=buckets, pairs=st.lists(st.tuples(keys, choices), min_size=1, max_size=5), bypass=bypasses)
+    def delete_objects(self, bucket: str, pairs: list[tuple[str, int]], bypass: bool) -> None:
         chosen = dict.fromkeys((key, self.choose(bucket, key, which)) for key, which in pairs)
         # S3 does not document in which order it deletes.
         unnamed = {key for key, version_id in chosen if version_id is None}
         wanted = [(key, version_id) for key, version_id in chosen if version_id is None or key not in unnamed]
         answer = self.client.delete_objects(
-            Bucket=self.name(bucket), Delete={"Objects": [{"Key": key, **named(name)} for key, name in wanted]}
+            Bucket=self.name(bucket),
+            Delete={"Objects": [{"Key": key, **named(name)} for key, name in wanted]},
+            **({"BypassGovernanceRetention": True} if bypass else {}),
         )
-        assert "Errors" not in answer
-        entries = {(entry["Key"], entry.get("VersionId")): entry for entry in answer["Deleted"]}
-        assert set(entries) == set(wanted)
+        deleted = {(entry["Key"], entry.get("VersionId")): entry for entry in answer.get("Deleted", [])}
+        refused = {(entry["Key"], entry.get("VersionId")): entry["Code"] for entry in answer.get("Errors", [])}
+        # Where there are no locks, a bypass is passed over.
+        bypass = bypass and self.model.buckets[bucket].locking
         for key, version_id in wanted:
-            expected, entry = self.model.delete_object(bucket, key, version_id), entries[key, version_id]
+            try:
+                expected = self.model.delete_object(bucket, key, version_id, bypass=bypass)
+            except S3Error as error:
+                assert refused.pop((key, version_id)) in error.codes
+                continue
+            entry = deleted.pop((key, version_id))
             shown = {"DeleteMarker": entry.get("DeleteMarker"), "VersionId": entry.get("DeleteMarkerVersionId")}
             if expected is None or expected.content is not None:
                 assert shown == {"DeleteMarker": None, "VersionId": None}
                 shown["VersionId"] = version_id
             self.deleted(bucket, key, version_id, expected, shown)
+        assert not deleted
+        assert not refused
 
     @rule(bucket=buckets, prefix=st.sampled_from(PREFIXES), lone=st.booleans())
     def expire(self, bucket: str, prefix: str, lone: bool) -> None:
@@ -239,10 +278,6 @@ class VersionsMachine(VersionedCalls):
             self.list_objects(bucket)
             for key, version in found.versions():
                 self.check_version(bucket, key, version.id, head=version.content is None)
-
-
-def named(version_id: str | None) -> dict[str, str]:
-    return {} if version_id is None else {"VersionId": version_id}
 
 
 @pytest.mark.timeout(600)

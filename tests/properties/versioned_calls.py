@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
+from urllib.parse import urlencode
+
+from hypothesis.stateful import invariant
 
 from .calls import Calls
 from .model import Object
-from .versions import NULL, Version, VersionedBucket, VersionedModel
+from .versions import NULL, Lock, Retention, Version, VersionedBucket, VersionedModel
 
 # Few, so that they have long histories.
 KEYS = ("a", "a/b", "a/c", "a b+c%2F", "é/1")
-BUCKETS = ("plain", "other")
+BUCKETS = ("plain", "locks")
 UNKNOWN = "0f" * 16
+
+
+def named(version_id: str | None) -> dict[str, str]:
+    """The arguments of a request about a version."""
+    return {} if version_id is None else {"VersionId": version_id}
+
+
+def tagged(tags: dict[str, str]) -> dict[str, str]:
+    """Those of an upload with tags."""
+    return {"Tagging": urlencode(tags)} if tags else {}
+
+
+def locked(lock: Lock) -> dict[str, Any]:
+    """Those of an upload with a lock."""
+    arguments: dict[str, Any] = {}
+    if lock.retention is not None:
+        arguments |= {"ObjectLockMode": lock.retention.mode, "ObjectLockRetainUntilDate": lock.retention.until}
+    if lock.hold is not None:
+        arguments["ObjectLockLegalHoldStatus"] = "ON" if lock.hold else "OFF"
+    return arguments
+
+
+def lock_in(answer: Any) -> Lock:
+    """What a read says about the lock."""
+    mode, hold = answer.get("ObjectLockMode"), answer.get("ObjectLockLegalHoldStatus")
+    retention = Retention(mode, answer["ObjectLockRetainUntilDate"]) if mode else None
+    return Lock(retention, None if hold is None else hold == "ON")
 
 
 class VersionedCalls(Calls):
@@ -23,10 +54,22 @@ class VersionedCalls(Calls):
         # Every id that a version of this sequence got, and the last one that was deleted.
         self.given: set[str] = set()
         self.gone = UNKNOWN
+        # Bucket, key and id of what must stay, whatever the model makes of deletions.
+        self.kept: set[tuple[str, str, str]] = set()
 
-    def create_bucket(self, bucket: str) -> None:
-        self.client.create_bucket(Bucket=self.name(bucket))
-        self.model.buckets[bucket] = VersionedBucket()
+    def create_bucket(self, bucket: str, *, locking: bool) -> None:
+        self.client.create_bucket(Bucket=self.name(bucket), ObjectLockEnabledForBucket=locking)
+        self.model.buckets[bucket] = VersionedBucket("Enabled" if locking else None, locking)
+
+    def lock_changed(self, bucket: str, key: str, version: Version) -> None:
+        if version.lock.forbids_removal(bypass=True):
+            self.kept.add((bucket, key, version.id))
+        else:
+            self.kept.discard((bucket, key, version.id))
+
+    @invariant()
+    def no_locked_version_is_ever_gone(self) -> None:
+        assert all(self.model.buckets[bucket].named(key, version_id) for bucket, key, version_id in self.kept)
 
     def choose(self, bucket: str, key: str, which: int) -> str | None:
         """The id that a request names: that of a version of this key, of none, or no id at all."""
@@ -49,6 +92,13 @@ class VersionedCalls(Calls):
             self.given.add(version_id)
         # Of the null version, some answers say so, and others say nothing.
         assert version_id in (version.id, None), (version_id, version.id)
+        if version.by_default:
+            assert version.lock.retention is not None
+            shown = lock_in(self.client.head_object(Bucket=self.name(bucket), Key=key, VersionId=version.id)).retention
+            assert shown is not None
+            assert abs(shown.until - version.lock.retention.until) < dt.timedelta(minutes=1)
+            version.lock = Lock(Retention(version.lock.retention.mode, shown.until), version.lock.hold)
+        self.lock_changed(bucket, key, version)
 
     def deleted(self, bucket: str, key: str, version_id: str | None, expected: Version | None, answer: Any) -> None:
         """The answer names the version of the request, or the delete marker that was made."""
@@ -70,8 +120,7 @@ class VersionedCalls(Calls):
 
     def check_version(self, bucket: str, key: str, version_id: str | None, *, head: bool) -> None:
         """Read a version, or what is current."""
-        arguments = {"Bucket": self.name(bucket), "Key": key}
-        arguments |= {} if version_id is None else {"VersionId": version_id}
+        arguments = {"Bucket": self.name(bucket), "Key": key, **named(version_id)}
         answer, found = self.both(
             lambda: self.client.head_object(**arguments) if head else self.client.get_object(**arguments),
             lambda: self.model.find(bucket, key, version_id),
@@ -82,5 +131,22 @@ class VersionedCalls(Calls):
         assert answer["ETag"] == f'"{content.etag}"'
         assert answer["Metadata"] == dict(content.metadata)
         assert answer["ContentLength"] == len(content.body)
-        assert answer.get("VersionId") == (found.id if self.model.buckets[bucket].versioning else None)
+        self.check_name(bucket, found, answer)
+        assert answer.get("TagCount", 0) == len(found.tags)
+        assert lock_in(answer) == found.lock
         assert head or answer["Body"].read() == content.body
+        if found.tags:
+            self.check_tags(bucket, key, version_id)
+
+    def check_tags(self, bucket: str, key: str, version_id: str | None) -> None:
+        answer, found = self.both(
+            lambda: self.client.get_object_tagging(Bucket=self.name(bucket), Key=key, **named(version_id)),
+            lambda: self.model.find_to_change(bucket, key, version_id),
+        )
+        if found:
+            assert {tag["Key"]: tag["Value"] for tag in answer["TagSet"]} == found.tags
+            self.check_name(bucket, found, answer)
+
+    def check_name(self, bucket: str, expected: Version, answer: Any) -> None:
+        """The answer names a version where there are any."""
+        assert answer.get("VersionId") == (expected.id if self.model.buckets[bucket].versioning else None)

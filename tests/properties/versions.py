@@ -46,6 +46,8 @@ class Version:
     content: Object | None
     tags: dict[str, str] = field(default_factory=dict)
     lock: Lock = UNLOCKED
+    # The retention is the default of the bucket: it began when the server stored the version.
+    by_default: bool = False
     id: str = ""
     # The time that the server first showed.
     modified: Any = None
@@ -80,7 +82,7 @@ class VersionedBucket:
         if self.default and version.content and version.lock.retention is None:
             mode, days = self.default
             until = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-            version.lock = Lock(Retention(mode, until), version.lock.hold)
+            version.lock, version.by_default = Lock(Retention(mode, until), version.lock.hold), True
         history.insert(0, version)
         return version
 
@@ -137,10 +139,16 @@ class VersionedModel:
         except S3Error as error:
             raise S3Error(*error.codes) from None
 
+    def check_lock(self, bucket: str, lock: Lock) -> None:
+        if lock != UNLOCKED and not self.buckets[bucket].locking:
+            raise S3Error("InvalidRequest")
+
     def put_object(self, bucket: str, key: str, new: Version, condition: Condition = ALWAYS) -> Version:
-        found, wrong = self.buckets[bucket], []
-        if new.lock != UNLOCKED and not found.locking:
-            wrong.append("InvalidRequest")
+        found, wrong = self.buckets[bucket], list[str]()
+        try:
+            self.check_lock(bucket, new.lock)
+        except S3Error as error:
+            wrong += error.codes
         try:
             condition.check(found.current(key))
         except S3Error as error:
@@ -182,6 +190,8 @@ class VersionedModel:
     ) -> Version | None:
         """The delete marker that was made, or the version that was removed."""
         found = self.buckets[bucket]
+        if bypass and not found.locking:
+            raise S3Error("InvalidArgument")
         if version_id is None:
             condition.check(found.current(key))
             if found.versioning is not None:

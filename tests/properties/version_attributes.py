@@ -1,0 +1,99 @@
+"""Random calls that change what a version has besides its content: tags, retention and legal hold."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from .versioned_calls import KEYS, VersionedCalls, named
+from .versions import UNLOCKED, Lock, Retention
+
+# Retention ends after every test. Later ones extend it.
+FIRST_END = (dt.datetime.now(dt.UTC) + dt.timedelta(days=2)).replace(microsecond=0)
+
+keys = st.sampled_from(KEYS)
+buckets = st.sampled_from(("plain", "plain", "locks"))
+# Which version of a key a request names: none, one that it has, or one that it does not have.
+choices = st.integers(0, 30)
+bypasses = st.sampled_from((False, False, True))
+tag_sets = st.sampled_from(({}, {"stage": "raw"}, {"stage": "done", "a b": "é+=@"}))
+retentions = st.builds(
+    Retention,
+    st.sampled_from(("GOVERNANCE", "GOVERNANCE", "COMPLIANCE")),
+    st.builds(lambda hours: FIRST_END + dt.timedelta(hours=hours), st.integers(0, 2)),
+)
+locks = st.one_of(
+    st.just(UNLOCKED),
+    st.just(UNLOCKED),
+    st.just(UNLOCKED),
+    st.builds(Lock, st.none() | retentions, st.none() | st.booleans()),
+)
+
+
+class AttributeRules(VersionedCalls):
+    """None of these calls makes a version."""
+
+    @rule(bucket=buckets, key=keys, which=choices, tags=tag_sets)
+    def put_object_tagging(self, bucket: str, key: str, which: int, tags: dict[str, str]) -> None:
+        version_id = self.choose(bucket, key, which)
+        arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key, **named(version_id)}
+        pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
+        answer, found = self.both(
+            lambda: (
+                self.client.put_object_tagging(**arguments, Tagging={"TagSet": pairs})
+                if tags
+                else self.client.delete_object_tagging(**arguments)
+            ),
+            lambda: self.model.find_to_change(bucket, key, version_id),
+        )
+        if found:
+            found.tags = tags
+            self.check_name(bucket, found, answer)
+
+    @rule(bucket=buckets, key=keys, which=choices)
+    def get_object_tagging(self, bucket: str, key: str, which: int) -> None:
+        self.check_tags(bucket, key, self.choose(bucket, key, which))
+
+    @rule(bucket=st.sampled_from(("locks", "locks", "locks", "plain")),
+          default=st.none() | st.tuples(st.sampled_from(("GOVERNANCE", "COMPLIANCE")), st.integers(1, 3)))  # fmt: skip
+    def put_object_lock_configuration(self, bucket: str, default: tuple[str, int] | None) -> None:
+        """Also enables Object Lock where there is versioning."""
+        configuration: dict[str, Any] = {"ObjectLockEnabled": "Enabled"}
+        if default is not None:
+            configuration["Rule"] = {"DefaultRetention": {"Mode": default[0], "Days": default[1]}}
+        self.both(
+            lambda: self.client.put_object_lock_configuration(
+                Bucket=self.name(bucket), ObjectLockConfiguration=configuration
+            ),
+            lambda: self.model.put_object_lock_configuration(bucket, default),
+        )
+
+    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), key=keys, which=choices, new=st.none() | retentions,
+          bypass=bypasses)  # fmt: skip
+    def put_object_retention(self, bucket: str, key: str, which: int, new: Retention | None, bypass: bool) -> None:
+        version_id = self.choose(bucket, key, which)
+        retention = {} if new is None else {"Mode": new.mode, "RetainUntilDate": new.until}
+        arguments = {"Bucket": self.name(bucket), "Key": key, "Retention": retention, **named(version_id)}
+        if bypass:
+            arguments["BypassGovernanceRetention"] = True
+        _, found = self.both(
+            lambda: self.client.put_object_retention(**arguments),
+            lambda: self.model.put_object_retention(bucket, key, version_id, new, bypass=bypass),
+        )
+        if found:
+            self.lock_changed(bucket, key, found)
+
+    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), key=keys, which=choices, on=st.booleans())
+    def put_object_legal_hold(self, bucket: str, key: str, which: int, on: bool) -> None:
+        version_id = self.choose(bucket, key, which)
+        _, found = self.both(
+            lambda: self.client.put_object_legal_hold(
+                Bucket=self.name(bucket), Key=key, LegalHold={"Status": "ON" if on else "OFF"}, **named(version_id)
+            ),
+            lambda: self.model.put_object_legal_hold(bucket, key, version_id, on=on),
+        )
+        if found:
+            self.lock_changed(bucket, key, found)

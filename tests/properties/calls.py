@@ -17,8 +17,6 @@ from .model import Bucket, Condition, Model, Object, S3Error
 KEYS = ("a", "a/b", "a/b/c", "a/", "b", "b/c", "a b+c%2F", "é", "é/\U0010ffff", "../x", "//", "a\nb", "z" * 1024)
 # Picks up to this one are keys that have an object.
 LUCK = 60
-# Calls between two restarts: starting a server takes as long as two hundred of them.
-CALLS_PER_RESTART = 25
 # What the answer to a HEAD, which has no error document, says instead of a code.
 STATUSES = {"404": ("NoSuchKey", "NoSuchVersion", "NoSuchBucket"), "405": ("MethodNotAllowed",)}
 
@@ -27,6 +25,8 @@ class Calls(RuleBasedStateMachine):
     """A server, and how its answers are compared with those of a model."""
 
     place: Machines
+    # Between two restarts: starting a server takes as long as two hundred of them.
+    calls_per_restart = 25
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Calls(RuleBasedStateMachine):
 
     # Restarts. Afterwards, everything is compared.
 
-    @precondition(lambda self: self.calls >= CALLS_PER_RESTART)
+    @precondition(lambda self: self.calls >= self.calls_per_restart)
     @rule(kill=st.booleans())
     def restart(self, kill: bool) -> None:
         self.calls = 0

@@ -16,7 +16,7 @@ from tests.fixtures.targets import content_of
 
 from .calls import compare, condition_on
 from .model import Metadata, Object, S3Error, md5
-from .version_attributes import AttributeRules, buckets, bypasses, choices, keys, locks, tag_sets
+from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks, tag_sets
 from .versioned_calls import BUCKETS, locked, named, tagged
 from .versions import UNLOCKED, Entry, Lock, Version
 
@@ -28,16 +28,23 @@ conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 
 
 class VersionsMachine(AttributeRules):
+    calls_per_restart = 60
+
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
-    @initialize(before=st.lists(keys, max_size=4), status=st.sampled_from((None, "Enabled", "Suspended")))
-    def begin(self, before: list[str], status: str | None) -> None:
+    @initialize(
+        before=st.lists(keys, max_size=3), status=st.sampled_from((None, "Enabled", "Enabled", "Suspended")),
+        after=st.lists(st.tuples(buckets, keys, locks), min_size=2, max_size=8),
+    )  # fmt: skip
+    def begin(self, before: list[str], status: str | None, after: list[tuple[str, str, Lock]]) -> None:
         for bucket in BUCKETS:
             self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
             self.put_object("plain", key, content_of(at, 300), (), {}, UNLOCKED, 0)
         if status is not None:
             self.put_bucket_versioning("plain", status)
+        for at, (bucket, key, lock) in enumerate(after):
+            self.put_object(bucket, key, content_of(at, 200), (), {}, lock, 0)
 
     @rule(bucket=buckets, status=st.sampled_from(("Enabled", "Enabled", "Suspended")))
     def put_bucket_versioning(self, bucket: str, status: str) -> None:
@@ -56,6 +63,7 @@ class VersionsMachine(AttributeRules):
         self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock, choice: int
     ) -> None:
         arguments, condition = condition_on(self.model.buckets[bucket].current(key), choice)
+        lock = self.lock_for(bucket, lock)
         new = Version(Object(body, md5(body), data), tags, lock)
         answer, stored = self.both(
             lambda: self.client.put_object(
@@ -76,6 +84,7 @@ class VersionsMachine(AttributeRules):
     @rule(bucket=buckets, key=keys, name=st.integers(0, 5), data=metadata, lock=locks, off=st.sampled_from((0, 0, 1)))
     def append(self, bucket: str, key: str, name: int, data: Metadata, lock: Lock, off: int) -> None:
         current = self.model.buckets[bucket].current(key)
+        lock = self.lock_for(bucket, lock)
         offset, body = off + (len(current.body) if current else 0), content_of(name, 257)
         new = Object(body, md5(body), () if current else data)
         answer, stored = self.both(
@@ -98,6 +107,7 @@ class VersionsMachine(AttributeRules):
         self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock
     ) -> None:
         address: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key}
+        lock = self.lock_for(bucket, lock)
         # An append must have the algorithm of the object, and boto3's is this one.
         address |= {"ChecksumAlgorithm": "CRC32"}
         etag = f"{md5(bytes.fromhex(md5(body)))}-1"
@@ -121,14 +131,15 @@ class VersionsMachine(AttributeRules):
         self.stored(bucket, key, stored, answer.get("VersionId"))
 
     @rule(
-        source_bucket=buckets, source=keys, which=choices, bucket=buckets, key=keys, data=st.none() | metadata,
+        source_bucket=buckets, pick=picks, bucket=buckets, key=keys, data=st.none() | metadata,
         tags=st.none() | tag_sets, lock=locks,
     )  # fmt: skip
     def copy_object(
-        self, source_bucket: str, source: str, which: int, bucket: str, key: str, data: Metadata | None,
+        self, source_bucket: str, pick: int, bucket: str, key: str, data: Metadata | None,
         tags: dict[str, str] | None, lock: Lock,
     ) -> None:  # fmt: skip
-        version_id = self.choose(source_bucket, source, which)
+        source, version_id = self.choose(source_bucket, pick)
+        lock = self.lock_for(bucket, lock)
         directives: dict[str, Any] = locked(lock)
         if data is not None:
             directives |= {"MetadataDirective": "REPLACE", "Metadata": dict(data)}
@@ -151,9 +162,9 @@ class VersionsMachine(AttributeRules):
 
     # Deletions.
 
-    @rule(bucket=buckets, key=keys, which=choices, bypass=bypasses, choice=conditions)
-    def delete_object(self, bucket: str, key: str, which: int, bypass: bool, choice: int) -> None:
-        version_id = self.choose(bucket, key, which)
+    @rule(bucket=buckets, pick=picks, bypass=bypasses, choice=conditions)
+    def delete_object(self, bucket: str, pick: int, bypass: bool, choice: int) -> None:
+        key, version_id = self.choose(bucket, pick)
         arguments, condition = condition_on(self.target(bucket, key, version_id), choice if choice != 1 else 0)
         arguments |= {"BypassGovernanceRetention": True} if bypass else {}
         answer, expected = self.both(
@@ -163,9 +174,9 @@ class VersionsMachine(AttributeRules):
         if expected:
             self.deleted(bucket, key, version_id, expected[0], answer)
 
-    @rule(bucket=buckets, pairs=st.lists(st.tuples(keys, choices), min_size=1, max_size=5), bypass=bypasses)
-    def delete_objects(self, bucket: str, pairs: list[tuple[str, int]], bypass: bool) -> None:
-        chosen = dict.fromkeys((key, self.choose(bucket, key, which)) for key, which in pairs)
+    @rule(bucket=buckets, several=st.lists(picks, min_size=1, max_size=5), bypass=bypasses)
+    def delete_objects(self, bucket: str, several: list[int], bypass: bool) -> None:
+        chosen = dict.fromkeys(self.choose(bucket, pick) for pick in several)
         # S3 does not document in which order it deletes.
         unnamed = {key for key, version_id in chosen if version_id is None}
         wanted = [(key, version_id) for key, version_id in chosen if version_id is None or key not in unnamed]
@@ -212,9 +223,9 @@ class VersionsMachine(AttributeRules):
 
     # Reads.
 
-    @rule(bucket=buckets, key=keys, which=choices, head=st.booleans())
-    def read(self, bucket: str, key: str, which: int, head: bool) -> None:
-        self.check_version(bucket, key, self.choose(bucket, key, which), head=head)
+    @rule(bucket=buckets, pick=picks, head=st.booleans())
+    def read(self, bucket: str, pick: int, head: bool) -> None:
+        self.check_version(bucket, *self.choose(bucket, pick), head=head)
 
     def check_entries(self, page: Any, entries: list[Entry]) -> None:
         """The page of a list of versions."""
@@ -235,7 +246,7 @@ class VersionsMachine(AttributeRules):
 
     @rule(
         bucket=buckets, prefix=st.sampled_from(PREFIXES), delimiter=st.sampled_from(("", "", "/", "b")),
-        key_marker=st.none() | keys, which=choices, size=st.sampled_from((1, 2, 3, 1000)),
+        key_marker=st.none() | keys, which=st.integers(0, 8), size=st.sampled_from((1, 2, 3, 1000)),
     )  # fmt: skip
     def list_object_versions(
         self, bucket: str, prefix: str, delimiter: str, key_marker: str | None, which: int, size: int

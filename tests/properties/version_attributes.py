@@ -8,37 +8,31 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from .versioned_calls import KEYS, VersionedCalls, named
+from .versioned_calls import BUCKETS, KEYS, VersionedCalls, named
 from .versions import UNLOCKED, Lock, Retention
 
 # Retention ends after every test. Later ones extend it.
 FIRST_END = (dt.datetime.now(dt.UTC) + dt.timedelta(days=2)).replace(microsecond=0)
 
 keys = st.sampled_from(KEYS)
-buckets = st.sampled_from(("plain", "plain", "locks"))
-# Which version of a key a request names: none, one that it has, or one that it does not have.
-choices = st.integers(0, 30)
-bypasses = st.sampled_from((False, False, True))
+buckets = st.sampled_from(BUCKETS)
+picks = st.integers(0, 159)
+bypasses = st.sampled_from((False, False, False, True))
 tag_sets = st.sampled_from(({}, {"stage": "raw"}, {"stage": "done", "a b": "é+=@"}))
 retentions = st.builds(
     Retention,
     st.sampled_from(("GOVERNANCE", "GOVERNANCE", "COMPLIANCE")),
     st.builds(lambda hours: FIRST_END + dt.timedelta(hours=hours), st.integers(0, 2)),
 )
-locks = st.one_of(
-    st.just(UNLOCKED),
-    st.just(UNLOCKED),
-    st.just(UNLOCKED),
-    st.builds(Lock, st.none() | retentions, st.none() | st.booleans()),
-)
+locks = st.just(UNLOCKED) | st.builds(Lock, st.none() | retentions, st.none() | st.booleans())
 
 
 class AttributeRules(VersionedCalls):
     """None of these calls makes a version."""
 
-    @rule(bucket=buckets, key=keys, which=choices, tags=tag_sets)
-    def put_object_tagging(self, bucket: str, key: str, which: int, tags: dict[str, str]) -> None:
-        version_id = self.choose(bucket, key, which)
+    @rule(bucket=buckets, pick=picks, tags=tag_sets)
+    def put_object_tagging(self, bucket: str, pick: int, tags: dict[str, str]) -> None:
+        key, version_id = self.choose(bucket, pick)
         arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key, **named(version_id)}
         pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
         answer, found = self.both(
@@ -53,9 +47,9 @@ class AttributeRules(VersionedCalls):
             found.tags = tags
             self.check_name(bucket, found, answer)
 
-    @rule(bucket=buckets, key=keys, which=choices)
-    def get_object_tagging(self, bucket: str, key: str, which: int) -> None:
-        self.check_tags(bucket, key, self.choose(bucket, key, which))
+    @rule(bucket=buckets, pick=picks)
+    def get_object_tagging(self, bucket: str, pick: int) -> None:
+        self.check_tags(bucket, *self.choose(bucket, pick))
 
     @rule(bucket=st.sampled_from(("locks", "locks", "locks", "plain")),
           default=st.none() | st.tuples(st.sampled_from(("GOVERNANCE", "COMPLIANCE")), st.integers(1, 3)))  # fmt: skip
@@ -71,10 +65,10 @@ class AttributeRules(VersionedCalls):
             lambda: self.model.put_object_lock_configuration(bucket, default),
         )
 
-    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), key=keys, which=choices, new=st.none() | retentions,
+    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks, new=st.none() | retentions,
           bypass=bypasses)  # fmt: skip
-    def put_object_retention(self, bucket: str, key: str, which: int, new: Retention | None, bypass: bool) -> None:
-        version_id = self.choose(bucket, key, which)
+    def put_object_retention(self, bucket: str, pick: int, new: Retention | None, bypass: bool) -> None:
+        key, version_id = self.choose(bucket, pick)
         retention = {} if new is None else {"Mode": new.mode, "RetainUntilDate": new.until}
         arguments = {"Bucket": self.name(bucket), "Key": key, "Retention": retention, **named(version_id)}
         if bypass:
@@ -86,9 +80,9 @@ class AttributeRules(VersionedCalls):
         if found:
             self.lock_changed(bucket, key, found)
 
-    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), key=keys, which=choices, on=st.booleans())
-    def put_object_legal_hold(self, bucket: str, key: str, which: int, on: bool) -> None:
-        version_id = self.choose(bucket, key, which)
+    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks, on=st.booleans())
+    def put_object_legal_hold(self, bucket: str, pick: int, on: bool) -> None:
+        key, version_id = self.choose(bucket, pick)
         _, found = self.both(
             lambda: self.client.put_object_legal_hold(
                 Bucket=self.name(bucket), Key=key, LegalHold={"Status": "ON" if on else "OFF"}, **named(version_id)

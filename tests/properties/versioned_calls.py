@@ -10,7 +10,7 @@ from hypothesis.stateful import invariant
 
 from .calls import Calls
 from .model import Object
-from .versions import NULL, Lock, Retention, Version, VersionedBucket, VersionedModel
+from .versions import NULL, UNLOCKED, Lock, Retention, Version, VersionedBucket, VersionedModel
 
 # Few, so that they have long histories.
 KEYS = ("a", "a/b", "a/c", "a b+c%2F", "é/1")
@@ -71,11 +71,19 @@ class VersionedCalls(Calls):
     def no_locked_version_is_ever_gone(self) -> None:
         assert all(self.model.buckets[bucket].named(key, version_id) for bucket, key, version_id in self.kept)
 
-    def choose(self, bucket: str, key: str, which: int) -> str | None:
-        """The id that a request names: that of a version of this key, of none, or no id at all."""
-        there = [version.id for version in self.model.buckets[bucket].keys.get(key, [])]
-        names = (None, None, None, *there, *there, NULL, self.gone, UNKNOWN)
-        return names[which % len(names)]
+    def lock_for(self, bucket: str, lock: Lock) -> Lock:
+        """Where there are no locks, an upload seldom asks for one."""
+        return lock if self.model.buckets[bucket].locking or lock.hold is False else UNLOCKED
+
+    def choose(self, bucket: str, pick: int) -> tuple[str, str | None]:
+        """The key and the version that a request names: usually of what exists."""
+        if pick % 8 == 0:
+            key = KEYS[pick % len(KEYS)]
+            return key, (None, NULL, self.gone, UNKNOWN)[pick // 8 % 4]
+        found = self.model.buckets[bucket]
+        there = [(key, version.id) for key, version in found.versions()]
+        names = [*there, *there, *((key, None) for key in found.keys), (KEYS[pick % len(KEYS)], None)]
+        return names[pick % len(names)]
 
     def target(self, bucket: str, key: str, version_id: str | None) -> Object | None:
         """The content of what a request names."""

@@ -10,6 +10,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
@@ -28,7 +29,7 @@ conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 
 
 class VersionsMachine(AttributeRules):
-    calls_per_restart = 60
+    calls_per_restart = 75
 
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
@@ -132,13 +133,15 @@ class VersionsMachine(AttributeRules):
 
     @rule(
         source_bucket=buckets, pick=picks, bucket=buckets, key=keys, data=st.none() | metadata,
-        tags=st.none() | tag_sets, lock=locks,
+        tags=st.none() | tag_sets, lock=locks, onto_itself=st.sampled_from((False, False, False, True)),
     )  # fmt: skip
     def copy_object(
         self, source_bucket: str, pick: int, bucket: str, key: str, data: Metadata | None,
-        tags: dict[str, str] | None, lock: Lock,
+        tags: dict[str, str] | None, lock: Lock, onto_itself: bool,
     ) -> None:  # fmt: skip
         source, version_id = self.choose(source_bucket, pick)
+        if onto_itself:
+            bucket, key = source_bucket, source
         lock = self.lock_for(bucket, lock)
         directives: dict[str, Any] = locked(lock)
         if data is not None:
@@ -281,6 +284,25 @@ class VersionsMachine(AttributeRules):
         found = self.model.buckets[bucket]
         current = [(key, found.current(key)) for key in sorted(found.keys, key=str.encode)]
         assert listed == [(key, f'"{content.etag}"') for key, content in current if content]
+
+    def teardown(self) -> None:
+        """In the end, all that can be deleted goes."""
+        self.check_everything()
+        for bucket, found in self.model.buckets.items():
+            self.list_object_versions(bucket, "", "/", None, 0, 2)
+            versions = [{"Key": key, "VersionId": version.id} for key, version in found.versions()]
+            bypass = {"BypassGovernanceRetention": True} if found.locking else {}
+            if versions:
+                self.client.delete_objects(Bucket=self.name(bucket), Delete={"Objects": versions}, **bypass)
+            page = self.client.list_object_versions(Bucket=self.name(bucket))
+            left = {(bucket, entry["Key"], entry["VersionId"]) for entry in page.get("Versions", [])}
+            assert left == {kept for kept in self.kept if kept[0] == bucket}
+            assert "DeleteMarkers" not in page
+            if left:
+                with pytest.raises(ClientError, match="BucketNotEmpty"):
+                    self.client.delete_bucket(Bucket=self.name(bucket))
+            else:
+                self.client.delete_bucket(Bucket=self.name(bucket))
 
     def check_everything(self) -> None:
         for bucket, found in self.model.buckets.items():

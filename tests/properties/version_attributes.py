@@ -65,10 +65,17 @@ class AttributeRules(VersionedCalls):
             lambda: self.model.put_object_lock_configuration(bucket, default),
         )
 
-    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks, new=st.none() | retentions,
-          bypass=bypasses)  # fmt: skip
-    def put_object_retention(self, bucket: str, pick: int, new: Retention | None, bypass: bool) -> None:
+    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks,
+          changes=st.lists(st.tuples(st.none() | retentions, bypasses), min_size=1, max_size=3))  # fmt: skip
+    def put_object_retention(self, bucket: str, pick: int, changes: list[tuple[Retention | None, bool]]) -> None:
+        """Several changes of one version."""
         key, version_id = self.choose(bucket, pick)
+        for new, bypass in changes:
+            self.change_retention(bucket, key, version_id, new, bypass=bypass)
+
+    def change_retention(
+        self, bucket: str, key: str, version_id: str | None, new: Retention | None, *, bypass: bool
+    ) -> None:
         retention = {} if new is None else {"Mode": new.mode, "RetainUntilDate": new.until}
         arguments = {"Bucket": self.name(bucket), "Key": key, "Retention": retention, **named(version_id)}
         if bypass:

@@ -248,21 +248,18 @@ class VersionedModel:
     def list_entries(
         self, bucket: str, prefix: str, delimiter: str, key_marker: str = "", version_marker: str | None = None
     ) -> list[Entry]:
-        """All versions, newest first, and common prefixes behind the markers, in the order of the UTF-8 bytes of keys.
-
-        A key marker below a common prefix is behind all of it.
-        """
-        below = common_prefix(key_marker, prefix, delimiter) if key_marker.startswith(prefix) else None
-        behind, entries = below or key_marker, list[Entry]()
+        """All versions, newest first, and common prefixes behind the markers, in the order of the UTF-8 bytes of keys. A
+        key marker below a common prefix is behind all of it."""
+        entries: list[Entry] = []
         for key, history in sorted(self.buckets[bucket].keys.items(), key=lambda item: item[0].encode()):
             if not key.startswith(prefix):
                 continue
             common = common_prefix(key, prefix, delimiter)
             if common is not None:
-                if common.encode() > behind.encode() and (common, None, False) not in entries:
+                if common.encode() > key_marker.encode() and (common, None, False) not in entries:
                     entries.append((common, None, False))
                 continue
-            passed = key.encode() <= behind.encode()
+            passed = key.encode() <= key_marker.encode()
             for at, version in enumerate(history):
                 if not passed:
                     entries.append((key, version, at == 0))

@@ -74,10 +74,11 @@ class Upload:
 
 @dataclass
 class Bucket:
-    """Objects by key, uploads by id."""
+    """Objects by key, uploads by id, and the objects of each snapshot."""
 
     objects: dict[str, Object] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
+    snapshots: dict[str, dict[str, Object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,44 @@ class Model:
 
     def delete_bucket(self, name: str) -> None:
         # Open uploads end with their bucket.
-        if self.bucket(name).objects:
-            raise S3Error("BucketNotEmpty")
+        found = self.bucket(name)
+        wrong = ["BucketNotEmpty"] if found.objects else []
+        if found.snapshots:
+            wrong.append("InvalidBucketState")
+        if wrong:
+            raise S3Error(*wrong)
         del self.buckets[name]
+
+    def snapshot(self, bucket: str, name: str) -> dict[str, Object]:
+        found = self.bucket(bucket).snapshots.get(name)
+        if found is None:
+            raise S3Error("NoSuchSnapshot")
+        return found
+
+    def create_snapshot(self, bucket: str, name: str) -> None:
+        found = self.bucket(bucket)
+        if name in found.snapshots:
+            raise S3Error("SnapshotAlreadyExists")
+        found.snapshots[name] = dict(found.objects)
+
+    def delete_snapshot(self, bucket: str, name: str) -> None:
+        self.snapshot(bucket, name)
+        del self.buckets[bucket].snapshots[name]
+
+    def restore_snapshot(self, bucket: str, name: str) -> None:
+        """Uploads stay as they are."""
+        self.bucket(bucket).objects = dict(self.snapshot(bucket, name))
+
+    def fork(self, bucket: str, new_bucket: str, snapshot: str | None) -> None:
+        """The new bucket has neither the snapshots nor the uploads of the other one."""
+        taken = ["BucketAlreadyOwnedByYou"] if new_bucket in self.buckets else []
+        try:
+            objects = self.bucket(bucket).objects if snapshot is None else self.snapshot(bucket, snapshot)
+        except S3Error as error:
+            raise S3Error(*error.codes, *taken) from None
+        if taken:
+            raise S3Error(*taken)
+        self.buckets[new_bucket] = Bucket(dict(objects))
 
     def put_object(self, bucket: str, key: str, new: Object, condition: Condition = ALWAYS) -> Object:
         objects = self.bucket(bucket).objects

@@ -16,32 +16,36 @@ from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
-from .calls import KEYS, LUCK, ObjectCalls, compare
+from .calls import KEYS, LUCK, compare
 from .model import PART_SIZE_MIN, Bucket, Metadata, Object, S3Error, Upload, md5
+from .snapshots import FORK, SNAPSHOTS, SnapshotRules
 
 BUCKETS = ("one", "two")
 PREFIXES = ("", "a", "a/", "b", "é", "/", "nothing")
 SIZES = (0, 1, 257, 4096, 65_536, 65_537, 300_000)
 
 keys = st.sampled_from(KEYS)
-buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
+buckets = st.sampled_from((*BUCKETS[:1] * 4, *BUCKETS, FORK))
 # The index, modulo their number, of a key that has an object; beyond LUCK, any key.
 picks = st.integers(0, LUCK + 10)
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from(SIZES))
 metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
 
 
-class S3Machine(ObjectCalls):
+class S3Machine(SnapshotRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     # Buckets.
 
-    @initialize(first=st.sets(keys, min_size=2), second=st.sets(keys))
-    def begin(self, first: set[str], second: set[str]) -> None:
+    @initialize(first=st.sets(keys, min_size=2), second=st.sets(keys), layered=st.booleans())
+    def begin(self, first: set[str], second: set[str], layered: bool) -> None:
         for bucket, chosen in zip(BUCKETS, (first, second), strict=True):
             self.create_bucket(bucket)
             for key in sorted(chosen):
                 self.put_object(bucket, key, content_of(key, 100 * len(key)), (), 0)
+        if layered:
+            self.create_snapshot(BUCKETS[0], SNAPSHOTS[0])
+            self.fork(BUCKETS[0], FORK, None)
 
     @rule(bucket=st.just("two"))
     def create_bucket(self, bucket: str) -> None:
@@ -408,6 +412,10 @@ class S3Machine(ObjectCalls):
 
     def teardown(self) -> None:
         self.check_everything()
+        for version in (1, 2):
+            # Below a common prefix.
+            self.list_objects(BUCKETS[0], "", "/", "a/b", 2, version)
+        self.read_snapshots()
         for bucket, found in self.model.buckets.items():
             for upload_id, upload in found.uploads.items():
                 arguments = {"Bucket": self.name(bucket), "Key": upload.key, "UploadId": upload_id}

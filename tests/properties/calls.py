@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, run_state_machine_as_test
 
-from .machines import Machines, machines
+from .machines import Machines
 from .model import Bucket, Condition, Model, Object, S3Error
 
 KEYS = ("a", "a/b", "a/b/c", "a/", "b", "b/c", "a b+c%2F", "é", "é/\U0010ffff", "../x", "//", "a\nb", "z" * 1024)
@@ -29,13 +29,14 @@ class Calls(RuleBasedStateMachine):
     """A server, and how its answers are compared with those of a model."""
 
     place: Machines
-    # Between two restarts: starting a server takes as long as two hundred of them.
-    calls_per_restart = 35
+    restarts: bool
 
     def __init__(self) -> None:
         super().__init__()
         self.example = next(self.place.serial)
         self.calls = 0
+        # After how many calls the server is stopped, and then killed.
+        self.ends: list[int] = []
 
     @property
     def client(self) -> Any:
@@ -61,14 +62,18 @@ class Calls(RuleBasedStateMachine):
             return None, None
         return real(), expected
 
-    # Restarts. Afterwards, everything is compared.
+    # A restart takes as long as two hundred calls, so most sequences have none. Afterwards, everything is compared.
 
-    @precondition(lambda self: self.calls >= self.calls_per_restart)
-    @rule(kill=st.booleans())
-    def restart(self, kill: bool) -> None:
-        self.calls = 0
-        self.place.restart(kill=kill)
-        self.check_everything()
+    @initialize(stop=st.integers(10, 35), kill=st.integers(5, 25))
+    def plan_restarts(self, stop: int, kill: int) -> None:
+        self.ends = [stop, stop + kill] if self.restarts else []
+
+    @invariant()
+    def restarts_as_planned(self) -> None:
+        if self.ends and self.calls >= self.ends[0]:
+            del self.ends[0]
+            self.place.restart(kill=not self.ends)
+            self.check_everything()
 
     def check_everything(self) -> None:
         raise NotImplementedError
@@ -105,16 +110,16 @@ def condition_on(found: Object | None, choice: int) -> tuple[dict[str, str], Con
     return {}, Condition()
 
 
-def compare(machine: type[Calls], *, examples: int, steps: int) -> None:
-    """Run so many sequences of so many calls on one server. Shrinking a failure restarts it many times."""
-    profile = settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-    )
-    with machines() as place:
-        run_state_machine_as_test(type("Machine", (machine,), {"place": place}), settings=profile)
+def compare(place: Machines, machine: type[Calls], *, examples: int, steps: int) -> None:
+    """Run so many sequences of so many calls, and a few more with restarts. Shrinking a failure restarts many times."""
+    for restarts, count in ((False, examples), (True, examples // 8)):
+        profile = settings(
+            max_examples=count,
+            stateful_step_count=steps,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        )
+        run_state_machine_as_test(type("Machine", (machine,), {"place": place, "restarts": restarts}), settings=profile)

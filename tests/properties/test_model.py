@@ -17,6 +17,7 @@ from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
 from .calls import KEYS, LUCK, compare
+from .machines import Machines
 from .model import PART_SIZE_MIN, Bucket, Metadata, Object, S3Error, Upload, md5
 from .snapshots import FORK, SNAPSHOTS, SnapshotRules
 
@@ -426,5 +427,5 @@ class S3Machine(SnapshotRules):
 
 
 @pytest.mark.timeout(600)
-def test_the_store_is_what_the_model_says() -> None:
-    compare(S3Machine, examples=30, steps=50)
+def test_the_store_is_what_the_model_says(place: Machines) -> None:
+    compare(place, S3Machine, examples=30, steps=50)

@@ -16,6 +16,7 @@ from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 
 from .calls import compare, condition_on
+from .machines import Machines
 from .model import Metadata, Object, S3Error, md5
 from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks, tag_sets
 from .versioned_calls import BUCKETS, locked, named, tagged
@@ -29,8 +30,6 @@ conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 
 
 class VersionsMachine(AttributeRules):
-    calls_per_restart = 75
-
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     @initialize(
@@ -314,5 +313,5 @@ class VersionsMachine(AttributeRules):
 
 
 @pytest.mark.timeout(600)
-def test_versions_are_what_the_model_says() -> None:
-    compare(VersionsMachine, examples=20, steps=50)
+def test_versions_are_what_the_model_says(place: Machines) -> None:
+    compare(place, VersionsMachine, examples=30, steps=50)

@@ -428,4 +428,4 @@ class S3Machine(SnapshotRules):
 
 @pytest.mark.timeout(600)
 def test_the_store_is_what_the_model_says(place: Machines) -> None:
-    compare(place, S3Machine, examples=30, steps=50)
+    compare(place, S3Machine, examples=24, steps=50)

@@ -314,4 +314,4 @@ class VersionsMachine(AttributeRules):
 
 @pytest.mark.timeout(600)
 def test_versions_are_what_the_model_says(place: Machines) -> None:
-    compare(place, VersionsMachine, examples=30, steps=50)
+    compare(place, VersionsMachine, examples=24, steps=50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from botocore.exceptions import ClientError
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, run_state_machine_as_test
 
 from .machines import Machines
-from .model import Bucket, Condition, Model, Object, S3Error
+from .model import Bucket, Condition, Metadata, Model, Object, S3Error
 
 KEYS = ("a", "a/b", "a/b/c", "a/", "b", "b/c", "a b+c%2F", "é", "é/\U0010ffff", "../x", "//", "a\nb", "z" * 1024)
 # Picks up to this one are keys that have an object.
@@ -23,6 +24,19 @@ STATUSES = {
     "405": ("MethodNotAllowed",),
     "409": ("SnapshotAlreadyExists", "BucketAlreadyOwnedByYou"),
 }
+
+
+tag_sets = st.sampled_from(((), (("stage", "raw"),), (("a b", "é+=@"), ("stage", "done"))))
+
+
+def tagged(tags: Metadata) -> dict[str, str]:
+    """The arguments of an upload with tags."""
+    return {"Tagging": urlencode(tags)} if tags else {}
+
+
+def tags_in(answer: Any) -> Metadata:
+    """Those that GetObjectTagging answers, in the order of their keys."""
+    return tuple((tag["Key"], tag["Value"]) for tag in answer["TagSet"])
 
 
 class Calls(RuleBasedStateMachine):
@@ -61,6 +75,14 @@ class Calls(RuleBasedStateMachine):
                 assert (headers["x-amz-delete-marker"], headers["x-amz-version-id"]) == ("true", error.marker)
             return None, None
         return real(), expected
+
+    def put_tags(self, bucket: str, key: str, tags: Metadata, **version: str) -> Any:
+        """Replace all tags. No tags are removed by a call of its own."""
+        arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key, **version}
+        if not tags:
+            return self.client.delete_object_tagging(**arguments)
+        tagging = {"TagSet": [{"Key": name, "Value": value} for name, value in tags]}
+        return self.client.put_object_tagging(**arguments, Tagging=tagging)
 
     # A restart takes as long as two hundred calls, so most sequences have none. Afterwards, everything is compared.
 

@@ -42,24 +42,24 @@ class Object:
     etag: str
     metadata: Metadata = ()
     content_type: str = "binary/octet-stream"
+    tags: Metadata = ()
     # Content was appended to it.
     appended: bool = False
 
     def with_appended(self, new: Object) -> Object:
-        """The object after an append. Its metadata stay."""
-        if new.metadata:
+        """The object after an append. Its metadata and tags stay."""
+        if new.metadata or new.tags:
             raise S3Error("InvalidRequest")
         digest, _, parts = self.etag.partition("-")
         etag = f"{md5(bytes.fromhex(digest + new.etag))}-{max(1, int(parts or 0)) + 1}"
         return replace(self, body=self.body + new.body, etag=etag, appended=True)
 
-    def copied(self, replacement: Metadata | None) -> Object:
+    def copied(self, replacement: Metadata | None, tags: Metadata | None = None) -> Object:
         """A copy shares the content and keeps the ETag, also that of a multipart upload. What was appended counts as one
-        part with the rest."""
+        part with the rest. Metadata and tags that are not replaced stay."""
         etag = f"{self.etag.partition('-')[0]}-1" if self.appended else self.etag
-        if replacement is None:
-            return replace(self, etag=etag)
-        return Object(self.body, etag, replacement, appended=self.appended)
+        copy = replace(self, etag=etag, tags=self.tags if tags is None else tags)
+        return copy if replacement is None else replace(copy, metadata=replacement, content_type=Object.content_type)
 
 
 @dataclass
@@ -174,6 +174,10 @@ class Model:
         condition.check(objects.get(key))
         objects[key] = new
         return new
+
+    def put_object_tagging(self, bucket: str, key: str, tags: Metadata) -> Object:
+        changed = replace(self.object(bucket, key), tags=tags)
+        return self.put_object(bucket, key, changed)
 
     def append(self, bucket: str, key: str, offset: int, new: Object, condition: Condition = ALWAYS) -> Object:
         """Put an object with a write offset. The metadata of an object that exists stays."""

@@ -16,7 +16,7 @@ from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
-from .calls import KEYS, LUCK, compare
+from .calls import KEYS, LUCK, compare, tag_sets, tags_in
 from .machines import Machines
 from .model import PART_SIZE_MIN, Bucket, Metadata, Object, S3Error, Upload, md5
 from .snapshots import FORK, SNAPSHOTS, SnapshotRules
@@ -110,6 +110,7 @@ class S3Machine(SnapshotRules):
         assert answer["ETag"] == f'"{expected.etag}"'
         assert answer["Metadata"] == dict(expected.metadata)
         assert answer["ContentType"] == expected.content_type
+        assert answer.get("TagCount", 0) == len(expected.tags)
 
     @rule(bucket=buckets, pick=picks)
     def get_object(self, bucket: str, pick: int) -> None:
@@ -120,6 +121,14 @@ class S3Machine(SnapshotRules):
         if expected:
             assert answer["Body"].read() == expected.body
             self.check_head(answer, expected)
+            if expected.tags:
+                tagging = self.client.get_object_tagging(Bucket=self.name(bucket), Key=key)
+                assert tags_in(tagging) == expected.tags
+
+    @rule(bucket=buckets, pick=picks, tags=tag_sets)
+    def put_object_tagging(self, bucket: str, pick: int, tags: Metadata) -> None:
+        key = self.pick(bucket, pick)
+        self.both(lambda: self.put_tags(bucket, key, tags), lambda: self.model.put_object_tagging(bucket, key, tags))
 
     @rule(bucket=buckets, pick=picks)
     def head_object(self, bucket: str, pick: int) -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 
-from .calls import compare, condition_on
+from .calls import compare, condition_on, tag_sets, tagged
 from .machines import Machines
 from .model import Metadata, Object, S3Error, md5
-from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks, tag_sets
-from .versioned_calls import BUCKETS, locked, named, tagged
+from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks
+from .versioned_calls import BUCKETS, locked, named
 from .versions import UNLOCKED, Entry, Lock, Version
 
 PREFIXES = ("", "a", "a/", "b", "é", "nothing")
@@ -40,11 +40,11 @@ class VersionsMachine(AttributeRules):
         for bucket in BUCKETS:
             self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
-            self.put_object("plain", key, content_of(at, 300), (), {}, UNLOCKED, 0)
+            self.put_object("plain", key, content_of(at, 300), (), (), UNLOCKED, 0)
         if status is not None:
             self.put_bucket_versioning("plain", status)
         for at, (bucket, key, lock) in enumerate(after):
-            self.put_object(bucket, key, content_of(at, 200), (), {}, lock, 0)
+            self.put_object(bucket, key, content_of(at, 200), (), (), lock, 0)
 
     @rule(bucket=buckets, status=st.sampled_from(("Enabled", "Enabled", "Suspended")))
     def put_bucket_versioning(self, bucket: str, status: str) -> None:
@@ -60,11 +60,11 @@ class VersionsMachine(AttributeRules):
 
     @rule(bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks, choice=conditions)
     def put_object(
-        self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock, choice: int
+        self, bucket: str, key: str, body: bytes, data: Metadata, tags: Metadata, lock: Lock, choice: int
     ) -> None:
         arguments, condition = condition_on(self.model.buckets[bucket].current(key), choice)
         lock = self.lock_for(bucket, lock)
-        new = Version(Object(body, md5(body), data), tags, lock)
+        new = Version(Object(body, md5(body), data, tags=tags), lock)
         answer, stored = self.both(
             lambda: self.client.put_object(
                 Bucket=self.name(bucket),
@@ -96,16 +96,14 @@ class VersionsMachine(AttributeRules):
                 Metadata=dict(new.metadata),
                 **locked(lock),
             ),
-            lambda: self.model.append(bucket, key, offset, Version(new, lock=lock)),
+            lambda: self.model.append(bucket, key, offset, Version(new, lock)),
         )
         if stored:
             assert answer["ETag"] == f'"{stored.content.etag}"'
             self.stored(bucket, key, stored, answer.get("VersionId"))
 
     @rule(bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks)
-    def upload_in_parts(
-        self, bucket: str, key: str, body: bytes, data: Metadata, tags: dict[str, str], lock: Lock
-    ) -> None:
+    def upload_in_parts(self, bucket: str, key: str, body: bytes, data: Metadata, tags: Metadata, lock: Lock) -> None:
         address: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key}
         lock = self.lock_for(bucket, lock)
         # An append must have the algorithm of the object, and boto3's is this one.
@@ -125,7 +123,7 @@ class VersionsMachine(AttributeRules):
             lambda: self.client.complete_multipart_upload(
                 **address, UploadId=created["UploadId"], MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}
             ),
-            lambda: self.model.put_object(bucket, key, Version(Object(body, etag, data), tags, lock)),
+            lambda: self.model.put_object(bucket, key, Version(Object(body, etag, data, tags=tags), lock)),
         )
         assert answer["ETag"] == f'"{etag}"'
         self.stored(bucket, key, stored, answer.get("VersionId"))
@@ -136,7 +134,7 @@ class VersionsMachine(AttributeRules):
     )  # fmt: skip
     def copy_object(
         self, source_bucket: str, pick: int, bucket: str, key: str, data: Metadata | None,
-        tags: dict[str, str] | None, lock: Lock, onto_itself: bool,
+        tags: Metadata | None, lock: Lock, onto_itself: bool,
     ) -> None:  # fmt: skip
         source, version_id = self.choose(source_bucket, pick)
         if onto_itself:

@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from .calls import tag_sets
+from .model import Metadata
 from .versioned_calls import BUCKETS, KEYS, VersionedCalls, named
 from .versions import UNLOCKED, Lock, Retention
 
@@ -18,7 +20,6 @@ keys = st.sampled_from(KEYS)
 buckets = st.sampled_from(BUCKETS)
 picks = st.integers(0, 159)
 bypasses = st.sampled_from((False, False, False, True))
-tag_sets = st.sampled_from(({}, {"stage": "raw"}, {"stage": "done", "a b": "é+=@"}))
 retentions = st.builds(
     Retention,
     st.sampled_from(("GOVERNANCE", "GOVERNANCE", "COMPLIANCE")),
@@ -31,20 +32,13 @@ class AttributeRules(VersionedCalls):
     """None of these calls makes a version."""
 
     @rule(bucket=buckets, pick=picks, tags=tag_sets)
-    def put_object_tagging(self, bucket: str, pick: int, tags: dict[str, str]) -> None:
+    def put_object_tagging(self, bucket: str, pick: int, tags: Metadata) -> None:
         key, version_id = self.choose(bucket, pick)
-        arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key, **named(version_id)}
-        pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
         answer, found = self.both(
-            lambda: (
-                self.client.put_object_tagging(**arguments, Tagging={"TagSet": pairs})
-                if tags
-                else self.client.delete_object_tagging(**arguments)
-            ),
-            lambda: self.model.find_to_change(bucket, key, version_id),
+            lambda: self.put_tags(bucket, key, tags, **named(version_id)),
+            lambda: self.model.put_object_tagging(bucket, key, version_id, tags),
         )
         if found:
-            found.tags = tags
             self.check_name(bucket, found, answer)
 
     @rule(bucket=buckets, pick=picks)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
-from urllib.parse import urlencode
 
 from hypothesis.stateful import invariant
 
-from .calls import Calls
+from .calls import Calls, tags_in
 from .model import Object
 from .versions import NULL, UNLOCKED, Lock, Retention, Version, VersionedBucket, VersionedModel
 
@@ -21,11 +20,6 @@ UNKNOWN = "0f" * 16
 def named(version_id: str | None) -> dict[str, str]:
     """The arguments of a request about a version."""
     return {} if version_id is None else {"VersionId": version_id}
-
-
-def tagged(tags: dict[str, str]) -> dict[str, str]:
-    """Those of an upload with tags."""
-    return {"Tagging": urlencode(tags)} if tags else {}
 
 
 def locked(lock: Lock) -> dict[str, Any]:
@@ -148,10 +142,10 @@ class VersionedCalls(Calls):
         assert answer["Metadata"] == dict(content.metadata)
         assert answer["ContentLength"] == len(content.body)
         self.check_name(bucket, found, answer)
-        assert answer.get("TagCount", 0) == len(found.tags)
+        assert answer.get("TagCount", 0) == len(content.tags)
         assert lock_in(answer) == found.lock
         assert head or answer["Body"].read() == content.body
-        if found.tags:
+        if content.tags:
             self.check_tags(bucket, key, version_id)
 
     def check_tags(self, bucket: str, key: str, version_id: str | None) -> None:
@@ -160,7 +154,7 @@ class VersionedCalls(Calls):
             lambda: self.model.find_to_change(bucket, key, version_id),
         )
         if found:
-            assert {tag["Key"]: tag["Value"] for tag in answer["TagSet"]} == found.tags
+            assert tags_in(answer) == found.content.tags
             self.check_name(bucket, found, answer)
 
     def check_name(self, bucket: str, expected: Version, answer: Any) -> None:

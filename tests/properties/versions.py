@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .model import ALWAYS, Condition, Metadata, Object, S3Error, common_prefix
@@ -44,7 +44,6 @@ class Version:
     """A version of a key: a delete marker if there is no content."""
 
     content: Object | None
-    tags: dict[str, str] = field(default_factory=dict)
     lock: Lock = UNLOCKED
     # The retention is the default of the bucket: it began when the server stored the version.
     by_default: bool = False
@@ -159,16 +158,16 @@ class VersionedModel:
 
     def append(self, bucket: str, key: str, offset: int, new: Version) -> Version:
         """Put an object with a write offset. What is there gives the new version its metadata and tags."""
-        newest, current = self.buckets[bucket].newest(key), self.buckets[bucket].current(key)
+        current = self.buckets[bucket].current(key)
         if offset != (len(current.body) if current else 0):
             raise S3Error("InvalidWriteOffset")
-        if newest is None or current is None or new.content is None:
+        if current is None or new.content is None:
             return self.put_object(bucket, key, new)
-        return self.put_object(bucket, key, Version(current.with_appended(new.content), dict(newest.tags), new.lock))
+        return self.put_object(bucket, key, Version(current.with_appended(new.content), new.lock))
 
     def copy_object(
         self, source: tuple[str, str, str | None], bucket: str, key: str,
-        metadata: Metadata | None, tags: dict[str, str] | None, lock: Lock,
+        metadata: Metadata | None, tags: Metadata | None, lock: Lock,
     ) -> tuple[Version, Version]:  # fmt: skip
         """The source and the copy. Metadata and tags that are not replaced are those of the source; a lock never is."""
         # Copied onto itself, a version that is named becomes the newest.
@@ -182,7 +181,7 @@ class VersionedModel:
             code = "InvalidRequest" if error.codes == ("MethodNotAllowed",) else error.codes[0]
             raise S3Error(code, *(["InvalidRequest"] if lock != UNLOCKED else [])) from None
         assert found.content is not None
-        copied = Version(found.content.copied(metadata), dict(found.tags) if tags is None else tags, lock)
+        copied = Version(found.content.copied(metadata, tags), lock)
         return found, self.put_object(bucket, key, copied)
 
     def delete_object(
@@ -219,6 +218,13 @@ class VersionedModel:
         for key in [key for key in found.keys if key.startswith(prefix)]:
             if [version.content for version in found.keys[key]] == [None]:
                 del found.keys[key]
+
+    def put_object_tagging(self, bucket: str, key: str, version_id: str | None, tags: Metadata) -> Version:
+        """The version stays the same."""
+        target = self.find_to_change(bucket, key, version_id)
+        assert target.content is not None
+        target.content = replace(target.content, tags=tags)
+        return target
 
     # Locks.
 

@@ -25,7 +25,6 @@ STATUSES = {
     "409": ("SnapshotAlreadyExists", "BucketAlreadyOwnedByYou"),
 }
 
-
 tag_sets = st.sampled_from(((), (("stage", "raw"),), (("a b", "é+=@"), ("stage", "done"))))
 
 
@@ -117,11 +116,11 @@ class ObjectCalls(Calls):
         there = sorted(self.model.buckets.get(bucket, Bucket()).objects)
         return there[pick % len(there)] if there and pick <= LUCK else KEYS[pick % len(KEYS)]
 
-    def condition(self, bucket: str, key: str, choice: int) -> tuple[dict[str, str], Condition]:
+    def condition(self, bucket: str, key: str, choice: int) -> tuple[dict[str, Any], Condition]:
         return condition_on(self.model.buckets.get(bucket, Bucket()).objects.get(key), choice)
 
 
-def condition_on(found: Object | None, choice: int) -> tuple[dict[str, str], Condition]:
+def condition_on(found: Object | None, choice: int) -> tuple[dict[str, Any], Condition]:
     """A random condition: none, no object, the present object, or a different one."""
     if choice == 1:
         return {"IfNoneMatch": "*"}, Condition(if_none_match=True)
@@ -133,7 +132,7 @@ def condition_on(found: Object | None, choice: int) -> tuple[dict[str, str], Con
 
 
 def compare(place: Machines, machine: type[Calls], *, examples: int, steps: int) -> None:
-    """Run so many sequences of so many calls, and a few more with restarts. Shrinking a failure restarts many times."""
+    """Run so many sequences of so many calls, and a few more with restarts. Shrinking a failure takes minutes."""
     for restarts, count in ((False, examples), (True, examples // 8)):
         profile = settings(
             max_examples=count,
@@ -142,6 +141,7 @@ def compare(place: Machines, machine: type[Calls], *, examples: int, steps: int)
             database=None,
             deadline=None,
             print_blob=True,
+            report_multiple_bugs=False,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         )
         run_state_machine_as_test(type("Machine", (machine,), {"place": place, "restarts": restarts}), settings=profile)

@@ -78,7 +78,7 @@ class VersionsMachine(AttributeRules):
             lambda: self.model.put_object(bucket, key, new, condition),
         )
         if stored:
-            assert answer["ETag"] == f'"{new.content.etag}"'
+            assert answer["ETag"] == f'"{md5(body)}"'
             self.stored(bucket, key, stored, answer.get("VersionId"))
 
     @rule(bucket=buckets, key=keys, name=st.integers(0, 5), data=metadata, lock=locks, off=st.sampled_from((0, 0, 1)))

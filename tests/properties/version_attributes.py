@@ -71,11 +71,11 @@ class AttributeRules(VersionedCalls):
         self, bucket: str, key: str, version_id: str | None, new: Retention | None, *, bypass: bool
     ) -> None:
         retention = {} if new is None else {"Mode": new.mode, "RetainUntilDate": new.until}
-        arguments = {"Bucket": self.name(bucket), "Key": key, "Retention": retention, **named(version_id)}
+        arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key, **named(version_id)}
         if bypass:
             arguments["BypassGovernanceRetention"] = True
         _, found = self.both(
-            lambda: self.client.put_object_retention(**arguments),
+            lambda: self.client.put_object_retention(**arguments, Retention=retention),
             lambda: self.model.put_object_retention(bucket, key, version_id, new, bypass=bypass),
         )
         if found:

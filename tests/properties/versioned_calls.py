@@ -76,15 +76,8 @@ class VersionedCalls(Calls):
             return key, (None, NULL, self.gone, UNKNOWN)[pick // 8 % 4]
         found = self.model.buckets[bucket]
         there = [(key, version.id) for key, version in found.versions()]
-        retained = [(key, version.id) for key, version in found.versions() if version.lock.retention]
-        names = [
-            *there,
-            *there,
-            *retained,
-            *retained,
-            *((key, None) for key in found.keys),
-            (KEYS[pick % len(KEYS)], None),
-        ]
+        there += [(key, version.id) for key, version in found.versions() if version.lock.retention]
+        names = [*there, *there, *((key, None) for key in found.keys), (KEYS[pick % len(KEYS)], None)]
         return names[pick % len(names)]
 
     def target(self, bucket: str, key: str, version_id: str | None) -> Object | None:

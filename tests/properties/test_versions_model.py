@@ -26,6 +26,7 @@ PREFIXES = ("", "a", "a/", "b", "é", "nothing")
 
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from((0, 1, 257, 4096, 65_537, 300_000)))
 metadata = st.sampled_from(((), (("color", "red"),)))
+statuses = st.sampled_from(("Enabled", "Suspended"))
 conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 
 
@@ -33,20 +34,20 @@ class VersionsMachine(AttributeRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     @initialize(
-        before=st.lists(keys, max_size=3), status=st.sampled_from((None, "Enabled", "Enabled", "Suspended")),
-        after=st.lists(st.tuples(buckets, keys, locks), min_size=2, max_size=8),
+        before=st.lists(keys, max_size=3),
+        after=st.lists(st.tuples(st.none() | statuses, buckets, keys, tag_sets, locks), min_size=4, max_size=10),
     )  # fmt: skip
-    def begin(self, before: list[str], status: str | None, after: list[tuple[str, str, Lock]]) -> None:
+    def begin(self, before: list[str], after: list[tuple[str | None, str, str, Metadata, Lock]]) -> None:
         for bucket in BUCKETS:
             self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
             self.put_object("plain", key, content_of(at, 300), (), (), UNLOCKED, 0)
-        if status is not None:
-            self.put_bucket_versioning("plain", status)
-        for at, (bucket, key, lock) in enumerate(after):
-            self.put_object(bucket, key, content_of(at, 200), (), (), lock, 0)
+        for at, (status, bucket, key, tags, lock) in enumerate(after):
+            if status is not None:
+                self.put_bucket_versioning("plain", status)
+            self.put_object(bucket, key, content_of(at, 200), (), tags, lock, 0)
 
-    @rule(bucket=buckets, status=st.sampled_from(("Enabled", "Enabled", "Suspended")))
+    @rule(bucket=buckets, status=statuses)
     def put_bucket_versioning(self, bucket: str, status: str) -> None:
         self.both(
             lambda: self.client.put_bucket_versioning(
@@ -130,7 +131,7 @@ class VersionsMachine(AttributeRules):
 
     @rule(
         source_bucket=buckets, pick=picks, bucket=buckets, key=keys, data=st.none() | metadata,
-        tags=st.none() | tag_sets, lock=locks, onto_itself=st.sampled_from((False, False, False, True)),
+        tags=st.none() | tag_sets, lock=locks, onto_itself=st.sampled_from((False, False, True)),
     )  # fmt: skip
     def copy_object(
         self, source_bucket: str, pick: int, bucket: str, key: str, data: Metadata | None,
@@ -139,6 +140,7 @@ class VersionsMachine(AttributeRules):
         source, version_id = self.choose(source_bucket, pick)
         if onto_itself:
             bucket, key = source_bucket, source
+            version_id = version_id if pick % 2 else None
         lock = self.lock_for(bucket, lock)
         directives: dict[str, Any] = locked(lock)
         if data is not None:

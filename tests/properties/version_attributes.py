@@ -60,7 +60,7 @@ class AttributeRules(VersionedCalls):
         )
 
     @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks,
-          changes=st.lists(st.tuples(st.none() | retentions, bypasses), min_size=1, max_size=3))  # fmt: skip
+          changes=st.lists(st.tuples(st.none() | retentions, bypasses), min_size=2, max_size=4))  # fmt: skip
     def put_object_retention(self, bucket: str, pick: int, changes: list[tuple[Retention | None, bool]]) -> None:
         """Several changes of one version."""
         key, version_id = self.choose(bucket, pick)

@@ -11,57 +11,42 @@ from urllib.parse import quote
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
-from .calls import KEYS, LUCK, Calls
-from .machines import machines
-from .model import PART_SIZE_MIN, Bucket, Object, S3Error, Upload, md5
-
-PROFILE = settings(
-    max_examples=30,
-    stateful_step_count=50,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
-# Calls between two restarts: starting a server takes as long as two hundred of them.
-CALLS_PER_RESTART = 25
+from .calls import KEYS, LUCK, compare, tag_sets, tags_in
+from .machines import Machines
+from .model import PART_SIZE_MIN, Bucket, Metadata, Object, S3Error, Upload, md5
+from .snapshots import FORK, SNAPSHOTS, SnapshotRules
 
 BUCKETS = ("one", "two")
 PREFIXES = ("", "a", "a/", "b", "é", "/", "nothing")
 SIZES = (0, 1, 257, 4096, 65_536, 65_537, 300_000)
 
 keys = st.sampled_from(KEYS)
-buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
+buckets = st.sampled_from((*BUCKETS[:1] * 4, *BUCKETS, FORK))
 # The index, modulo their number, of a key that has an object; beyond LUCK, any key.
 picks = st.integers(0, LUCK + 10)
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from(SIZES))
 metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
 
 
-class S3Machine(Calls):
+class S3Machine(SnapshotRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     # Buckets.
 
-    @initialize(first=st.sets(keys, min_size=2), second=st.sets(keys))
-    def begin(self, first: set[str], second: set[str]) -> None:
+    @initialize(first=st.sets(keys, min_size=2), second=st.sets(keys), layered=st.booleans())
+    def begin(self, first: set[str], second: set[str], layered: bool) -> None:
         for bucket, chosen in zip(BUCKETS, (first, second), strict=True):
             self.create_bucket(bucket)
             for key in sorted(chosen):
                 self.put_object(bucket, key, content_of(key, 100 * len(key)), (), 0)
+        if layered:
+            self.create_snapshot(BUCKETS[0], SNAPSHOTS[0])
+            self.fork(BUCKETS[0], FORK, None)
 
     @rule(bucket=st.just("two"))
     def create_bucket(self, bucket: str) -> None:
@@ -80,7 +65,7 @@ class S3Machine(Calls):
     # Objects.
 
     @rule(bucket=buckets, key=keys, body=bodies, data=metadata, choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)))
-    def put_object(self, bucket: str, key: str, body: bytes, data: tuple[tuple[str, str], ...], choice: int) -> None:
+    def put_object(self, bucket: str, key: str, body: bytes, data: Metadata, choice: int) -> None:
         arguments, condition = self.condition(bucket, key, choice)
         new = Object(body, md5(body), data, "text/x-model" if data else "binary/octet-stream")
         answer, stored = self.both(
@@ -101,9 +86,7 @@ class S3Machine(Calls):
         bucket=buckets, pick=picks, name=st.integers(0, 5), size=st.sampled_from((1, 257, 65_537)), data=metadata,
         off=st.sampled_from((0, 0, 0, 0, 1)), choice=st.sampled_from((0, 0, 0, 1, 2, 3)),
     )  # fmt: skip
-    def append(
-        self, bucket: str, pick: int, name: int, size: int, data: tuple[tuple[str, str], ...], off: int, choice: int
-    ) -> None:
+    def append(self, bucket: str, pick: int, name: int, size: int, data: Metadata, off: int, choice: int) -> None:
         key = self.pick(bucket, pick)
         found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
         arguments, condition = self.condition(bucket, key, choice)
@@ -127,6 +110,7 @@ class S3Machine(Calls):
         assert answer["ETag"] == f'"{expected.etag}"'
         assert answer["Metadata"] == dict(expected.metadata)
         assert answer["ContentType"] == expected.content_type
+        assert answer.get("TagCount", 0) == len(expected.tags)
 
     @rule(bucket=buckets, pick=picks)
     def get_object(self, bucket: str, pick: int) -> None:
@@ -137,6 +121,14 @@ class S3Machine(Calls):
         if expected:
             assert answer["Body"].read() == expected.body
             self.check_head(answer, expected)
+            if expected.tags:
+                tagging = self.client.get_object_tagging(Bucket=self.name(bucket), Key=key)
+                assert tags_in(tagging) == expected.tags
+
+    @rule(bucket=buckets, pick=picks, tags=tag_sets)
+    def put_object_tagging(self, bucket: str, pick: int, tags: Metadata) -> None:
+        key = self.pick(bucket, pick)
+        self.both(lambda: self.put_tags(bucket, key, tags), lambda: self.model.put_object_tagging(bucket, key, tags))
 
     @rule(bucket=buckets, pick=picks)
     def head_object(self, bucket: str, pick: int) -> None:
@@ -233,9 +225,7 @@ class S3Machine(Calls):
             assert "Errors" not in answer
 
     @rule(source_bucket=buckets, pick=picks, bucket=buckets, key=keys, replacement=st.none() | metadata)
-    def copy_object(
-        self, source_bucket: str, pick: int, bucket: str, key: str, replacement: tuple[tuple[str, str], ...] | None
-    ) -> None:
+    def copy_object(self, source_bucket: str, pick: int, bucket: str, key: str, replacement: Metadata | None) -> None:
         source = self.pick(source_bucket, pick)
         directive: dict[str, Any] = {}
         if replacement is not None:
@@ -292,7 +282,8 @@ class S3Machine(Calls):
             arguments["Marker" if version == 1 else "StartAfter"] = after
         self.calls += 1
         page, entries = self.both(
-            lambda: call(**arguments), lambda: self.model.list_entries(bucket, prefix, delimiter, after)
+            lambda: call(**arguments),
+            lambda: self.model.list_entries(bucket, prefix, delimiter, after, version=version),
         )
         while page is not None:
             assert page["IsTruncated"] == (len(entries) > size)
@@ -316,7 +307,7 @@ class S3Machine(Calls):
         return uploads[choice % len(uploads)] if uploads else None
 
     @rule(bucket=buckets, key=keys, data=metadata)
-    def create_multipart_upload(self, bucket: str, key: str, data: tuple[tuple[str, str], ...]) -> None:
+    def create_multipart_upload(self, bucket: str, key: str, data: Metadata) -> None:
         answer, found = self.both(
             lambda: self.client.create_multipart_upload(Bucket=self.name(bucket), Key=key, Metadata=dict(data)),
             lambda: self.model.bucket(bucket),
@@ -420,15 +411,6 @@ class S3Machine(Calls):
             listed = sorted((entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", []))
             assert listed == sorted((upload.key, upload_id) for upload_id, upload in found.uploads.items())
 
-    # Restarts. Afterwards, everything is compared.
-
-    @precondition(lambda self: self.calls >= CALLS_PER_RESTART)
-    @rule(kill=st.booleans())
-    def restart(self, kill: bool) -> None:
-        self.calls = 0
-        self.place.restart(kill=kill)
-        self.check_everything()
-
     def check_everything(self) -> None:
         for bucket, found in self.model.buckets.items():
             self.list_objects(bucket, "", "", "", 1000, 2)
@@ -438,12 +420,12 @@ class S3Machine(Calls):
             for pick in range(len(found.objects)):
                 self.get_object(bucket, pick)
 
-    @invariant()
-    def serves(self) -> None:
-        assert self.place.server._process.poll() is None
-
     def teardown(self) -> None:
         self.check_everything()
+        for version in (1, 2):
+            # Below a common prefix.
+            self.list_objects(BUCKETS[0], "", "/", "a/b", 2, version)
+        self.read_snapshots()
         for bucket, found in self.model.buckets.items():
             for upload_id, upload in found.uploads.items():
                 arguments = {"Bucket": self.name(bucket), "Key": upload.key, "UploadId": upload_id}
@@ -453,9 +435,6 @@ class S3Machine(Calls):
             self.place.client.delete_bucket(Bucket=self.name(bucket))
 
 
-# Shrinking a failure restarts the server many times.
 @pytest.mark.timeout(600)
-def test_the_store_is_what_the_model_says() -> None:
-    with machines() as place:
-        machine = type("Machine", (S3Machine,), {"place": place})
-        run_state_machine_as_test(machine, settings=PROFILE)
+def test_the_store_is_what_the_model_says(place: Machines) -> None:
+    compare(place, S3Machine, examples=24, steps=50)

@@ -131,8 +131,8 @@ class Settings(WatchSettings):
         False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean
     )
     key_cache_entries: int = _setting(
-        500, "data keys that stay unwrapped in memory, and derived keys of blobs; the least recently used goes first", integer,
-        unit="keys", low=1, high=100_000,
+        500, "data keys that stay unwrapped in memory, and derived keys of blobs; the least recently used goes first",
+        integer, unit="keys", low=1, high=100_000,
     )  # fmt: skip
     key_cache_sec: int = _setting(
         300, "time after which such a key leaves the memory; with 0, each use unwraps and derives it again", integer,

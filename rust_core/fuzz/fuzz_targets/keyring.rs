@@ -17,7 +17,13 @@ const STORE: StoreId = StoreId([7; 16]);
 
 fn environment(fs: &Arc<dyn FileSystem>) -> Environment {
     let (now_ms, monotonic_ms) = (Arc::new(|| 1000), Arc::new(|| 1000));
-    Environment { fs: Arc::clone(fs), random: Arc::new(SimRandom::new(1)), now_ms, monotonic_ms, cache: CacheLimits::default() }
+    Environment {
+        fs: Arc::clone(fs),
+        random: Arc::new(SimRandom::new(1)),
+        now_ms,
+        monotonic_ms,
+        cache: CacheLimits::default(),
+    }
 }
 
 fn replace(fs: &Arc<dyn FileSystem>, name: &str, bytes: &[u8]) {

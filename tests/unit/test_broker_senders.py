@@ -9,12 +9,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.answering import answering
 from tests.fixtures.waiting import wait_until
 
 from orcas.errors import ConfigurationError
@@ -40,27 +41,6 @@ def sending(target: Target) -> Iterator[Sender]:
     yield sender
     sender.close()
     assert wait_until(lambda: not any(thread.name == "orcas-target-t" for thread in threading.enumerate()), 5)
-
-
-@contextlib.contextmanager
-def answering(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port where each connection is served like this."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = listener.accept()
-                    with connection, contextlib.suppress(OSError):
-                        serve(connection)
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 def read_on(connection: socket.socket) -> bytes:

@@ -185,20 +185,33 @@ class _Answer:
         self.keeps = False
         self.retry_after_sec = 0
 
+    def on_message_begin(self) -> None:
+        """Called by httptools before the head. Nobody asked for a second answer, so its connection is not kept."""
+        self.keeps = False
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by httptools for each header."""
-        if name.lower() == b"retry-after" and _DIGITS.fullmatch(text := value.decode("latin-1").strip()):
+        if (
+            not self.complete
+            and name.lower() == b"retry-after"
+            and _DIGITS.fullmatch(text := value.decode("latin-1").strip())
+        ):
             self.retry_after_sec = min(int(text), _RETRY_AFTER_MAX)
 
     def on_headers_complete(self) -> None:
         """Called by httptools after the head."""
-        if self.parser is not None:
+        if self.parser is not None and not self.complete:
             self.status = self.parser.get_status_code()
 
     def on_message_complete(self) -> None:
-        """Called by httptools at the end of the answer."""
-        self.complete = True
-        self.keeps = self.parser is not None and self.parser.should_keep_alive()
+        """Called by httptools at the end of an answer. An interim one, such as `100 Continue`, does not count."""
+        if self.complete:
+            self.keeps = False
+        elif 100 <= self.status < 200:
+            self.status = 0
+        else:
+            self.complete = True
+            self.keeps = self.parser is not None and self.parser.should_keep_alive()
 
 
 def _left(deadline: float) -> float:

@@ -1327,7 +1327,7 @@ class Keyring:
         """Give up newer copies of an older keyring that was put back, and use it for new content."""
 
     def scrypt_n(self) -> int | None:
-        """N of scrypt, if the master key comes from a passphrase. Waits for a change that is under way."""
+        """N of scrypt, if the master key comes from a passphrase. Never waits."""
 
     def change_master(
         self, key: str | None, passphrase: str | None, scrypt_n: int | None = None

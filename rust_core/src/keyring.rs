@@ -216,9 +216,9 @@ impl PyKeyring {
         py.detach(|| self.inner.accept_older()).err().map(refused)
     }
 
-    /// N of scrypt, if the master key comes from a passphrase. Waits for a change that is under way.
-    fn scrypt_n(&self, py: Python<'_>) -> Option<u32> {
-        py.detach(|| self.inner.scrypt()).map(|params| 1 << params.log2_n())
+    /// N of scrypt, if the master key comes from a passphrase. Never waits.
+    fn scrypt_n(&self) -> Option<u32> {
+        self.inner.scrypt().map(|params| 1 << params.log2_n())
     }
 
     /// Seals the keyring under another master key or passphrase. `scrypt_n`, a power of two, is N of scrypt from now on.

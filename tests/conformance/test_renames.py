@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.targets import keys_of, read, refusal
+from tests.fixtures.wire import Wire
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
@@ -100,3 +101,19 @@ def test_many_at_once_under_one_token_all_succeed(s3: Any, bucket: str) -> None:
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(rename, range(16))) == {200}
     assert keys_of(s3, bucket) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("x-amz-copy-source", "/b/a"),
+        ("x-amz-move-source", "/b/a"),
+        ("x-amz-metadata-directive", "REPLACE"),
+        ("x-amz-tagging-directive", "REPLACE"),
+    ],
+)
+def test_headers_of_copies_and_moves_are_refused(wire: Wire, s3: Any, bucket: str, header: str, value: str) -> None:
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    answer = wire("PUT", f"/{bucket}/b", "renameObject", headers={"x-amz-rename-source": "a", header: value})
+    assert (answer.status, answer.code) == (501, "NotImplemented"), answer.body
+    assert keys_of(s3, bucket) == ["a"]

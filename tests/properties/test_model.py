@@ -69,14 +69,7 @@ class S3Machine(SnapshotRules):
         arguments, condition = self.condition(bucket, key, choice)
         new = Object(body, md5(body), data, "text/x-model" if data else "binary/octet-stream")
         answer, stored = self.both(
-            lambda: self.client.put_object(
-                Bucket=self.name(bucket),
-                Key=key,
-                Body=body,
-                Metadata=dict(data),
-                ContentType=new.content_type,
-                **arguments,
-            ),
+            lambda: self.put(bucket, key, new, ContentType=new.content_type, **arguments),
             lambda: self.model.put_object(bucket, key, new, condition),
         )
         if stored:
@@ -93,14 +86,7 @@ class S3Machine(SnapshotRules):
         body, offset = content_of(name, size), off + (len(found.body) if found else 0)
         new = Object(body, md5(body), () if found else data)
         answer, stored = self.both(
-            lambda: self.client.put_object(
-                Bucket=self.name(bucket),
-                Key=key,
-                Body=body,
-                WriteOffsetBytes=offset,
-                Metadata=dict(new.metadata),
-                **arguments,
-            ),
+            lambda: self.put(bucket, key, new, WriteOffsetBytes=offset, **arguments),
             lambda: self.model.append(bucket, key, offset, new, condition),
         )
         if stored:

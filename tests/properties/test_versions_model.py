@@ -65,17 +65,10 @@ class VersionsMachine(AttributeRules):
     ) -> None:
         arguments, condition = condition_on(self.model.buckets[bucket].current(key), choice)
         lock = self.lock_for(bucket, lock)
-        new = Version(Object(body, md5(body), data, tags=tags), lock)
+        content = Object(body, md5(body), data, tags=tags)
+        new = Version(content, lock)
         answer, stored = self.both(
-            lambda: self.client.put_object(
-                Bucket=self.name(bucket),
-                Key=key,
-                Body=body,
-                Metadata=dict(data),
-                **tagged(tags),
-                **locked(lock),
-                **arguments,
-            ),
+            lambda: self.put(bucket, key, content, **tagged(tags), **locked(lock), **arguments),
             lambda: self.model.put_object(bucket, key, new, condition),
         )
         if stored:
@@ -89,14 +82,7 @@ class VersionsMachine(AttributeRules):
         offset, body = off + (len(current.body) if current else 0), content_of(name, 257)
         new = Object(body, md5(body), () if current else data)
         answer, stored = self.both(
-            lambda: self.client.put_object(
-                Bucket=self.name(bucket),
-                Key=key,
-                Body=body,
-                WriteOffsetBytes=offset,
-                Metadata=dict(new.metadata),
-                **locked(lock),
-            ),
+            lambda: self.put(bucket, key, new, WriteOffsetBytes=offset, **locked(lock)),
             lambda: self.model.append(bucket, key, offset, Version(new, lock)),
         )
         if stored:

@@ -228,7 +228,15 @@ impl Envelope {
 
 /// Bytes as S3 shows them beside the text that they are: two digits each, with spaces between.
 fn spaced_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| hex(&[*byte])).collect::<Vec<_>>().join(" ")
+    // One allocation for each of the two texts: anyone can cause this, on the event loop.
+    let mut text = String::with_capacity(3 * bytes.len());
+    for pair in hex(bytes).as_bytes().chunks_exact(2) {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.extend(pair.iter().copied().map(char::from));
+    }
+    text
 }
 
 /// The message of an error and what belongs to it, such as the name of an argument. A signature is not for the log: that

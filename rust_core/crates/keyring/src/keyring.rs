@@ -137,13 +137,13 @@ impl Keyring {
     ) -> Arc<Self> {
         // Until both files are known to be durable, new content gets no data key. What is sealed can be read.
         let durable = if writer.settled { keys.data_keys().len() } else { 0 };
-        let limits = environment.cache;
+        let (limits, kdf) = (environment.cache, writer.master.kdf());
         Arc::new(Self {
             environment,
             dir: dir.to_owned(),
             noted,
             writer: Mutex::new(writer),
-            published: RwLock::new(Arc::new(State::new(keys, durable))),
+            published: RwLock::new(Arc::new(State::new(keys, durable, kdf))),
             data_keys: KeyCache::new(limits),
             blob_keys: KeyCache::new(limits),
             times,
@@ -455,7 +455,7 @@ impl Keyring {
         }
         writer.settled = stored.is_ok();
         let durable = if stored.is_ok() { next.data_keys().len() } else { self.state().durable };
-        *self.published.write() = Arc::new(State::new(next, durable));
+        *self.published.write() = Arc::new(State::new(next, durable, writer.master.kdf()));
         // Whatever it was, the next use of a data key meets the new states. Then no key of a blob is made from an old one.
         self.data_keys.remove_if(|_, _| true);
         self.blob_keys.remove_if(|_, _| true);

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use orcas_seal::{DataKeyId, Key, KeyId, KeyName, KeyReference, Keyring as Keys, SSE_S3_KEY, StoredKey};
+use orcas_seal::{
+    DataKeyId, Kdf, Key, KeyId, KeyName, KeyReference, Keyring as Keys, SSE_S3_KEY, ScryptParams, StoredKey,
+};
 
 /// One state of the keyring.
 pub(crate) struct State {
@@ -15,10 +17,13 @@ pub(crate) struct State {
     pub sse_s3: Option<KeyId>,
     /// How many data keys both files have, which are the first ones.
     pub durable: usize,
+    /// The cost of scrypt, if the master key comes from a passphrase.
+    pub scrypt: Option<ScryptParams>,
 }
 
 impl State {
-    pub fn new(keys: Keys, durable: usize) -> Self {
+    /// `kdf`: how the master key that seals it was derived.
+    pub fn new(keys: Keys, durable: usize, kdf: Kdf) -> Self {
         let stored = keys.data_keys();
         let places = stored.iter().enumerate().map(|(place, stored)| (stored.wrapped.data_key(), place)).collect();
         let mut current: HashMap<_, HashMap<_, _>> = HashMap::new();
@@ -26,7 +31,11 @@ impl State {
             current.entry(wrapped.key()).or_default().insert(owner.clone(), wrapped.data_key());
         }
         let sse_s3 = sse_s3_key(&keys).map(|key| key.id);
-        Self { keys, places, current, sse_s3, durable }
+        let scrypt = match kdf {
+            Kdf::Scrypt { params, .. } => Some(params),
+            Kdf::Key => None,
+        };
+        Self { keys, places, current, sse_s3, durable, scrypt }
     }
 }
 

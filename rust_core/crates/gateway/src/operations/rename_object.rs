@@ -12,6 +12,7 @@ use orcas_decide::{Intent, Outcome, RequestToken, SourceKind};
 use orcas_s3::S3Error;
 use orcas_s3::conditions::{OF_A_RENAME, ReadConditions, RenameCondition};
 use orcas_s3::extensions::single;
+use orcas_s3::support::Understood;
 
 const CLIENT_TOKEN: &str = "x-amz-client-token";
 /// Characters of a token.
@@ -23,6 +24,17 @@ pub struct RenameObject {
 }
 
 impl Operation for RenameObject {
+    const UNDERSTOOD: Understood = Understood {
+        refused: &[
+            "x-amz-copy-source",
+            "x-amz-copy-source-range",
+            "x-amz-move-source",
+            "x-amz-metadata-directive",
+            "x-amz-tagging-directive",
+        ],
+        ..Understood::NOTHING
+    };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let source = Source::new(reading, ReadConditions::of_rename_source(reading.headers()))?;
         let precondition = of_rename(&RenameCondition::parse(reading.headers())?);

@@ -1,6 +1,6 @@
 //! Changes of what the whole keyring is sealed under, and of which copy counts.
 
-use orcas_seal::{Kdf, MasterSecret, ScryptParams};
+use orcas_seal::{MasterSecret, ScryptParams};
 
 use super::Keyring;
 use crate::error::ChangeError;
@@ -28,12 +28,9 @@ impl Keyring {
         stored
     }
 
-    /// The cost of scrypt, if the master key comes from a passphrase. Waits for a change that is under way.
+    /// The cost of scrypt, if the master key comes from a passphrase. Never waits.
     pub fn scrypt(&self) -> Option<ScryptParams> {
-        match self.writer.lock().master.kdf() {
-            Kdf::Scrypt { params, .. } => Some(params),
-            Kdf::Key => None,
-        }
+        self.state().scrypt
     }
 
     /// Gives up newer copies of an older keyring, which from now on is the newest one. They are recognised as older ones.

@@ -1,7 +1,7 @@
 """Spans of traced requests on their way to a receiver of OpenTelemetry, over HTTP (OTLP): the extra `otel`.
 
 Rust decides which requests are traced, and measures their stages. Requests wait neither for the receiver nor for this
-thread: what finds no room in its bounded queue, or what the receiver does not take, is dropped and counted.
+thread: a span that finds no room in its bounded queue, or that the receiver does not accept, is dropped and counted.
 """
 
 from __future__ import annotations

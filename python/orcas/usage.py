@@ -1,4 +1,4 @@
-"""`orcas.usage`: who has used what of a server, asked with any boto3 client that has the root key.
+"""`orcas.usage`: who has used how much of a server, through any boto3 client that has the root key.
 
 The numbers are those of `orcas usage`. Must not import boto3 or botocore.
 """

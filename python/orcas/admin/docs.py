@@ -1,6 +1,6 @@
-"""The documentation of the routes under `/_orcas/` as a page of its own: rendered here, so that it loads nothing.
+"""A page that documents the routes under `/_orcas/`. It is rendered here, so it loads nothing.
 
-What it shows is the OpenAPI document of the application, with the operator's routes in it.
+It shows the OpenAPI document of the application, including the operator's routes.
 """
 
 from __future__ import annotations

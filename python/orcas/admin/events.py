@@ -1,4 +1,4 @@
-"""Streams of events over HTTP: `GET /_orcas/events`, and what MinIO's clients call listening for notifications.
+"""Streams of events over HTTP: `GET /_orcas/events`, and the request by which MinIO's clients listen.
 
 For the root identity, or for whoever has the token. A stream ends when its client is gone, when the client reads too slowly
 for the connection's limits, and when the server stops. Must not know what an event is.

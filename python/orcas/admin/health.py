@@ -1,7 +1,7 @@
-"""Health, for supervisors and load balancers: without credentials, and without secrets.
+"""Health for supervisors and load balancers. Needs no credentials, and reveals no secrets.
 
-`live` is for supervisors, `ready` for load balancers, and `writable` for those that route writes separately. A store that is
-full or read-only is ready: it serves reads, and a full one needs deletions to recover.
+`live` is for supervisors, `ready` for load balancers, and `writable` for those that route writes separately. A store that
+is full or read-only is ready: it serves reads, and a full one needs deletions to recover.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The paths of the admin API for the keys of the keyring, under `/_orcas/admin/keys`.
 
-What a request carries of a new master key is in its signed body. It is neither logged nor answered.
+A new master key arrives in the signed body of a request. It is never logged, and no response contains it.
 """
 
 from __future__ import annotations

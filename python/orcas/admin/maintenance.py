@@ -1,7 +1,7 @@
-"""The periodic tasks of an open store: which there are, when each is due, and whom it calls.
+"""The periodic tasks of an open store: which there are, when each is due, and what it calls.
 
-What reacts to something else is none: reclamation follows deletions, deliveries follow events and records. Must not know how
-time is kept.
+Work that follows something else is not among them: reclamation follows deletions, deliveries follow events and records.
+Must not know how time is kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Usage of an open store: counted by the gateway and the index, kept by day in `usage.db`.
 
-What was counted is kept when somebody asks, before every report, and at the end; meanwhile it is in bounded memory. If the
-file cannot be written, it stays there until the next attempt. Imports no FastAPI: a server has this from its start on.
+Counts stay in bounded memory until they are written to the file: on request, before every report, and at the end. If the
+file cannot be written, they stay there until the next attempt. Imports no FastAPI: a server has this from its start on.
 """
 
 from __future__ import annotations

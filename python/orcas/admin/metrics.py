@@ -1,6 +1,6 @@
 """The page of all metrics, at `/_orcas/metrics`: OpenMetrics, or the older text format of Prometheus.
 
-Readers send a bearer token, if there is one; otherwise only clients on this machine may read it, unless a proxy on this
+Readers send a bearer token, if one is set; otherwise only clients on this machine may read it, unless a proxy on this
 machine passed their request on. The page is made in a thread, because that may wait for the disk.
 """
 

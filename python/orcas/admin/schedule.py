@@ -1,8 +1,8 @@
-"""The scheduler of periodic tasks: what is due by time is begun here, and nowhere else.
+"""The scheduler of periodic tasks: the only code that begins work because its time has come.
 
-Invariants. A task runs at most once at a time, and neither waits for another one nor learns that one failed. A failure is
-counted and reported, and the task runs again in its turn. Time comes from a clock that is handed in. Must not know what the
-tasks do.
+Invariants. No task runs twice at the same time. No task waits for another, or is affected by the failure of another. A
+failure is counted and reported, and the task runs again in its turn. The clock is passed in. Must not know what the tasks
+do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The targets of events over the admin API: how they are, and their dead letters."""
+"""The targets of events over the admin API: their state, and their dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The periodic tasks over the admin API: how they are, and a run now."""
+"""The periodic tasks over the admin API: their state, and running one now."""
 
 from __future__ import annotations
 

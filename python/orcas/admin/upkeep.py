@@ -1,6 +1,6 @@
-"""What a process with an open keyring does for it: notes its generation, and in a server from time to time what is due.
+"""Upkeep of an open keyring: every process notes its generation, and a server also runs its periodic work.
 
-The note is in `root.json`. A store that had a keyring and has none gets no new one, under which nothing old can be read.
+The note is in `root.json`. A store that has lost its keyring gets no new one, under which nothing old could be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bucket of a run: made for it under a name that nobody has, and emptied of exactly what the run made."""
+"""The bucket of a run: created under an unused name, and emptied of exactly what the run created."""
 
 from __future__ import annotations
 

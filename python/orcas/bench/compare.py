@@ -1,4 +1,4 @@
-"""Two servers, measured in turn in every round: the ratio of their figures, and how sure it is. Pure."""
+"""Two servers, measured in turn in every round: the ratios of their figures, with confidence intervals. Pure."""
 
 from __future__ import annotations
 

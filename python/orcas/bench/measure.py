@@ -1,4 +1,4 @@
-"""A run: every case on every server, in turn in every round, and the document that tells what came of it."""
+"""A run: every case on every server, in turn in every round, and the document with the results."""
 
 from __future__ import annotations
 

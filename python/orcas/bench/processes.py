@@ -1,6 +1,6 @@
-"""The processes behind a server: who listens on a port of this machine, their processor time, and when they rest.
+"""The processes behind a server: who listens on a port of this machine, their processor time, and when they are idle.
 
-Linux alone tells: elsewhere there are none, and the figures lack the server's side.
+Works on Linux only: elsewhere it finds no processes, and the results lack the figures of the server.
 """
 
 from __future__ import annotations

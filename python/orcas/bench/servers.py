@@ -1,4 +1,4 @@
-"""The servers of a run: what a URL and the environment say of one, and one of the benchmark's own.
+"""The servers of a run: those given by URL, with keys from the environment, and one that the benchmark starts.
 
 A server that the benchmark starts has a store of its own in a temporary directory, and both are gone afterwards.
 """

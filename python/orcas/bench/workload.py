@@ -1,7 +1,7 @@
-"""Workloads: TOML files that say what is asked of a server, checked before anything is sent.
+"""Workloads: TOML files that describe requests to a server, checked before anything is sent.
 
-A file has fields, which count for all its cases; `[[case]]` tables, each of which may set fields anew; and `[matrix]`,
-lists of values of which every combination is a case. Whatever is wrong ends in one sentence that names it.
+A file has fields, which apply to all its cases; `[[case]]` tables, each of which may set fields anew; and `[matrix]`,
+lists of values of which every combination is a case. Every mistake is reported in one sentence that names it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All commands, and those that have no module of their own."""
+"""Assembles all commands, and has those without a module of their own: version and config."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 
-events_app = typer.Typer(no_args_is_help=True, help="Targets of events, and what could not be delivered to them.")
+events_app = typer.Typer(no_args_is_help=True, help="Targets of events, and their dead letters.")
 
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="The name of a target, as in the file of targets.")]
 
 
 @events_app.command()
 def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the targets of a running server: what was delivered, and what fails."""
+    """List the targets of a running server, with their deliveries and failures."""
     found = _order("GET", "targets", data, endpoint)
     if as_json:
         print_json(found)
@@ -32,7 +32,7 @@ def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fals
 
 @events_app.command()
 def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the oldest events that TARGET did not take."""
+    """List the oldest dead letters of TARGET: events that could not be delivered to it."""
     found = _order("GET", f"targets/{quote(name, safe='')}/dead", data, endpoint)
     if as_json:
         print_json(found)
@@ -50,7 +50,7 @@ def resend(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: As
 
 @events_app.command()
 def discard(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Forget all dead letters of TARGET. They cannot be sent again."""
+    """Discard all dead letters of TARGET. They cannot be sent again."""
     found = _order("POST", f"targets/{quote(name, safe='')}/discard", data, endpoint)
     tell(found, f"{found['discarded']} dead letters of {name} are gone", as_json)
 

@@ -30,7 +30,7 @@ def create(
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create the key NAME, orcas/s3 if none is given. If the store has no keyring yet, it is created with orcas/s3.
+    """Create the key NAME (default: orcas/s3). If the store has no keyring yet, one is created, with the key orcas/s3.
 
     The master key is taken from ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE, or the same names with _FILE.
 
@@ -53,7 +53,7 @@ def create(
 
 @key_app.command("list")
 def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List the keys, destroyed ones included."""
+    """List the keys, including destroyed ones."""
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:
@@ -70,7 +70,7 @@ def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fa
 
 @key_app.command()
 def rotate(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Add a version to a key. What the key wraps is wrapped again; no content is written again."""
+    """Add a version to a key, and wrap its data keys again. No content is rewritten."""
     _act("rotate", name, data, endpoint)
     tell({"key": name}, f"key {name} rotated", as_json)
 
@@ -92,7 +92,7 @@ def enable(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: As
 @key_app.command()
 def destroy(
     name: Name,
-    after: Annotated[int, typer.Option("--after", metavar="DAYS", help="Days until then: 7 to 30.")] = 7,
+    after: Annotated[int, typer.Option("--after", metavar="DAYS", help="Days to wait first: 7 to 30.")] = 7,
     now: Annotated[bool, typer.Option("--now", help="Destroy it at once. This cannot be undone.")] = False,
     lose_content: Annotated[
         bool, typer.Option("--lose-content", help="Destroy it even if content needs it, which is then lost.")
@@ -104,7 +104,7 @@ def destroy(
 ) -> None:
     """Destroy a key after a waiting period. Until then it is not used, and `orcas key cancel` keeps it.
 
-    What the key wraps is then lost for good. With the master key, old backups still open it.
+    Content that needs the key is then lost for good. Old backups still have the key, and open with the master key.
     """
     if not now and not 7 <= after <= 30:
         raise UsageError(f"--after must be from 7 to 30 days, not {after}; --now destroys the key at once.")
@@ -159,9 +159,9 @@ def set_master(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the master key. The keyring is sealed again under the new one; no content is written again.
+    """Change the master key. The keyring is sealed again under the new one; no content is rewritten.
 
-    The present master key comes from the settings or from the running server. Change the settings afterwards: the next
+    The current master key comes from the settings or from the running server. Change the settings afterwards: the next
     start needs the new master key. Earlier backups still need the old one.
 
     Example:

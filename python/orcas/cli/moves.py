@@ -16,12 +16,12 @@ _PLACE_HELP = "A bucket and a prefix; an empty prefix means all keys."
 
 def move(
     source: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help=_PLACE_HELP)],
-    target: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help="Takes the place of the first.")],
+    target: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help="The new bucket and prefix.")],
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
-            help="Keys with the new prefix may exist. An object that already has one of the new keys is replaced.",
+            help="Move even if keys with the new prefix exist. An object that has one of the new keys is replaced.",
         ),
     ] = False,
     data: Data = None,

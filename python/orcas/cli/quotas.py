@@ -26,18 +26,18 @@ def set_quota(
     name: Name,
     owner: Owner = False,
     most: Annotated[
-        str | None, typer.Option("--bytes", metavar="SIZE", help="Most bytes, such as 500 MiB or 1000000.")
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Maximum bytes, such as 500 MiB or 1000000.")
     ] = None,
     objects: Annotated[
-        int | None, typer.Option("--objects", min=0, metavar="COUNT", help="Most objects, all versions counted.")
+        int | None, typer.Option("--objects", min=0, metavar="COUNT", help="Maximum objects, counting all versions.")
     ] = None,
     data: Data = None,
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Limit what a bucket or an owner may hold. What it holds already stays.
+    """Limit how much a bucket or an owner may hold. Existing objects stay.
 
-    Bytes are those of all versions and of the parts of open uploads.
+    Bytes include those of all versions and of the parts of open uploads.
 
     Examples:
 
@@ -64,7 +64,7 @@ def remove(
 
 @quota_app.command("list")
 def list_quotas(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """List all quotas. `orcas usage` shows what is held."""
+    """List all quotas. `orcas usage` shows how much is held."""
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:

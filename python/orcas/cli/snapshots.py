@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, peri
 
 @snapshot_app.command()
 def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Keep the present objects of BUCKET as the snapshot NAME. Takes no longer for a bucket with many objects.
+    """Keep the current objects of BUCKET as the snapshot NAME. This takes equally long for any number of objects.
 
     Example:
 
@@ -49,7 +49,7 @@ def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = N
 
 @snapshot_app.command()
 def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Give BUCKET the objects of its snapshot NAME, at once.
+    """Set BUCKET back to the objects of its snapshot NAME, all at once.
 
     Everything written since is lost, unless another snapshot has it. To keep it, create a snapshot first. To look at a
     snapshot without changing the bucket, fork it.
@@ -65,10 +65,10 @@ def fork(
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create NEWBUCKET with the objects of a bucket or of a snapshot. Takes no longer for a bucket with many objects.
+    """Create NEWBUCKET with the objects of a bucket or snapshot. This takes equally long for any number of objects.
 
-    From then on the buckets change independently. What they have in common is stored once. The new bucket gets copies of
-    the present settings and configurations of the other.
+    From then on, the buckets change independently. Content that both have is stored once. The new bucket gets copies of
+    the current settings and configurations of the other.
 
     Examples:
 

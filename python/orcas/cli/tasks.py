@@ -36,7 +36,7 @@ def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = F
 def run(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Run a task now, wait for its end, and show what it did.
 
-    If the task is running, another run begins when that one is over. Exit code 1: the run failed.
+    If the task is already running, the new run begins when that one is over. Exit code 1: the run failed.
     """
     from orcas.tools.reach import reached
     from orcas.tools.work import run_job

@@ -1,4 +1,4 @@
-"""orcas top: what a running server does, from its metrics, in a terminal or as text."""
+"""`orcas top`: shows what a running server does, from its metrics, in a terminal or as text."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def top(
 ) -> None:
     """Show what a running server does: requests by operation, commits, the index, caches, memory and disk.
 
-    In a terminal the view is renewed until Ctrl-C. Elsewhere each look is printed as text. --json prints one look.
+    In a terminal, the view refreshes until Ctrl-C. Elsewhere, each update is printed as text. --json prints one update.
 
-    The numbers are those of the server's metrics. If the server asks for a token, set ORCAS_METRICS_TOKEN.
+    The numbers come from the server's metrics. If the server asks for a token, set ORCAS_METRICS_TOKEN.
     """
     settings = settings_of(data)
     once = once or as_json
@@ -61,7 +61,7 @@ def top(
 
 
 class _Server:
-    """The server that is watched. After a look that failed, it is looked for again: its address may be another one."""
+    """The watched server. After a read that failed, it is located again, because its address may have changed."""
 
     def __init__(self, settings: Settings, endpoint: str | None) -> None:
         self._settings, self._endpoint = settings, endpoint

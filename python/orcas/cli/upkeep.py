@@ -119,8 +119,8 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
 def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Apply the lifecycle rules of all buckets now: remove what has expired.
 
-    A running server does this by itself at the interval ORCAS_LIFECYCLE_INTERVAL_SEC. The same as `orcas tasks run
-    lifecycle`.
+    A running server does this by itself every ORCAS_LIFECYCLE_INTERVAL_SEC seconds. `orcas tasks run lifecycle` does
+    the same.
     """
     from orcas.tools.reach import reached
     from orcas.tools.work import run_job

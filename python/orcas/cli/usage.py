@@ -28,7 +28,9 @@ def usage(
     until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day.")] = None,
     by: Annotated[
         str,
-        typer.Option("--by", metavar="NAMES", help="One or more of owner, key, bucket, day, with commas; or tag:NAME."),
+        typer.Option(
+            "--by", metavar="NAMES", help="One or more of owner, key, bucket and day, comma-separated; or tag:NAME."
+        ),
     ] = "bucket",
     data: Data = None,
     endpoint: Endpoint = None,
@@ -37,8 +39,8 @@ def usage(
 ) -> None:
     """Show usage: requests, bytes in and out, and GB-months of this month or another period.
 
-    With prices in orcas.toml, it also shows what that costs. Days are those of UTC. Grouped by owner or bucket alone, the
-    table also shows what is stored at this moment.
+    With prices in orcas.toml, it also shows the cost. Days are in UTC. Grouped by owner or bucket alone, the table also
+    shows what is stored now.
 
     Examples:
 

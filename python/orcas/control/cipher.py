@@ -1,7 +1,7 @@
 """`control.key`: the key that encrypts secrets in `control.db`, sealed if the store has a keyring.
 
-Sealing it makes a new key: until no row needs the old one, the file has both, sealed. So a crash between the two leaves
-every secret readable, and a copy of the file from before opens nothing that was written since.
+Sealing it makes a new key. Until no row needs the old one, the file has both, sealed, so a crash in between leaves every
+secret readable. A copy of the file from before opens nothing that was written since.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The key pair of a store's root identity, for the operator's tools, which may not have the settings of the server.
+"""The key pair of a store's root identity, for the operator's tools, which may lack the settings of the server.
 
 The pair of a running server is in `control.db`. It need not be in the variables of the tool's process, and `root.json` has
 only a generated pair.

@@ -1,7 +1,7 @@
-"""When usage is kept: the clock of the machine, which somebody may set, judged by one that nobody can set.
+"""The times at which usage is kept: from the clock of the machine, checked against one that nobody can set.
 
-Invariants. Time that the clock skips is charged to nobody, and nothing is removed because of a date that may be wrong. While
-a store is not open, only the clock tells how long. Must not know what is kept.
+Invariants. Time that the clock skips is charged to nobody, and nothing is removed because of a date that may be wrong. Only
+the clock of the machine tells how long a store was closed. Must not know what is kept.
 """
 
 from __future__ import annotations

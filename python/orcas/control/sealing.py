@@ -1,4 +1,4 @@
-"""What seals the secrets of the control plane: the keyring of the store, if it has one. Which secrets, its callers know."""
+"""Seals secrets of the control plane under the keyring of the store, if it has one. Callers know which secrets."""
 
 from __future__ import annotations
 

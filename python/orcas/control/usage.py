@@ -1,8 +1,8 @@
 """`usage.db`: requests and stored bytes by day, and the only code that reads and writes them.
 
-A file of its own: it can be lost without anything else, so one that is damaged is put aside and begun anew. Stored bytes
-are a step function of time: a bucket keeps its size until a sample finds another, so only changes are written. What takes
-long happens outside the event loop. Must not know where time comes from: see `moments`.
+It is a file of its own, because losing it loses nothing else: a damaged one is put aside, and a new one begun. Stored bytes
+are a step function of time: a bucket keeps its size until a sample finds another, so only changes are written. Slow work
+runs outside the event loop. Must not know where time comes from: see `moments`.
 """
 
 from __future__ import annotations

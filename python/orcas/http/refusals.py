@@ -1,7 +1,7 @@
 """Responses to what never becomes an S3 request: broken framing, slow senders, a failed application.
 
 Each is an S3 error document with `Connection: close`, because afterwards client and server may disagree about where the
-next request begins. Errors of S3 requests are created in Rust. Nothing here contains input of the client, so nothing needs
+next request begins. Errors of S3 requests are created in Rust. No response contains input of the client, so nothing needs
 escaping.
 """
 

@@ -1,4 +1,4 @@
-"""The limit of open files. Each connection of a server or a load generator is one."""
+"""The limit on open files. Each connection of a server or a load generator is one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The logs of buckets (PutBucketLogging): records of requests that have waited long enough become objects.
 
-Each is stored by a request that root signs, so it is treated as any other upload: encryption, versions, locks and durability
-are those of its bucket. What cannot be stored because of the server is tried again; what the target refuses is dropped,
-counted and logged. Must not know what a record says.
+Each is stored by a request that root signs, so it is treated like any other upload: encryption, versions, locks and
+durability are those of its bucket. Records that the server cannot store are tried again; those that the target
+refuses are dropped, counted and logged. Must not know what a record says.
 """
 
 from __future__ import annotations

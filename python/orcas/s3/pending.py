@@ -1,7 +1,7 @@
-"""Memory of incomplete small bodies, and which of them are ended when it exceeds its limit.
+"""Limits the memory of incomplete small bodies, by ending some of them.
 
-No body waits here. If all of them together exceed the limit, bodies of the client that holds most are ended, those first
-that have received nothing for the longest time. So a client that stalls takes nothing from others, however many connections
+No body waits here. If all together exceed the limit, bodies of the client that holds most are ended, beginning with the one
+that has received nothing for the longest time. So a client that stalls takes nothing from others, however many connections
 it has. Must not know what is stored.
 """
 

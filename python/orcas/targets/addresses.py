@@ -1,4 +1,4 @@
-"""Which addresses are public: only those are connected to, unless a target is marked private."""
+"""Which addresses are public: deliveries connect to no others, unless a target is marked private."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One delivery to a broker, over a client library of asyncio: within a time limit, and confirmed.
+"""One delivery to a broker, over an asyncio client library: within a time limit, and confirmed.
 
-All lanes share a connection. After a failure that may be of the connection, it is given up, with everything that is under
-way on it, and the next attempt makes another: the library has no queue whose messages would come behind later ones.
+All lanes share a connection. After a failure that may be due to the connection, it is given up with everything in flight on
+it, and the next attempt opens another. So no message waits in a queue of the library and arrives after later ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dead letters: what could not be delivered to a target, in a file of lines in the data directory.
 
-A letter is durable before delivery goes on. The file has a limit; when it is reached, `is_full` says so and nothing is
-taken any more, so that nothing is dropped silently. Lines that cannot be read stay in the file. Thread-safe.
+A letter is durable before delivery goes on. The file has a limit; when it is reached, `is_full` says so and no more
+letters are accepted, so that none is dropped silently. Lines that cannot be read stay in the file. Thread-safe.
 """
 
 from __future__ import annotations

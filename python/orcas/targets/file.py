@@ -1,4 +1,4 @@
-"""The file of targets: TOML, with one table for each, whose `type` says of which kind it is.
+"""The file of targets: TOML, with one table for each target, whose `type` names its kind.
 
 Everything in it is checked before anything uses it, and every mistake is a `ConfigurationError`. A secret is in the file,
 or in a file of its own; no message shows one.

@@ -1,7 +1,7 @@
-"""Messages to a topic of Kafka, by aiokafka: the extra `kafka`.
+"""Messages to a Kafka topic, sent with aiokafka (the extra `kafka`).
 
-The key of a record is that of the event, so the events of a key are in one partition. All replicas that are in sync have
-confirmed a record that counts as delivered, and the producer is idempotent: what it repeats by itself is there once.
+A record has the key of its event, so all events of a key are in one partition. A record counts as delivered when all
+in-sync replicas have confirmed it. The producer is idempotent: a record that it repeats by itself is stored once.
 """
 
 from __future__ import annotations

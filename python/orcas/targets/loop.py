@@ -1,8 +1,8 @@
 """An event loop in a thread of its own, for the client library of a broker.
 
-Its sockets connect to public addresses only, unless told otherwise: every address that the library connects to passes
-here, also one that a broker names. What the library logs goes to the log at the level DEBUG, and its last warning is kept
-for whoever says why something failed. Must not know what the library does.
+Its sockets connect to public addresses only, unless told otherwise: every address that the library connects to is
+checked here, even one that a broker names. Messages of the library are logged at the level DEBUG, and its last warning is
+kept to explain a failure. Must not know what the library does.
 """
 
 from __future__ import annotations

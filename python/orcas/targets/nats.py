@@ -1,7 +1,7 @@
-"""Messages to a stream of NATS JetStream, by nats-py: the extra `nats`.
+"""Messages to a stream of NATS JetStream, sent with nats-py (the extra `nats`).
 
-A message is delivered when a stream has confirmed that it keeps it. Its id is in the header by which a stream drops what
-comes twice. The library does not connect again by itself: a connection that ends fails what is under way on it.
+A message is delivered when a stream has confirmed that it keeps it. Its id is in the header by which a stream drops
+duplicates. The library does not reconnect by itself: when a connection ends, everything in flight on it fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What deliveries know of a target: something that takes one message at a time, or says why not. Nothing here retries."""
+"""A target as deliveries see it: it takes one message at a time, or says why not. Nothing here retries."""
 
 from __future__ import annotations
 

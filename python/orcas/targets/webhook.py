@@ -1,8 +1,8 @@
 """One delivery: a POST with the signature of Standard Webhooks, within a time limit, to an address that was checked.
 
-A name is resolved for each connection, and what is connected to is one of the addresses that were checked, so a name
-cannot change its meaning in between. Redirects are not followed, and of an answer only the beginning is read. Nothing
-here retries.
+A name is resolved for each connection, which then goes to one of the addresses that were checked, so a name cannot
+change its meaning in between. Redirects are not followed, and only the beginning of an answer is read. Nothing here
+retries.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """

@@ -1,7 +1,7 @@
 """The file of the access log: a thread takes lines from Rust and appends them, and begins a new file when one is full.
 
-The thread waits without the GIL, so requests wait neither for it nor for the disk. What cannot be written is dropped,
-counted in `orcas_access_log_dropped_lines_total`, and said in the log. Must not know what a line says.
+The thread waits without the GIL, so requests wait neither for it nor for the disk. A line that cannot be written is
+dropped, counted in `orcas_access_log_dropped_lines_total`, and reported in the log. Must not know what a line says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
 
 Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object; a function that makes them
-is called only for a record that is written. Whatever holds a secret is struck out here, last, so that no caller can
-forget to; so is what could forge a line or reach a terminal, for clients choose keys. Every kind of message has a rate
+is called only for a record that is written. Secrets are struck out here, as the last step, so that no caller can forget
+to. So is whatever could forge a line or control a terminal, because clients choose keys. Every kind of message has a rate
 (`RateLimit`): clients cause messages, and must not fill a disk with them.
 """
 

@@ -1,7 +1,7 @@
 """Export: every current object as a plain file, with an index of what does not fit into one.
 
-A file appears whole or not at all, under the path that `paths` gives its key, with the object's time. An export is no
-moment of the store: each object is as it was when its turn came, and one that was deleted meanwhile is left out.
+A file appears whole or not at all, under the path that `paths` gives its key, with the object's time. An export is not the
+state of one moment: each object is as it was when its turn came, and one that was deleted meanwhile is left out.
 """
 
 from __future__ import annotations

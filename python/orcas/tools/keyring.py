@@ -1,8 +1,9 @@
-"""The keyring in a backup: two equal copies of what is whole and newest in the store.
+"""The keyring in a backup: two equal copies of the newest intact one in the store.
 
 Read after the pin was taken, so it has every data key that the pinned files need: a data key is in both files before
-anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has. One that went on
-from an older copy (`orcas key accept-older`) may lack keys of the target's, which stays beside it as `keyring.GENERATION`.
+anything is sealed with it. Neither a damaged nor an older keyring replaces the one that a target has. One that continues an
+older copy (`orcas key accept-older`) may lack keys of the target's keyring, so that one stays beside it as
+`keyring.GENERATION`.
 """
 
 from __future__ import annotations

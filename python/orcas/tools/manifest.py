@@ -1,4 +1,4 @@
-"""The manifest of a backup: which files it has, under which names they are stored, and what they must be.
+"""The manifest of a backup: its files, the names under which they are stored, and their lengths and digests.
 
 It is written last, and without it there is no backup. Files that it names are never overwritten: a file that changed gets a
 new stored name. A file that grew is extended, so it may be longer than an older manifest says; the rest is ignored.

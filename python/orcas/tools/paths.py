@@ -1,4 +1,4 @@
-"""From keys, which are any bytes, to paths below a directory. Pure.
+"""Turns keys, which are any bytes, into paths below a directory. Pure.
 
 Each part of a key between slashes becomes one name. `%`, control characters and bytes that are not UTF-8 are written as
 `%XX`; so are the dots of `.` and `..`. An empty part is `%2F`. A name of more than `NAME_MAX` bytes is cut, and ends in

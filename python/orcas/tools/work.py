@@ -1,4 +1,4 @@
-"""Jobs of the admin API from the side of whoever waits for them."""
+"""Jobs of the admin API, for the client that waits for them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-//! Where bytes of content go to the disk and come from it: inline bodies, contents of the log, chunks of packs. What
-//! clients send passes through here before it is stored, what is stored passes through here before anything is made of
-//! it. Only what moves stored bytes as they are, or verifies their checksums, bypasses this.
+//! Where bytes of content go to the disk and come from it: inline bodies, contents of the log, chunks of packs. All
+//! that clients send passes through here before it is stored, and all stored content before it is used. Only code that
+//! moves stored bytes as they are, or verifies their checksums, bypasses this.
 
 use std::sync::Arc;
 

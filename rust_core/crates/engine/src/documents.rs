@@ -1,5 +1,5 @@
 //! The configuration documents of all buckets, in memory as part of the bucket table. The engine does not know what
-//! they say: whoever reads one keeps with it what was parsed.
+//! they say: whoever reads one keeps its parsed form with it.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! How content of one object is sealed, and what opens it: a key of the server, a named key, or the key of a request.
-//! Must not know headers, or how keys are kept.
+//! How content of one object is sealed, and which key opens it: one of the server, a named one, or the key of a
+//! request. Must not know headers, or how keys are kept.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The versions of one key as far as records say that are not in the index yet.
+//! The versions of one key, as far as the records that are not in the index yet tell.
 //!
 //! Invariants. Of the versions of a key, one with a higher sequence is newer. Records leave in the order of their
 //! sequences, so while a version is here, every later one of its key is here too: the newest one here is newer than all

@@ -2,7 +2,7 @@
 //! one lookup, under its own id.
 //!
 //! A layer is emptied only after the change that took the last name from it was published. So a reader that finds the
-//! stack as it was before it read has seen no gap.
+//! same stack after reading as before has seen no gap.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Which layers can be merged. Two that are in the same stacks, one right above the other, and above the same layers, show
-//! together what one layer could show.
+//! Which layers can be merged: two that are in the same stacks, one right above the other, and above the same layers.
+//! One layer could show what they show together.
 //!
-//! Invariants. Once two layers can be merged, they can until nothing names them: new stacks are made of old ones. Both are
-//! frozen, so nothing but the merge changes what is in them. This knows nothing of objects.
+//! Invariants. Two layers that can be merged stay so until nothing names them, because new stacks are made of old ones.
+//! Both are frozen, so nothing but the merge changes what is in them. This knows nothing of objects.
 
 use std::collections::BTreeMap;
 

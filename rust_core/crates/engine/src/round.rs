@@ -1,5 +1,5 @@
-//! When the committer did what in a round, for those who wait for its answers. Its times are those that the round is timed
-//! with anyway: they cost nothing more.
+//! The times of the committer's steps in a round, for those who wait for its answers. The committer takes these times
+//! anyway, so they cost nothing more.
 
 use std::time::Duration;
 

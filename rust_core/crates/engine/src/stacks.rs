@@ -1,4 +1,4 @@
-//! What repairs and salvages find out about the layers of buckets from the buckets that a damaged log still tells of.
+//! The layers of buckets, as repairs and salvages infer them from the buckets that a damaged log still has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

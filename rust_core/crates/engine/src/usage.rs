@@ -1,7 +1,7 @@
 //! What a store contains and the space it takes: per bucket from the index, and of files from the file system.
 //!
 //! Numbers from the index lag behind acknowledged writes as the index does, by at most a quarter of a second when
-//! little is written. They are those of all buckets at one moment, sizes of files those of another.
+//! little is written. Those of all buckets are of one moment, sizes of files of another.
 
 use super::handle::Handle;
 use super::health::Pools;

@@ -1,5 +1,5 @@
-//! The annotation that a request writes or removes: of which version, its name, and the condition on the object. A
-//! bucket that does not exist is noticed first, as in every other operation on objects.
+//! The annotation that a request writes or removes: its version, its name, and the condition on the object. A missing
+//! bucket is noticed first, as in every other operation on objects.
 
 use bytes::Bytes;
 

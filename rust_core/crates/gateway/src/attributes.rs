@@ -1,4 +1,4 @@
-//! Tags, retention and legal hold between their S3 form and that of records.
+//! Conversion of tags, retention and legal hold between the S3 form and the form in records.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! The decision whether a request may be performed. It is taken on names alone, before anything in the store is looked at,
-//! so a refusal tells nothing about buckets and objects.
+//! The decision whether a request may be performed. It depends on names alone and is made before anything in the store
+//! is looked at, so a refusal tells nothing about buckets and objects.
 
 use super::identities::{Identities, Principal, Resource};
 use super::problem::Problem;

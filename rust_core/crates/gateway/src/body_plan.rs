@@ -1,4 +1,4 @@
-//! How the body of a request is taken in.
+//! How the body of a request is received.
 
 use super::intake::DeclaredBody;
 use super::problem::Problem;

@@ -1,5 +1,5 @@
-//! Requests of pages from other origins: the answer to a preflight, and the headers that every answer to a request with
-//! an origin has. Nothing of the store is read but the rules of the bucket, and who sends the request does not matter.
+//! Cross-origin requests (CORS): the answer to a preflight, and the headers that every answer to a request with an
+//! origin has. Reads only the rules of the bucket. Who sends the request does not matter.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Whether what a request stores is encrypted and with which key, whether it may read what is, and how an answer says so.
-//! Must not know how keys are kept.
+//! Whether a request's content is encrypted and with which key, whether a request may read encrypted content, and how
+//! an answer says so. Must not know how keys are kept.
 
 use super::lane::Lane;
 use super::problem::{Problem, wrong_customer_key};

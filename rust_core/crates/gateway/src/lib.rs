@@ -2,7 +2,8 @@
 //!
 //! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
 //! at once or through `completions`. Each operation has a file in `operations`. Request bodies arrive through `stream`
-//! or whole, and `intake` checks them. `form` does for the forms of browsers what `accept` does for other requests. Large response bodies are read through `download`.
+//! or whole, and `intake` checks them. `form` does for the forms of browsers what `accept` does for other requests.
+//! Large response bodies are read through `download`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 

@@ -1,5 +1,5 @@
-//! What a request that is traced, or that may be reported as slow, waits for before its answer: its steps in the gateway and
-//! in the engine. Other requests have no stopwatch, and read no clock for it. Must not know who shows the steps.
+//! Times the steps of a request before its answer, in the gateway and in the engine, if it is traced or may be reported
+//! as slow. Other requests have no stopwatch, and read no clock for it. Must not know who shows the steps.
 
 use std::time::{Duration, Instant};
 

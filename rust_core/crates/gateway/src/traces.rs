@@ -1,6 +1,7 @@
-//! Which requests are traced: those whose caller traces them (W3C trace context), and a share of those that say nothing.
-//! How many of them are taken because clients say so is bounded, and nobody needs a key to say so: what no verified sender
-//! has sent has a bound of its own, so it takes no place of theirs.
+//! Which requests are traced: those whose caller traces them (W3C trace context), and a share of those that say
+//! nothing. The number of requests traced because their callers say so is bounded. Nobody needs a key to say so:
+//! requests without a verified sender therefore have a bound of their own, and take no room from those of verified
+//! senders.
 //!
 //! A request that is not traced costs a look at its headers. Must not know where traces go.
 

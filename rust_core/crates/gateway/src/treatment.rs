@@ -1,5 +1,5 @@
-//! What becomes of a body: the checksum that is stored, and how it is sealed. An upload or an object that it becomes a part
-//! of decides on both; it is looked up once.
+//! How a body is stored: which checksum is kept, and how it is sealed. If it becomes part of an upload or an object,
+//! that decides both, and is looked up once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the keyring uses of the machine. Real in a server, simulated in tests.
+//! The parts of the machine that the keyring uses: real in a server, simulated in tests.
 
 use std::sync::Arc;
 

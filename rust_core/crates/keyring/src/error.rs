@@ -1,5 +1,5 @@
-//! Why a keyring does not open, a change is not done, or a data key cannot be had. Each is one sentence or two for the
-//! operator, and none holds a secret.
+//! Why a keyring does not open, a change fails, or a data key is not available. Each message is one or two sentences
+//! for the operator, and contains no secret.
 
 use std::path::PathBuf;
 

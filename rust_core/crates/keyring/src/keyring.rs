@@ -1,6 +1,6 @@
 //! An open keyring: data keys for content, changes, and what each of them does to the files.
 //!
-//! Changes come one after the other under `writer`; readers take the published state, which never changes. A data key is
+//! Changes are made one at a time, under `writer`; readers take the published state, which never changes. A data key is
 //! handed out for new content only once both files have it.
 
 mod master;

@@ -1,4 +1,4 @@
-//! How long keys take: deriving the master key from its secret, and unwrapping a data key that was not at hand.
+//! How long keys take: deriving the master key from its secret, and unwrapping a data key that was not in memory.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! From the secret that the operator gives to an open keyring. Takes as long as scrypt. Knows no files but their names, for
-//! messages.
+//! Turns the secret that the operator gives into an open keyring, which takes as long as scrypt. Of files it knows only
+//! the names, for messages.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A cache of keys that cost time to derive or unwrap: bounded, least recently used first out, and no entry older than
-//! its lifetime. The caller tells the time. Values are made outside the lock, which is held for one lookup.
+//! A cache of keys that take time to derive or unwrap: bounded, with the least recently used evicted first and no entry
+//! older than its lifetime. The caller tells the time. Values are made outside the lock, which is held for one lookup.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Keys that customers send with each request (SSE-C). They are never stored: only a check value is, that tells whether
-//! a later request brings the same key.
+//! Keys that customers send with each request (SSE-C). They are never stored: only a check value is, which tells
+//! whether a later request brings the same key.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! HKDF with SHA-256 (RFC 5869), for outputs of 32 bytes, from which all keys but random ones come.
+//! HKDF with SHA-256 (RFC 5869), with outputs of 32 bytes. All keys but random ones come from it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -1,7 +1,7 @@
 //! The keyring of a store: named keys with versions, their states, and wrapping data keys with them.
 //!
-//! A change counts when the sealed keyring that has it is durable, which is the caller's part. So is forgetting cached
-//! data keys of a key that was disabled or is to be destroyed.
+//! A change counts when the sealed keyring that has it is durable. Making it durable is up to the caller, and so is
+//! forgetting cached data keys of a key that was disabled or is to be destroyed.
 
 mod format;
 mod key;

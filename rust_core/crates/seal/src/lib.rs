@@ -1,7 +1,7 @@
 //! Encryption at rest: a master key opens a keyring, its keys wrap data keys, and data keys seal blobs.
 //!
-//! Pure: bytes in, bytes out. Time and randomness come from the caller, files and requests are unknown here. Every file
-//! format that it encodes is in `docs/format.md`, and what it rests on in `docs/adr/0015-sealed-blobs.md`.
+//! Pure: bytes in, bytes out. Time and randomness come from the caller; files and requests are unknown here.
+//! `docs/format.md` specifies every format that it encodes, and `docs/adr/0015-sealed-blobs.md` gives the reasons.
 //! Secrets are overwritten when they are dropped, and no `Debug` shows them.
 
 mod blob;

@@ -1,4 +1,4 @@
-//! The master key: 32 bytes as base64, or a passphrase through scrypt. What the keyring's header must say of it is `Kdf`.
+//! The master key: 32 bytes as base64, or a passphrase through scrypt. `Kdf` is what the keyring's header says of it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,5 +1,5 @@
-//! Replays a log, as far as it can be read, into an index of its own, and into a copy of the present index what that
-//! index lacks. Nothing is refused because it contradicts the rest: the check reports it instead.
+//! Replays a log, as far as it can be read, into an index of its own; and replays the records that the present index
+//! lacks into a copy of it. No record is refused because it contradicts the rest: the check reports it instead.
 
 use std::path::Path;
 

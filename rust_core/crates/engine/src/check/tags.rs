@@ -1,8 +1,8 @@
 //! Verifies the tags of sealed blobs with the data keys that seal them.
 //!
-//! A blob names its data key, but not the encryption context that may bind it: what does not open without one waits until
-//! every version and upload was asked for its context. What nothing refers to any more is not judged.
-//! Must not know how keys are kept, or where blobs are.
+//! A blob names its data key, but not the encryption context that may bind it: a blob that does not open without one
+//! waits until the contexts of all versions and uploads were tried. A blob that nothing refers to any more is not
+//! judged. Must not know how keys are kept, or where blobs are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

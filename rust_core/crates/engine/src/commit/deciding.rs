@@ -1,4 +1,4 @@
-//! From an intent to records in the batch: what is asked of the store, of S3's rules and of quotas.
+//! From an intent to records in the batch: consults the store, the rules of S3 and quotas.
 
 use std::collections::HashMap;
 

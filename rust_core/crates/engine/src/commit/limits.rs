@@ -1,4 +1,4 @@
-//! What a round takes on, and when it takes nothing on.
+//! How much work a round accepts, and when it accepts none.
 
 use super::Committer;
 use orcas_base::error::Error;

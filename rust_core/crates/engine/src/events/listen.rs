@@ -1,4 +1,4 @@
-//! What readers of events see of the engine: the journal behind a cursor, and what is taken into it as it happens.
+//! The engine as readers of events see it: the journal after a cursor, and what is taken into it as it happens.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Durable batches on their way to the journal, and what the thread that brings them there is asked. Bounded: what has no
-//! room is dropped and read from the log instead, so the committer never waits.
+//! Durable batches on their way to the journal, and requests to the thread that brings them there. Bounded: a batch
+//! that finds no room is dropped and read from the log instead, so the committer never waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

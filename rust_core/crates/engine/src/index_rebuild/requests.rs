@@ -1,4 +1,4 @@
-//! What the thread that rebuilds a damaged index is asked.
+//! Requests to the thread that rebuilds a damaged index.
 
 use std::sync::Arc;
 use std::time::Duration;

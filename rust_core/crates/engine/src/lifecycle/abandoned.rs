@@ -1,5 +1,5 @@
-//! Uploads that nobody goes on with: aborted when nothing of them has come for a while, whatever the rules of their
-//! bucket say. Runs on the thread of whoever asks, decides one upload at a time, and gives way to clients.
+//! Abandoned uploads: aborted when nothing has arrived for them for a while, whatever the rules of their bucket say.
+//! Runs on the caller's thread, decides one upload at a time, and gives way to clients.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
-//! Quotas of buckets and owners, in the step that orders writes: `ledger` says what each holds as of everything decided,
-//! `changes` what the records of a decision change about that, `requests` sets and shows quotas,
-//! `room` refuses early what `standing` says cannot fit.
+//! Quotas of buckets and owners, in the step that orders writes: `ledger` says what each holds as of everything
+//! decided, `changes` what the records of a decision change about that, `requests` sets and shows quotas, `room`
+//! refuses early what `standing` says cannot fit.
 //!
-//! Invariants. Without a quota nothing is counted. The ledger begins with the counts of the index, when that has everything
-//! that was decided, and follows the decisions from there. A failed batch, and whatever brings objects that it has not
-//! counted, makes it begin again: not before a write needs it that may add something where a quota holds.
+//! Invariants. Without a quota nothing is counted. The ledger begins with the counts of the index, when that has
+//! everything that was decided, and follows the decisions from there. A failed batch, or a change that brings objects
+//! which it has not counted, makes it begin again, but not before it is needed by a write that may add something where
+//! a quota holds.
 
 mod changes;
 mod ledger;

@@ -1,4 +1,4 @@
-//! Setting and reading quotas. That of a bucket is a document of it; those of owners are kept by whoever knows owners.
+//! Setting and reading quotas. That of a bucket is one of its documents; those of owners are kept outside the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;

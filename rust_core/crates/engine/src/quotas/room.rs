@@ -1,5 +1,5 @@
-//! Refusing uploads that cannot fit before they are written. The decision is made by the committer all the same: this only
-//! spares what it would refuse.
+//! Refuses uploads that cannot fit before they are written. The committer still decides about every upload: this only
+//! saves writing what it would refuse.
 //!
 //! Invariant: nothing is refused here that a decision at this moment would allow.
 

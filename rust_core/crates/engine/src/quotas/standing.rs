@@ -1,6 +1,6 @@
 //! What buckets and owners with a quota hold as of what is published, for whoever asks before a decision. Only the
-//! committer changes it, once per round; whoever reads it waits for nobody while the same buckets and owners have quotas.
-//! Who also reads what is published learns whether both were of one moment: the number of rounds is odd in between.
+//! committer changes it, once per round. A reader waits for nobody while the same buckets and owners have quotas. If it
+//! also reads what is published, it can tell whether both are of one moment: the number of rounds is odd in between.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Blobs that were seen without references and wait for their condemnation. A record that names one takes it off.
+//! Blobs that were seen without references and wait for their condemnation. A record that names one removes it here.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! A line of the access log, in two steps: what a request asks for is written while its head is at hand, and what became of
-//! it when it is done. Texts that a client chose are shortened and escaped, so none can forge a line or move the cursor of a
+//! A line of the access log, written in two steps: the request while its head is at hand, and the outcome when it is
+//! done. Texts that a client chose are shortened and escaped, so none can forge a line or move the cursor of a
 //! terminal.
 
 use std::fmt::Write;

@@ -1,5 +1,6 @@
-//! Records of requests to buckets that are logged, on their way to objects in their target buckets. They wait in bounded
-//! memory until they are old or many enough; what finds no room is dropped and counted. Who takes them stores them.
+//! Records of requests to logged buckets, on their way to objects in the target buckets. They wait in bounded memory
+//! until they are old or many enough; a record that finds no room is dropped and counted. Whoever takes them stores
+//! them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

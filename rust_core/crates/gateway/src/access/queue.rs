@@ -1,4 +1,4 @@
-//! Lines on their way to a file. Bounded in bytes: what finds no room is dropped and counted.
+//! Lines on their way to a file. Bounded in bytes: a line that finds no room is dropped and counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What is logged of a request that is done. Read from the head again, so that requests pay for it only if somebody wants
-//! it. The sender is the verified one; the access key is the one that the request names.
+//! The log record of a completed request. It is read from the head again, so that requests pay for it only if somebody
+//! wants it. The sender is the verified one; the access key is the one that the request names.
 
 use std::time::Duration;
 

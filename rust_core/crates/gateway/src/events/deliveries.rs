@@ -1,7 +1,7 @@
-//! Events for targets: what the notifications of buckets send to each, read from the journal behind a place.
+//! Events for targets: what the notifications of buckets send to each, read from the journal after a place.
 //!
-//! What a bucket has configured at the time of reading decides. So a notification that was removed sends nothing more, and
-//! the events of a bucket that is gone go nowhere.
+//! The configuration of a bucket at the time of reading decides. So a notification that was removed sends nothing more,
+//! and the events of a bucket that is gone go nowhere.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

@@ -1,8 +1,8 @@
-//! Events for clients: what changes are called, and streams of them.
+//! Events for clients: the names of changes, and streams of them.
 //!
-//! Invariants. A listener misses no event and gets them in order; if events that it has not had are gone, it is told so.
-//! It holds a place in the journal, not a queue of its own, so however slow it is, it costs a bounded amount of memory.
-//! Must not know HTTP heads, Python or sockets.
+//! Invariants. A listener misses no event and gets them in order; if events that it has not had are gone, it is told
+//! so. It holds a place in the journal, not a queue of its own, so however slow it is, it costs a bounded amount of
+//! memory. Must not know HTTP heads, Python or sockets.
 
 mod deliveries;
 mod hub;

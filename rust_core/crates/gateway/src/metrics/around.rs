@@ -1,4 +1,4 @@
-//! Numbers that the page of metrics shows and that others have: the connections, the keyring, deliveries, the process.
+//! Numbers on the page of metrics that come from elsewhere: connections, the keyring, deliveries, the process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The server in numbers: requests as they are counted, every metric there is, and the page of them. Must not know who
+//! The server in numbers: counts of requests, the table of all metrics, and the page that shows them. Must not know who
 //! asks for it.
 
 pub mod around;

@@ -1,5 +1,5 @@
-//! The page of all metrics. Numbers are asked for when the page is made, which may wait for the disk: not on the event
-//! loop.
+//! The page of all metrics. Its numbers are collected when it is made. That may wait for the disk, so it must not
+//! happen on the event loop.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests that are done, counted by operation, status and error code. A request adds to a dozen numbers, and takes no
+//! Completed requests, counted by operation, status and error code. A request adds to a dozen numbers, and takes no
 //! lock. Whatever clients send, there are no more numbers than operations, statuses and codes.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Periodic tasks on the page of all metrics. Who runs them tells their numbers; must not know what they do.
+//! Periodic tasks on the page of all metrics. Their scheduler reports the numbers. Must not know what the tasks do.
 
 use super::families as of;
 use orcas_metrics::Page;

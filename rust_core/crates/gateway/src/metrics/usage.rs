@@ -1,5 +1,5 @@
-//! Requests counted for whoever pays for them: by access key, bucket and UTC day. Counting adds to one row under a lock
-//! that only a reader takes besides, for a moment. The rows wait in bounded memory until somebody takes them to keep them.
+//! Requests counted for billing: by access key, bucket and UTC day. Counting adds to one row, under a lock that only a
+//! reader also takes, for a moment. The rows wait in bounded memory until they are taken to be stored.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

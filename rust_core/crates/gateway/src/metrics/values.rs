@@ -1,4 +1,4 @@
-//! The values of labels that alerts and dashboards may ask for: those that are fixed. A test compares the two.
+//! The fixed values of labels, to which alerts and dashboards may refer. A test compares the two.
 
 use super::families as of;
 use super::page::{DELIVERY_RESULTS, OTHER_BUCKETS, SENDERS, SPAN_RESULTS};

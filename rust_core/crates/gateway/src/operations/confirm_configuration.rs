@@ -1,5 +1,5 @@
-//! The operations that write a configuration that is not stored, as far as they write what is so already: everything
-//! else is refused.
+//! The operations that write a configuration which is never stored. They accept a write that changes nothing, and
+//! refuse every other.
 
 use std::sync::Arc;
 

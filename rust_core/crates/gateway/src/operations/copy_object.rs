@@ -1,4 +1,4 @@
-//! CopyObject: copies no bytes, unless a checksum has to be computed or the owner is another.
+//! CopyObject: copies no bytes, unless a checksum has to be computed or the owner differs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! CreateBucket: its region and tags stand in a document, the settings of the bucket in headers.
+//! CreateBucket: its region and tags are in a document, the settings of the bucket in headers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! PutBucketSettings, an extension: changes what a bucket has for itself. Changes are made one after the other, so that
-//! none undoes what another set.
+//! PutBucketSettings, an extension: changes the bucket's own settings. Changes are made one at a time, so that none
+//! undoes another.
 
 use std::sync::Arc;
 

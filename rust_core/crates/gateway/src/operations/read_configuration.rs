@@ -1,5 +1,5 @@
-//! The operations that read a configuration of a bucket or of an object: a document of the bucket, or else what S3
-//! answers where there is none.
+//! The operations that read a configuration of a bucket or of an object: a document of the bucket or, if there is none,
+//! what S3 answers in that case.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! RenameObject: an object gets another name within its bucket. Under a client token, it is renamed once.
+//! RenameObject: an object gets another name within its bucket. With a client token, it is renamed only once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who may do what: secrets that change while requests arrive, and what those learn who may do nothing.
+//! Who may do what: secrets that change while requests arrive, and what senders without any right learn.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Memory that requests use again: it comes back whatever becomes of them, and is given back when nobody needs it.
+//! Pooled memory: it returns to the pool however a request ends, and is freed when nobody needs it.
 
 use super::*;
 use orcas_base::buffers::BufferCounts;

@@ -1,4 +1,4 @@
-//! Changes of what the whole keyring is sealed under, and of which copy counts.
+//! Changing the master key, under which the whole keyring is sealed, and accepting an older copy.
 
 use orcas_seal::{MasterSecret, ScryptParams};
 

@@ -1,4 +1,4 @@
-//! The master key, and what of its keys stays in memory.
+//! The master key, and which of its keys stay in memory.
 
 use orcas_seal::{Algorithm, SEAL_ID_LENGTH, ScryptParams, SealId};
 

@@ -1,4 +1,4 @@
-//! How the scrub is doing, and whether it is to end.
+//! The progress of the scrub, and requests to run a round or to end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

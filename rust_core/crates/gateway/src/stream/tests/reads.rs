@@ -1,4 +1,4 @@
-//! Bodies that a socket is read for, into memory that the stream lends.
+//! Bodies that are read from a socket, into memory that the stream lends.
 
 use super::*;
 

@@ -23,7 +23,12 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 RUST = sorted(path for crate in CRATES for path in (crate / "src").rglob("*.rs"))
 SOURCES = [*PYTHON, *TESTS, *RUST]
 
+# Written by hand: notebooks are rendered.
+PAGES = [*ROOT.glob("*.md"), *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "notebooks")]
+
 LINES_MAX = 500
+LINE_LENGTH_MAX = 120
+ROW_LENGTH_MAX = 300
 FUNCTION_LINES_MAX = 70
 MODULE_DOC_LINES_MAX = 8
 
@@ -418,6 +423,15 @@ def test_every_line_of_the_log_is_documented() -> None:
     assert len(messages) > 10
     for message, place in messages.items():
         assert shape(message) in lines, f"{place} logs {message!r}: say in docs/operations.md what it means"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_lines_of_documents_are_short(path: Path) -> None:
+    """Rows of tables cannot be wrapped, and neither can code."""
+    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for line in text.splitlines():
+        limit = ROW_LENGTH_MAX if line.startswith("|") else LINE_LENGTH_MAX
+        assert len(line) <= limit or line.startswith("    ") or " " not in line, line
 
 
 def test_links_between_documented_pages_hold() -> None:

@@ -60,14 +60,14 @@ fn step(run: &mut Run, workload: &mut Workload) {
 }
 
 /// A new store, which half of all seeds encrypt, and whose events half of them keep.
-fn begin(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Run {
+fn begin_life(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Run {
     let mut run = Run::with(seed, durability, tally, sparse, |options| events::choose_beside_faults(seed, options));
     run.begin_following();
     run
 }
 
 /// This life ends, and the next one begins.
-fn end(run: &mut Run) {
+fn end_life(run: &mut Run) {
     run.follow_to_the_end();
     match run.rng.below(3) {
         0 => run.kill(),
@@ -103,7 +103,7 @@ fn put(run: &mut Run) -> bool {
 pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
-    let mut run = begin(seed, mode, tally, CUT);
+    let mut run = begin_life(seed, mode, tally, CUT);
     let mixed = seed.is_multiple_of(2);
     let mut workload = Workload::new(mixed);
     workload.renames = !mixed;
@@ -134,7 +134,7 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         (true, true) => End::Resumed,
         (true, false) => End::ReadOnly,
     };
-    end(&mut run);
+    end_life(&mut run);
     for _ in 0..3 {
         step(&mut run, &mut workload);
     }
@@ -180,7 +180,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let operation = RECLAIMING[(seed % 7) as usize];
     let fault = if (seed / 7).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
     let for_ever = (seed / 14).is_multiple_of(4);
-    let mut run = begin(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
+    let mut run = begin_life(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
     let mut workload = Workload::new(seed.is_multiple_of(2));
     for _ in 0..8 {
         step(&mut run, &mut workload);
@@ -219,7 +219,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         (true, true) => End::Resumed,
         (true, false) => End::ReadOnly,
     };
-    end(&mut run);
+    end_life(&mut run);
     step(&mut run, &mut workload);
     assert!(put(&mut run), "a store that was opened again writes");
     reclaim_everything(&mut run.stepper).unwrap();
@@ -252,7 +252,7 @@ fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
     let tally = Arc::new(Tally::default());
     for seed in 1..=12 {
         let _named = Seed(seed);
-        let mut run = begin(seed, Durability::Sync, &tally, u64::MAX);
+        let mut run = begin_life(seed, Durability::Sync, &tally, u64::MAX);
         let mut workload = Workload::new(true);
         for _ in 0..6 {
             step(&mut run, &mut workload);

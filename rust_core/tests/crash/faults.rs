@@ -61,7 +61,7 @@ fn step(run: &mut Run, workload: &mut Workload) {
 
 /// A new store, which half of all seeds encrypt, and whose events half of them keep.
 fn begin_life(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Run {
-    let mut run = Run::with(seed, durability, tally, sparse, |options| events::choose_beside_faults(seed, options));
+    let mut run = Run::new(seed, durability, tally, sparse, |options| events::choose_beside_faults(seed, options));
     run.begin_following();
     run
 }
@@ -284,7 +284,7 @@ fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
 #[test]
 fn a_full_disk_refuses_bodies_and_takes_deletions() {
     let tally = Arc::new(Tally::default());
-    let mut run = Run::with(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
+    let mut run = Run::new(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
     assert!(put(&mut run));
     run.disk.set_free_bytes(1 << 19);
     assert!(!put(&mut run));

@@ -94,11 +94,7 @@ pub struct Run {
 
 impl Run {
     /// A new store. One in `sparse` captures is cut.
-    pub fn new(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Self {
-        Self::with(seed, durability, tally, sparse, |_| {})
-    }
-
-    pub fn with(
+    pub fn new(
         seed: u64,
         durability: Durability,
         tally: &Arc<Tally>,

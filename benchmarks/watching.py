@@ -5,7 +5,6 @@ time of a page.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import statistics
 import time
 from typing import Any
@@ -79,13 +78,14 @@ def page(plan: Plan) -> list[Figure]:
                 make_bucket(orcas, f"bucket-{number}")
             signer = orcas.signer()
             load.run(orcas.address, [signer.put(f"/bucket-{n}/k", unique(n)) for n in range(buckets)], _CONNECTIONS)
-            connection = http.client.HTTPConnection(*orcas.address[:2])
+            request = b"GET /_orcas/metrics HTTP/1.1\r\nhost: localhost\r\naccept: application/openmetrics-text\r\n\r\n"
+            connection = load.connect(orcas.address)
             for _ in range(rounds + 1):
                 took = []
                 for _ in range(plan.size(20, 2)):
                     began = time.perf_counter()
-                    connection.request("GET", "/_orcas/metrics", headers={"accept": "application/openmetrics-text"})
-                    body = connection.getresponse().read()
+                    connection.send(request)
+                    _, body = connection.read()
                     took.append((time.perf_counter() - began) * 1000)
                 pages.append(statistics.median(took))
                 if body.count(b"orcas_bucket_bytes{") != buckets:

@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.sources import CRATES, PACKAGE, PYTHON, ROOT, RUST, SOURCES, relative, without_tests
 
 from orcas.settings.config import PREFIX, SETTINGS, Settings, variable_name
-
-ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "python" / "orcas"
-# The extension first, then its crates.
-CRATES = [ROOT / "rust_core", *sorted(path.parent for path in (ROOT / "rust_core" / "crates").glob("*/Cargo.toml"))]
-
-PYTHON = sorted(PACKAGE.rglob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
-RUST = sorted(path for crate in CRATES for path in (crate / "src").rglob("*.rs"))
-SOURCES = [*PYTHON, *TESTS, *RUST]
 
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -39,10 +30,6 @@ SUITE_VARIABLES = {
 CORE_USERS = {"diagnostics.py", "edge.py", "events.py", "store.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
-
-
-def relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 def manifest(crate: Path) -> dict[str, Any]:
@@ -176,21 +163,6 @@ def rust_module(path: Path) -> Module:
     """The path of the module of a file below the `src` of its crate; empty for `lib.rs`."""
     parts = path.with_suffix("").parts
     return parts[:-1] if parts[-1] in {"lib", "mod"} else parts
-
-
-def without_tests(source: str) -> str:
-    """Source without what only tests compile: what follows `#[cfg(test)]`, up to the next line that has the same
-    indentation and ends an item. rustfmt leaves no other way to write one."""
-    kept: list[str] = []
-    lines = iter(source.splitlines(keepends=True))
-    for line in lines:
-        attribute = re.fullmatch(r"( *)#\[cfg\(test\)\]\n", line)
-        if attribute is None:
-            kept.append(line)
-            continue
-        end = re.compile(rf"{attribute[1]}(?![ /]).*[;,}}]\n?")
-        assert any(end.fullmatch(rest) for rest in lines), "an item of tests does not end"
-    return "".join(kept)
 
 
 def test_what_follows_tests_is_code() -> None:
@@ -418,55 +390,6 @@ def test_every_line_of_the_log_is_documented() -> None:
     assert len(messages) > 10
     for message, place in messages.items():
         assert shape(message) in lines, f"{place} logs {message!r}: say in docs/operations.md what it means"
-
-
-def test_links_between_documented_pages_hold() -> None:
-    for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
-        # Code has no links.
-        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", text):
-            assert (path.parent / target).exists(), f"{relative(path)} links to {target}"
-
-
-def test_the_functions_of_the_walkthrough_exist() -> None:
-    rows = re.findall(r"^\| `([\w/.]+)` \| `(\w+)` \|", (ROOT / "docs" / "walkthrough.md").read_text(), re.MULTILINE)
-    assert len(rows) > 20
-    for name, function in rows:
-        path = PACKAGE / name if name.endswith(".py") else ROOT / "rust_core" / "crates" / name
-        assert re.search(rf"\b(fn|def) {function}\b", path.read_text(encoding="utf-8")), f"{function} in {name}"
-
-
-# What a server does not run: the load of `orcas bench`, and the simulated disk.
-UNSERVED = {"load", "index_testing", "sim"}
-
-
-def rust_locks() -> set[tuple[str, str]]:
-    """The files and names of all fields and statics that hold a lock, in the code that serves requests."""
-    # A parameter has the shape of a field, but borrows the lock.
-    lock = re.compile(r"^ *(?:pub(?:\(.*?\))? )?(?:static )?(\w+): (?!&)[^=\n]*?\b(?:Mutex|RwLock|Kept)<", re.MULTILINE)
-    wrapper = re.compile(r"struct (\w+)\((?:pub(?:\(.*?\))? )?(?:Mutex|RwLock)<")
-    found = set()
-    for path in RUST:
-        parts = set(path.relative_to(ROOT).parts)
-        # The locks of checks and salvage are not taken by requests.
-        if {"tests", "check", "salvage", *UNSERVED} & parts or path.stem.endswith("tests"):
-            continue
-        file = path.relative_to(ROOT / "rust_core").as_posix().removeprefix("crates/")
-        code = without_tests(path.read_text(encoding="utf-8"))
-        found |= {(file, name) for name in [*lock.findall(code), *wrapper.findall(code)]}
-    return found
-
-
-def test_every_lock_is_documented() -> None:
-    found = rust_locks()
-    assert len(found) > 50
-    text = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
-    documented = set()
-    for cell in re.findall(r"^\| (`\w+[:`].*?\.rs`\).*?) \|", text, re.MULTILINE):
-        names, files = re.findall(r"`(?:\w+::)*(\w+)`", cell), re.findall(r"`([\w/]+\.rs)`", cell)
-        documented |= {(file, name) for file in files for name in names}
-    assert found - documented == set()
-    assert documented - found == set()
 
 
 def test_the_documented_commands_exist() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import os
 import pty
 import signal
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +30,7 @@ def wait_for(path: Path, wanted: Callable[[list[Line]], bool]) -> list[Line]:
 
 
 def metric(server: Running, name: str) -> float:
-    with urllib.request.urlopen(f"{server.url}/_orcas/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
+    lines = server.wire("GET", "/_orcas/metrics", sign=False).body.decode().splitlines()
     return float(next(line for line in lines if line.startswith(f"{name} ")).split()[-1])
 
 
@@ -47,9 +43,10 @@ def test_a_line_says_who_asked_for_what_and_what_became_of_it(tmp_path: Path) ->
         version = s3.put_object(Bucket="bucket", Key='a "key"\n', Body=b"x" * 70_000)["VersionId"]
         answer = s3.get_object(Bucket="bucket", Key='a "key"\n', VersionId=version)
         answer["Body"].read()
-        url = s3.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "missing"})
-        with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(urllib.request.Request(url, headers={"Referer": 'http://page/"x\\'}), timeout=30)
+        wire = server.wire
+        target = wire.presign("GET", "/bucket/missing")
+        headers = {"Host": wire.netloc, "Referer": 'http://page/"x\\'}
+        assert wire.send("GET", target, headers).status == 404
         with pytest.raises(botocore.exceptions.ClientError):
             server.client(aws_secret_access_key="another").list_objects_v2(Bucket="bucket")
         lines = wait_for(path, lambda lines: len(lines) >= 6)
@@ -88,11 +85,7 @@ def test_pages_of_websites_have_their_keys(tmp_path: Path) -> None:
         s3.put_bucket_website(Bucket="site", WebsiteConfiguration={"IndexDocument": {"Suffix": "index.html"}})
         s3.put_object(Bucket="site", Key="a b.html", Body=b"page")
         for method, name, status in (("GET", "a%20b.html", 200), ("GET", "missing", 404), ("PUT", "x", 405)):
-            with contextlib.closing(
-                http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
-            ) as sender:
-                sender.request(method, f"/{name}", headers={"Host": "site.pages.test"})
-                assert sender.getresponse().status == status
+            assert server.wire.send(method, f"/{name}", {"Host": "site.pages.test"}).status == status
         lines = wait_for(path, lambda lines: len(lines) >= 7)[4:]
     shown = [(line.get("operation"), line["bucket"], line["key"], line["status"], line["auth"]) for line in lines]
     assert shown == [

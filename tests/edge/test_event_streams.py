@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 from tests.fixtures.serving import Running, serving
-from tests.fixtures.signing import Identity, signed_headers
+from tests.fixtures.signing import signed_headers
+from tests.fixtures.wire import request_head
 
 TOKEN = "a-token-for-browsers"
 PATH = "/_orcas/events"
@@ -44,19 +44,23 @@ class Stream:
     """One stream as a client reads it, line by line."""
 
     def __init__(self, server: Running, query: str = "", last: str = "", headers: dict[str, str] | None = None) -> None:
-        address = urlsplit(server.url)
-        self.connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+        wire = server.wire
         target = f"{PATH}?{query}" if query else PATH
+        named = {"host": wire.netloc, **(headers or {})}
         if headers is None:
-            headers = signed_headers(Identity(*server.keys, "us-east-1"), "GET", server.url + target, {}, b"")
-        self.connection.request("GET", target, headers=headers | ({"last-event-id": last} if last else {}))
-        self.response = self.connection.getresponse()
+            named = signed_headers(wire.identity, "GET", server.url + target, named)
+        if last:
+            named["last-event-id"] = last
+        self.connection = wire.connect()
+        self.connection.send(request_head("GET", target, named))
+        self.response, pieces = self.connection.stream()
+        self._lines = lines_of(pieces)
         OPEN.append(self)
 
     def events(self) -> Iterator[Event]:
         fields: dict[str, str] = {}
-        while line := self.response.readline():
-            name, _, value = line.decode().rstrip("\n").partition(": ")
+        for line in self._lines:
+            name, _, value = line.decode().partition(": ")
             if name:
                 fields[name] = value
             elif "data" in fields:
@@ -68,8 +72,14 @@ class Stream:
         return [next(events) for _ in range(count)]
 
     def close(self) -> None:
-        self.response.close()
-        self.connection.close()
+        self.connection.sock.close()
+
+
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +192,7 @@ def test_who_comes_with_the_place_of_another_journal_is_told(server: Running, la
 
 def refusal(server: Running, query: str = "", headers: dict[str, str] | None = None) -> tuple[int, str]:
     stream = Stream(server, query, headers=headers)
-    body = json.loads(stream.response.read())
+    body = json.loads(stream.response.body)
     stream.close()
     return stream.response.status, body["error"]["code"]
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
 import time
 import uuid
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import botocore.exceptions
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as older_families
 from tests.fixtures.serving import Running, serving
-from tests.fixtures.signing import signed_headers
+from tests.fixtures.signing import UNSIGNED, signed_headers
+from tests.fixtures.wire import request_head
 
 from orcas.edge import METRICS
 
@@ -24,15 +22,12 @@ TOKEN = "a-token-of-operators"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def get(url: str, path: str = "/_orcas/metrics", **headers: str) -> tuple[int, str, str]:
-    """Status, content type and body."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+def get(server: Running, **headers: str) -> tuple[int, str, str]:
+    """Status, content type and body of the page."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request("GET", path, headers={"accept": OPENMETRICS} | named)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, answer.headers["content-type"], body
+    wire = server.wire
+    answer = wire.send("GET", "/_orcas/metrics", {"host": wire.netloc, "accept": OPENMETRICS} | named)
+    return answer.status, answer.headers["content-type"], answer.body.decode()
 
 
 def parsed(text: str) -> Samples:
@@ -45,7 +40,7 @@ def parsed(text: str) -> Samples:
 
 
 def read(server: Running) -> Samples:
-    status, kind, text = get(server.url)
+    status, kind, text = get(server)
     assert (status, kind) == (200, OPENMETRICS)
     return parsed(text)
 
@@ -62,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_page_has_every_metric_of_the_table_in_both_formats(server: Running) -> None:
-    _, _, text = get(server.url)
+    _, _, text = get(server)
     families = list(text_string_to_metric_families(text))
     shown = [(family.name, family.type, family.unit, family.documentation) for family in families]
     assert len(shown) == len(METRICS)
@@ -72,7 +67,7 @@ def test_a_page_has_every_metric_of_the_table_in_both_formats(server: Running) -
     for family in families:
         for sample in family.samples:
             assert set(sample.labels) - {"le"} == labels[family.name]
-    status, kind, older = get(server.url, accept="text/plain")
+    status, kind, older = get(server, accept="text/plain")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert "# EOF" not in older
     assert {family.name.removesuffix("_info") for family in older_families(older)} == {name for name, *_ in METRICS}
@@ -167,21 +162,15 @@ def test_buckets_beyond_the_limit_are_summed(tmp_path: Path) -> None:
 
 
 def test_whatever_clients_send_there_are_no_more_samples(server: Running) -> None:
+    wire = server.wire
     for _ in range(2):
         sizes = []
         for number in range(2):
             for path in (f"/b{number}/k{number}", f"/b?{number}", "/%zz", f"/b-{number}?uploads&x", "/b/%E2%82%AC"):
-                connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
-                connection.request("GET", path, headers={"x-amz-y": str(number), "user-agent": f"u{number}"})
-                connection.getresponse().read()
-                connection.close()
+                headers = {"host": wire.netloc, "x-amz-y": str(number), "user-agent": f"u{number}"}
+                wire.send("GET", path, headers)
             for path in ("b", "/x y"):
-                connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
-                connection._validate_path = lambda _: None  # type: ignore[attr-defined]
-                connection.putrequest(f"M{number}", path)
-                connection.endheaders()
-                connection.getresponse().read()
-                connection.close()
+                wire.send(f"M{number}", path, {"host": wire.netloc})
             samples = read(server)
             sizes.append(len(samples))
     assert sizes[0] == sizes[1]
@@ -190,31 +179,31 @@ def test_whatever_clients_send_there_are_no_more_samples(server: Running) -> Non
 
 def test_a_token_is_needed_if_there_is_one(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json", ORCAS_METRICS_TOKEN=TOKEN) as server:
-        assert get(server.url)[0] == 401
-        assert get(server.url, authorization=f"Bearer {TOKEN}x")[0] == 401
-        assert get(server.url, authorization=f"Basic {TOKEN}")[0] == 401
-        status, kind, text = get(server.url, authorization=f"Bearer {TOKEN}")
+        assert get(server)[0] == 401
+        assert get(server, authorization=f"Bearer {TOKEN}x")[0] == 401
+        assert get(server, authorization=f"Basic {TOKEN}")[0] == 401
+        status, kind, text = get(server, authorization=f"Bearer {TOKEN}")
         assert (status, kind) == (200, OPENMETRICS)
         assert parsed(text)
         # As a proxy passes it on.
-        assert get(server.url, authorization=f"Bearer {TOKEN}", x_forwarded_for="10.0.0.1")[0] == 200
+        assert get(server, authorization=f"Bearer {TOKEN}", x_forwarded_for="10.0.0.1")[0] == 200
         assert TOKEN not in server.text()
 
 
 @pytest.mark.parametrize("header", ["forwarded", "via", "x_forwarded_for", "x_real_ip"])
 def test_without_a_token_nobody_reads_them_through_a_proxy(server: Running, header: str) -> None:
-    assert get(server.url, **{header: "10.0.0.1"})[0] == 403
+    assert get(server, **{header: "10.0.0.1"})[0] == 403
 
 
 def test_they_can_be_turned_off(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json", ORCAS_METRICS="off") as server:
-        assert get(server.url)[0] == 404
+        assert get(server)[0] == 404
         server.client().create_bucket(Bucket="bucket")
 
 
 def test_on_the_host_of_a_bucket_the_path_is_a_key(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json", ORCAS_DOMAINS="s3.test") as server:
-        status, kind, text = get(server.url, host="bucket.s3.test")
+        status, kind, text = get(server, host="bucket.s3.test")
         assert (status, kind) == (403, "application/xml")
         assert "<Code>AccessDenied</Code>" in text
 
@@ -227,7 +216,7 @@ def test_without_a_token_only_the_name_of_this_machine_leads_to_them(server: Run
         ("[::1]:9000", 200),
         ("attacker.example", 403),
     ):
-        assert get(server.url, host=host)[0] == status, host
+        assert get(server, host=host)[0] == status, host
 
 
 def test_a_body_that_the_connection_refuses_is_an_error_of_its_request(tmp_path: Path) -> None:
@@ -235,12 +224,10 @@ def test_a_body_that_the_connection_refuses_is_an_error_of_its_request(tmp_path:
         server.client().create_bucket(Bucket="bucket")
         wire = server.wire
         url = f"{server.url}/bucket/k"
-        headers = signed_headers(wire.identity, "PUT", url, {"Host": wire.netloc}, b"", "UNSIGNED-PAYLOAD")
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        host, _, port = wire.netloc.partition(":")
-        with socket.create_connection((host, int(port)), timeout=30) as sender:
-            sender.sendall(f"PUT /bucket/k HTTP/1.1\r\n{lines}Content-Length: 1000\r\n\r\nx".encode())
-            assert sender.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+        headers = signed_headers(wire.identity, "PUT", url, {"Host": wire.netloc}, b"", UNSIGNED)
+        with wire.connect() as connection:
+            connection.send(request_head("PUT", "/bucket/k", headers | {"Content-Length": "1000"}) + b"x")
+            assert connection.response().status == 400
         samples = read(server)
         assert value(samples, "orcas_requests_total", operation="PutObject", result="4xx") == 1
         assert value(samples, "orcas_requests_total", operation="PutObject", result="incomplete") == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import os
 import threading
 import time
@@ -46,10 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def value(server: Running, name: str, **labels: str) -> float:
     """The sum of the samples with these labels."""
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
-    connection.request("GET", "/_orcas/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
+    text = server.wire("GET", "/_orcas/metrics", sign=False).body.decode()
     return sum(
         sample.value
         for family in text_string_to_metric_families(text)

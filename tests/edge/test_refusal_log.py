@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.fixtures.serving import ACCESS_KEY, SECRET_KEY, Running, serving
 from tests.fixtures.signing import presigned_url, signed_headers
-from tests.fixtures.wire import Answer
+from tests.fixtures.wire import Answer, request_head
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +103,8 @@ def test_every_part_of_the_server_reports_its_refusals(logged: Running) -> None:
     assert (admin["status"], admin["code"], admin["path"]) == (403, "SignatureDoesNotMatch", "/_orcas/admin/stats")
     assert line_of(logged, wire("GET", "/_orcas/admin/jobs/none"))["code"] == "NoSuchJob"
     assert line_of(logged, wire("GET", "/_orcas/none", sign=False))["status"] == 404
-    with socket.create_connection(wire.netloc.split(":")) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        head = connection.recv(65536).partition(b"\r\n\r\n")[0].decode()
-    request_id = head.partition("x-amz-request-id: ")[2].split()[0]
-    (line,) = logged.about(request_id)
+    nameless = wire.send("GET", "/", {})
+    (line,) = logged.about(nameless.headers["x-amz-request-id"])
     assert (line["status"], line["logger"]) == (400, "orcas.http")
     assert line["client"].startswith("127.0.0.1:")
 
@@ -246,9 +242,9 @@ def test_start_recovery_and_end_are_told(tmp_path: Path) -> None:
         assert ready["recovery"] == "log replayed"
         assert ready["replayed_records"] >= 1
         assert ready["opened_in_sec"] > 0
-        with socket.create_connection(running.wire.netloc.split(":")) as waiting:
-            waiting.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert waiting.recv(12) == b"HTTP/1.1 403"
+        with running.wire.connect() as waiting:
+            waiting.send(request_head("GET", "/", {"Host": "a"}))
+            assert waiting.response().status == 403
         assert running.stop() == 0
         told = [line["message"] for line in running.lines() if line["logger"] == "orcas"]
         assert (told[0], told[-2:]) == ("Ready", ["Stopping", "Stopped"])

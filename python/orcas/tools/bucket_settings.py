@@ -11,7 +11,7 @@ from orcas.tools.objects import reason
 from orcas.tools.session import RefusedError
 
 if TYPE_CHECKING:
-    from orcas.tools.session import Answer, Session
+    from orcas.tools.session import Response, Session
 
 # In the order in which they are shown. Each is a header of the same name.
 NAMES: Final = ("durability", "chunk-size", "ref-level", "chunking", "keep-sha256")
@@ -62,5 +62,5 @@ def _path(bucket: str) -> str:
     return f"/{quote(bucket, safe='')}"
 
 
-def _set(answer: Answer) -> dict[str, str]:
+def _set(answer: Response) -> dict[str, str]:
     return {name: answer.headers[_HEADER + name] for name in NAMES if _HEADER + name in answer.headers}

@@ -22,7 +22,7 @@ from orcas.control.files import DATABASE_NAME
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, SECURE, split_response
 from orcas.settings.config import Settings
-from orcas.tools.session import Answer, Headers, Session
+from orcas.tools.session import Headers, Response, Session
 
 # Most messages of a response that wait to be read: two pieces of a download.
 _WAITING_MAX: Final = 2
@@ -43,7 +43,7 @@ class LocalTransport:
         """Nothing is kept between requests."""
 
     @contextlib.contextmanager
-    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
+    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Response]:
         """Run one ASGI exchange; it ends with the block."""
         messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue(_WAITING_MAX)
         scope: dict[str, Any] = {
@@ -58,7 +58,7 @@ class LocalTransport:
             if head is None:
                 raise UnavailableError("The store gave no answer.")
             given = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
-            yield Answer(head["status"], given, self._pieces(messages))
+            yield Response(head["status"], given, self._pieces(messages))
         finally:
             running.cancel()
 

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from orcas.errors import UnavailableError
-from orcas.tools.session import Answer, RefusedError, Session
+from orcas.tools.session import RefusedError, Response, Session
 
 _NAMESPACE: Final = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 _DOCUMENT_MAX: Final = 16 << 20
@@ -38,7 +38,7 @@ class Listed:
 class Opened:
     """An object that is being read."""
 
-    answer: Answer
+    answer: Response
     size: int
     etag: str
     modified: float
@@ -120,7 +120,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         raise UnavailableError(f"The server at {session.transport.host} does not speak S3.") from None
 
 
-def reason(answer: Answer) -> str:
+def reason(answer: Response) -> str:
     """The message of an error document, without the full stop; the status if there is none."""
     try:
         document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - as above

@@ -40,7 +40,7 @@ class RefusedError(OrcasError):
 
 
 @dataclass
-class Answer:
+class Response:
     """A response. Its body can be read once, in pieces."""
 
     status: int
@@ -69,7 +69,7 @@ class Transport(Protocol):
 
     def exchange(
         self, method: str, raw_path: str, query: str, headers: Headers, body: bytes
-    ) -> contextlib.AbstractContextManager[Answer]:
+    ) -> contextlib.AbstractContextManager[Response]:
         """Send, and give the answer until the block is left."""
 
     def close(self) -> None:
@@ -102,14 +102,14 @@ class HttpTransport:
             self._open.pop().close()
 
     @contextlib.contextmanager
-    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
+    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Response]:
         """Send over this thread's connection, opened anew when the server has closed it meanwhile."""
         target = f"{raw_path}?{query}" if query else raw_path
         connection = None
         try:
             connection, response = self._send(method, target, headers, body)
             given = {name.lower(): value for name, value in response.getheaders()}
-            yield Answer(response.status, given, _pieces(response))
+            yield Response(response.status, given, _pieces(response))
             if not response.isclosed():
                 self._forget(connection)
         except (OSError, http.client.HTTPException) as error:
@@ -203,7 +203,7 @@ class Session:
     @contextlib.contextmanager
     def request(
         self, method: str, raw_path: str, query: str = "", body: bytes = b"", extra: Headers | None = None
-    ) -> Iterator[Answer]:
+    ) -> Iterator[Response]:
         """A signed request, with these headers besides those of the session; its answer, whatever the status."""
         headers: Headers = [(b"host", self.transport.host.encode()), *self._headers, *(extra or [])]
         if body:

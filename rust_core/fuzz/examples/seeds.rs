@@ -16,6 +16,7 @@ use orcas_record::*;
 use orcas_sigv4::Signer;
 use sha1::Sha1;
 
+#[allow(dead_code, reason = "tests of the crate need more of it")]
 #[path = "../../crates/record/src/samples.rs"]
 mod samples;
 

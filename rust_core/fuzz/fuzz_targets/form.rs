@@ -52,8 +52,11 @@ fn read(pieces: &[&[u8]]) -> Read {
     Ok((form, content, begins))
 }
 
+/// The key of a form, what follows an upload, the file, and where that begins.
+type Compared<'a> = Result<(Option<Vec<u8>>, SuccessAction, &'a [u8], usize), ErrorCode>;
+
 /// What a form says, in a form that can be compared.
-fn told(read: &Read) -> Result<(Option<Vec<u8>>, SuccessAction, &[u8], usize), ErrorCode> {
+fn told(read: &Read) -> Compared<'_> {
     match read {
         Ok((form, content, begins)) => Ok((form.key().ok(), SuccessAction::of(form), content, *begins)),
         Err(code) => Err(*code),

@@ -7,7 +7,7 @@ use orcas_fs::sim::SimRng;
 use orcas_record::Durability;
 
 use crate::model::{Model, Op};
-use crate::run::Run;
+use crate::run::{Run, is_fault};
 use crate::steps::Phase;
 
 /// Bytes of the journal that are read at once.
@@ -19,7 +19,21 @@ const RETENTION_MS: u64 = 3_600_000;
 /// Turns events on for some seeds. Without syncs nothing is promised, so there they stay off.
 pub fn choose(seed: u64, options: &mut EngineOptions) {
     let mut rng = SimRng::new(seed ^ 0xe7e4);
-    if seed % 5 < 2 && options.durability != Durability::UnsafeNone {
+    if seed % 5 < 2 {
+        turn_on(&mut rng, options);
+    }
+}
+
+/// The same for seeds of failing disks, half of which it concerns whatever fails.
+pub fn choose_beside_faults(seed: u64, options: &mut EngineOptions) {
+    let mut rng = SimRng::new(seed ^ 0xfa17);
+    if rng.below(2) == 0 {
+        turn_on(&mut rng, options);
+    }
+}
+
+fn turn_on(rng: &mut SimRng, options: &mut EngineOptions) {
+    if options.durability != Durability::UnsafeNone {
         // Some are short enough that segments end and expire meanwhile.
         let retention_ms = [RETENTION_MS, 8_000, 1_600][rng.below(3) as usize];
         options.events = Some(EventOptions { retention_ms, max_bytes: 64 << 20 });
@@ -45,6 +59,8 @@ pub struct Followed {
     /// The log was looked at up to this record.
     reached: u64,
     pending: Vec<Pending>,
+    /// A batch failed: images may show it, and the living store others in its place.
+    doubtful: bool,
     /// Of operations that were acknowledged in this life.
     expected: Vec<Expected>,
     /// What was known when this life began.
@@ -65,6 +81,7 @@ impl Followed {
             known: Vec::new(),
             reached: 0,
             pending: Vec::new(),
+            doubtful: false,
             expected: Vec::new(),
             before: 0,
             rng,
@@ -115,7 +132,7 @@ impl Followed {
         assert_eq!(handle.journal_id(), self.id, "{place}: the event journal began anew");
         let (end, changes) = (handle.events_now().sequence, Self::read(handle, place, self.expires));
         self.fits(place, end, &changes);
-        if end > self.reached {
+        if end > self.reached && !self.doubtful {
             self.pending.push(Pending { place: place.to_owned(), end, changes });
         }
     }
@@ -175,9 +192,16 @@ impl Followed {
         }
     }
 
+    /// A batch failed. Until the next life, only what the living store has shown is compared.
+    pub fn doubt(&mut self) {
+        self.pending.clear();
+        self.doubtful = true;
+    }
+
     /// Another life has begun: what was heard is still there, and what was not durable is forgotten.
     fn begin(&mut self, handle: &Handle) {
         self.pending.clear();
+        self.doubtful = false;
         self.expected.clear();
         let id = handle.journal_id();
         assert!(self.id == 0 || self.id == id, "the event journal began anew");
@@ -196,8 +220,12 @@ impl Run {
 
     fn follow_events(&mut self, hurry: bool) {
         self.recorder.enter(Phase::Events);
-        self.stepper.follow_events(hurry).unwrap();
-        self.followed.learn(self.stepper.handle());
+        match self.stepper.follow_events(hurry) {
+            // Looking at the journal would meet the fault as well.
+            Ok(()) if self.failing => {}
+            Ok(()) => self.followed.learn(self.stepper.handle()),
+            Err(error) => assert!(self.failing && is_fault(&error), "{error}"),
+        }
         self.cut(self.must);
     }
 

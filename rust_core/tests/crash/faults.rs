@@ -15,7 +15,7 @@ use crate::images::{Tally, reclaim_everything};
 use crate::model::{Op, Payload};
 use crate::run::{Run, is_fault};
 use crate::workload::Workload;
-use crate::{Seed, seeds};
+use crate::{Seed, events, seeds};
 
 /// Renames and removals happen only while a store opens.
 const OPERATIONS: [Operation; 5] =
@@ -56,6 +56,25 @@ fn step(run: &mut Run, workload: &mut Workload) {
         2 => run.idle(Duration::from_millis(200)),
         _ => {}
     }
+    run.maybe_follow();
+}
+
+/// A new store, which half of all seeds encrypt, and whose events half of them keep.
+fn begin_life(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Run {
+    let mut run = Run::new(seed, durability, tally, sparse, |options| events::choose_beside_faults(seed, options));
+    run.begin_following();
+    run
+}
+
+/// This life ends, and the next one begins.
+fn end_life(run: &mut Run) {
+    run.follow_to_the_end();
+    match run.rng.below(3) {
+        0 => run.kill(),
+        1 => run.crash(CrashPolicy::Scatter),
+        _ => run.crash(CrashPolicy::Drop),
+    }
+    run.begin_following();
 }
 
 /// Whether an object can be put; makes a bucket for it if there is none.
@@ -84,7 +103,7 @@ fn put(run: &mut Run) -> bool {
 pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
-    let mut run = Run::new(seed, mode, tally, CUT);
+    let mut run = begin_life(seed, mode, tally, CUT);
     let mixed = seed.is_multiple_of(2);
     let mut workload = Workload::new(mixed);
     workload.renames = !mixed;
@@ -115,16 +134,13 @@ pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         (true, true) => End::Resumed,
         (true, false) => End::ReadOnly,
     };
-    match run.rng.below(3) {
-        0 => run.kill(),
-        1 => run.crash(CrashPolicy::Scatter),
-        _ => run.crash(CrashPolicy::Drop),
-    }
+    end_life(&mut run);
     for _ in 0..3 {
         step(&mut run, &mut workload);
     }
     assert!(put(&mut run), "a store that was opened again writes");
     run.compare();
+    run.follow_to_the_end();
     run.crash(CrashPolicy::Drop);
     let often = if for_ever { "for ever" } else { "once" };
     (format!("{operation:?} {fault:?} {often}"), end)
@@ -164,7 +180,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let operation = RECLAIMING[(seed % 7) as usize];
     let fault = if (seed / 7).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
     let for_ever = (seed / 14).is_multiple_of(4);
-    let mut run = Run::new(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
+    let mut run = begin_life(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
     let mut workload = Workload::new(seed.is_multiple_of(2));
     for _ in 0..8 {
         step(&mut run, &mut workload);
@@ -182,6 +198,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     run.fail(operation, nth, fault, for_ever);
     for _ in 0..6 {
         run.reclaim(12);
+        run.maybe_follow();
         run.refresh(false);
     }
     let struck = run.struck();
@@ -202,15 +219,12 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
         (true, true) => End::Resumed,
         (true, false) => End::ReadOnly,
     };
-    match run.rng.below(3) {
-        0 => run.kill(),
-        1 => run.crash(CrashPolicy::Scatter),
-        _ => run.crash(CrashPolicy::Drop),
-    }
+    end_life(&mut run);
     step(&mut run, &mut workload);
     assert!(put(&mut run), "a store that was opened again writes");
     reclaim_everything(&mut run.stepper).unwrap();
     run.compare();
+    run.follow_to_the_end();
     run.crash(CrashPolicy::Drop);
     let often = if for_ever { "for ever" } else { "once" };
     (format!("{operation:?} {fault:?} {often}"), end)
@@ -238,7 +252,7 @@ fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
     let tally = Arc::new(Tally::default());
     for seed in 1..=12 {
         let _named = Seed(seed);
-        let mut run = Run::new(seed, Durability::Sync, &tally, u64::MAX);
+        let mut run = begin_life(seed, Durability::Sync, &tally, u64::MAX);
         let mut workload = Workload::new(true);
         for _ in 0..6 {
             step(&mut run, &mut workload);
@@ -270,7 +284,7 @@ fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
 #[test]
 fn a_full_disk_refuses_bodies_and_takes_deletions() {
     let tally = Arc::new(Tally::default());
-    let mut run = Run::with(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
+    let mut run = Run::new(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
     assert!(put(&mut run));
     run.disk.set_free_bytes(1 << 19);
     assert!(!put(&mut run));

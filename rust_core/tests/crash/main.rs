@@ -80,7 +80,7 @@ pub fn durability(seed: u64) -> Durability {
 /// One store through its lives.
 fn live(seed: u64, tally: &Arc<Tally>) {
     let _named = Seed(seed);
-    let mut run = Run::with(seed, durability(seed), tally, 1, |options| events::choose(seed, options));
+    let mut run = Run::new(seed, durability(seed), tally, 1, |options| events::choose(seed, options));
     run.begin_following();
     let mut workload = Workload::new(true);
     let large = seed % 6 == 5;

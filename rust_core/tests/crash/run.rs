@@ -34,12 +34,12 @@ const HELD: u64 = 6;
 
 /// The model after an operation, with its text.
 #[derive(Clone)]
-struct State {
+struct ModelState {
     model: Model,
     text: Arc<str>,
 }
 
-impl State {
+impl ModelState {
     fn new(model: Model) -> Self {
         let text = model.text().into();
         Self { model, text }
@@ -50,7 +50,7 @@ impl State {
 struct Branch {
     /// States of the history below it.
     base: usize,
-    states: Vec<State>,
+    states: Vec<ModelState>,
 }
 
 pub struct Run {
@@ -61,7 +61,7 @@ pub struct Run {
     pub recorder: Recorder,
     checker: Checker,
     answers: Arc<Answers>,
-    history: Vec<State>,
+    history: Vec<ModelState>,
     /// The earliest state that every acknowledged operation is in.
     pub must: usize,
     branches: Vec<Branch>,
@@ -75,6 +75,8 @@ pub struct Run {
     captured: BTreeMap<Step, u64>,
     /// The operation that was told to fail, and the first of its kind that does.
     pub fault: Option<(Operation, u64)>,
+    /// Until the disk is repaired.
+    pub failing: bool,
     /// Uploads whose bodies have arrived and that are not submitted yet.
     held: Vec<(Op, Intent)>,
     /// Whether there are such uploads.
@@ -92,11 +94,7 @@ pub struct Run {
 
 impl Run {
     /// A new store. One in `sparse` captures is cut.
-    pub fn new(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Self {
-        Self::with(seed, durability, tally, sparse, |_| {})
-    }
-
-    pub fn with(
+    pub fn new(
         seed: u64,
         durability: Durability,
         tally: &Arc<Tally>,
@@ -116,7 +114,7 @@ impl Run {
         let followed = Followed::new(seed, &world.options);
         let mut run = Self {
             checker: Checker::new(world.clone(), Arc::clone(tally)),
-            history: vec![State::new(Model::new(durability))],
+            history: vec![ModelState::new(Model::new(durability))],
             limits: limits(&mut rng),
             rng,
             world,
@@ -132,6 +130,7 @@ impl Run {
             sparse,
             captured: BTreeMap::new(),
             fault: None,
+            failing: false,
             held: Vec::new(),
             holds: true,
             readers: Vec::new(),
@@ -271,7 +270,7 @@ impl Run {
                 Some((model, states)) => {
                     assert!(matches!(&answer, Err(Failure::Engine(error)) if is_fault(error)), "{answer:?}");
                     if model.apply(&op, at).is_ok_and(|verdict| verdict.effective) {
-                        states.push(State::new(model.clone()));
+                        states.push(ModelState::new(model.clone()));
                     }
                 }
                 // What the batch deletes counts only after it, where a bucket has layers.
@@ -283,6 +282,7 @@ impl Run {
         assert_eq!(draw, self.world.random.drawn());
         if let Some((_, states)) = aside {
             self.branches.push(Branch { base: self.history.len() - 1, states });
+            self.followed.doubt();
         } else if !self.read_only() {
             let now = self.world.clock.monotonic();
             let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, state)| *state);
@@ -329,7 +329,7 @@ impl Run {
             return;
         }
         self.followed.expect(self.history.len(), &model, op);
-        self.history.push(State::new(model));
+        self.history.push(ModelState::new(model));
         let options = &self.world.options;
         let wait = match promised {
             Durability::Sync => {
@@ -366,6 +366,7 @@ impl Run {
     /// Lets the `nth` operation of a kind from now on fail.
     pub fn fail(&mut self, operation: Operation, nth: u64, fault: Fault, for_ever: bool) {
         self.fault = Some((operation, self.disk.count(operation) + nth));
+        self.failing = true;
         self.disk.fail(operation, nth, fault, for_ever);
     }
 
@@ -375,6 +376,7 @@ impl Run {
     }
 
     pub fn repair_disk(&mut self) {
+        self.failing = false;
         self.disk.clear_faults();
     }
 
@@ -446,7 +448,7 @@ impl Run {
 
     /// The state that was found. Completions that may not have happened are forgotten, because nothing shows them, and so
     /// are tokens, which are in memory.
-    fn resume(&self, found: &str) -> State {
+    fn resume(&self, found: &str) -> ModelState {
         let branches = self.branches.iter().flat_map(|branch| &branch.states);
         let mut states = self.history[self.must..].iter().chain(branches);
         let mut state = states.find(|state| &*state.text == found).expect("a legal state").clone();

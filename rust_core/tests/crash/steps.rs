@@ -56,9 +56,9 @@ pub struct Capture {
 
 /// Collects a capture for every operation of a disk.
 #[derive(Clone)]
-pub struct Recorder(Arc<Mutex<State>>);
+pub struct Recorder(Arc<Mutex<Recording>>);
 
-struct State {
+struct Recording {
     phase: Phase,
     captures: Vec<Capture>,
     /// Log files between their creation and the sync of their names.
@@ -68,7 +68,7 @@ struct State {
 
 impl Recorder {
     pub fn attach(disk: &SimDisk, phase: Phase) -> Self {
-        let state = State { phase, captures: Vec::new(), preallocating: BTreeSet::new(), headed: BTreeSet::new() };
+        let state = Recording { phase, captures: Vec::new(), preallocating: BTreeSet::new(), headed: BTreeSet::new() };
         let recorder = Self(Arc::new(Mutex::new(state)));
         let held = recorder.clone();
         disk.on_step(move |info, disk| {
@@ -100,7 +100,7 @@ fn magic(disk: &SimDisk, path: &Path) -> Option<[u8; 8]> {
     (read.is_ok() && magic != [0; 8]).then_some(magic)
 }
 
-impl State {
+impl Recording {
     fn classify(&mut self, info: &StepInfo, disk: &SimDisk) -> &'static str {
         let opening = self.phase == Phase::Opening;
         if info.operation == Operation::SyncDirectory {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use orcas_engine::Handle;
 
 use crate::judge::{Bench, frames};
-use crate::observe::{self, State};
+use crate::observe::{self, Observed};
 use crate::store::{self, Built, SMALL};
 use crate::versions;
 use crate::{Flip, Outcome};
@@ -26,7 +26,7 @@ fn places(built: &Built) -> Vec<Flip> {
 }
 
 /// Objects that are in no bucket any more, without one from before in their place.
-pub fn missing(handle: &Handle, built: &Built, wanted: &State) -> Vec<String> {
+pub fn missing(handle: &Handle, built: &Built, wanted: &Observed) -> Vec<String> {
     let found = observe::observe(handle);
     let items = found.items.iter().map(|((_, key, _), item)| (key, &item.bytes[..]));
     // Snapshots are observed as their layers.

@@ -10,7 +10,7 @@ use orcas_fs::sim::SimDisk;
 use orcas_fs::{File, FileSystem, Open};
 
 use crate::buckets;
-use crate::observe::{Seen, State, compare};
+use crate::observe::{Observed, Seen, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
 
 /// What a store shows.
@@ -72,7 +72,7 @@ pub struct Bench<'a> {
     /// Where the index really is, so that a check finds it.
     place: tempfile::TempDir,
     disk: SimDisk,
-    pub state: State,
+    pub state: Observed,
     /// The same store with its index, whatever the other one has.
     whole: Scratch,
 }
@@ -97,12 +97,12 @@ impl<'a> Bench<'a> {
         }
         let whole = scratch(built);
         write_index(&whole.path, &built.index);
-        let mut bench = Self { built, place, disk, state: State::default(), whole };
+        let mut bench = Self { built, place, disk, state: Observed::default(), whole };
         bench.state = bench.observe();
         bench
     }
 
-    fn observe(&self) -> State {
+    fn observe(&self) -> Observed {
         let mut states = [None, Some(Arc::clone(&self.built.snapshot))].map(|index| {
             let stepper =
                 open(&self.disk.snapshot(), self.place.path(), self.built.size, IndexPlace::Memory(index)).unwrap();

@@ -26,7 +26,7 @@ pub struct Item {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct Observed {
     pub buckets: Vec<String>,
     /// By bucket and key; parts by bucket, key and number.
     pub items: BTreeMap<(BucketId, Bytes, u16), Item>,
@@ -74,8 +74,8 @@ impl Seen {
 }
 
 /// The whole state of a store that is in order.
-pub fn observe(handle: &Handle) -> State {
-    let mut state = State { buckets: bucket_lines(handle), ..State::default() };
+pub fn observe(handle: &Handle) -> Observed {
+    let mut state = Observed { buckets: bucket_lines(handle), ..Observed::default() };
     for bucket in handle.buckets() {
         state.versions.extend(versions::observe(handle, &bucket));
         state.documents.extend(versions::documents(handle, &bucket));
@@ -97,7 +97,7 @@ pub fn observe(handle: &Handle) -> State {
 }
 
 /// Everything that `wanted` has, asked of a store that may be damaged.
-pub fn compare(handle: &Handle, wanted: &State) -> Seen {
+pub fn compare(handle: &Handle, wanted: &Observed) -> Seen {
     let told = matches!(handle.health().condition, Condition::Damaged(_));
     let mut seen = Seen { told, ..Seen::default() };
     let buckets = bucket_lines(handle);
@@ -154,7 +154,7 @@ pub fn compare(handle: &Handle, wanted: &State) -> Seen {
     seen
 }
 
-fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen) {
+fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &Observed, seen: &mut Seen) {
     let mut expected = wanted
         .items
         .iter()
@@ -177,7 +177,7 @@ fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, se
     seen.absent.extend(expected.map(|(due, _)| String::from_utf8_lossy(due).into_owned()));
 }
 
-fn compare_uploads(lines: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen) {
+fn compare_uploads(lines: Vec<(Bytes, String)>, wanted: &Observed, seen: &mut Seen) {
     let absent = wanted.uploads.iter().filter(|due| !lines.contains(due));
     seen.absent.extend(absent.map(|(key, _)| String::from_utf8_lossy(key).into_owned()));
     for upload in lines.iter().filter(|upload| !wanted.uploads.contains(upload)) {
@@ -185,7 +185,14 @@ fn compare_uploads(lines: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen)
     }
 }
 
-fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, stored: &StoredPart, wanted: &State, seen: &mut Seen) {
+fn compare_part(
+    handle: &Handle,
+    bucket: &Bucket,
+    key: &Bytes,
+    stored: &StoredPart,
+    wanted: &Observed,
+    seen: &mut Seen,
+) {
     let (part, _) = stored;
     let Some(item) = wanted.items.get(&(bucket.id, key.clone(), part.number)) else {
         return seen.wrong(|| format!("part {key:?} {}", part.number));

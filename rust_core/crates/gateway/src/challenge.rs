@@ -103,15 +103,15 @@ impl Challenge {
     }
 
     /// Starts to compute the answer; the bytes of the ranges follow in order.
-    pub fn answer(&self) -> Answer {
-        Answer(Sha256::new().chain_update(self.nonce))
+    pub fn answer(&self) -> ExpectedAnswer {
+        ExpectedAnswer(Sha256::new().chain_update(self.nonce))
     }
 }
 
 /// The right answer, computed from the stored bytes.
-pub struct Answer(Sha256);
+pub struct ExpectedAnswer(Sha256);
 
-impl Answer {
+impl ExpectedAnswer {
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

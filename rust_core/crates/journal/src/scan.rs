@@ -16,9 +16,10 @@ const _: () = assert!(WINDOW >= FRAME_HEADER + PAYLOAD_MAX);
 pub(crate) fn read_header(fs: &dyn FileSystem, path: &Path) -> Result<Option<Header>> {
     let file = fs.open(path, Open::Read)?;
     let mut bytes = [0; HEADER];
-    if file.len()? < HEADER as u64 || file.read_at(0, &mut bytes).is_err() {
+    if file.len()? < HEADER as u64 {
         return Ok(None);
     }
+    file.read_at(0, &mut bytes)?;
     Ok(Header::decode(&bytes))
 }
 

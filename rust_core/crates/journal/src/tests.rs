@@ -1,9 +1,10 @@
 //! The journal on a real directory, whole and damaged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_base::error::Error;
+use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::sim::{Fault, Operation, SimDisk};
 
@@ -17,9 +18,13 @@ struct Store {
     last: Place,
 }
 
-fn files(dir: &std::path::Path, max_bytes: u64) -> JournalFiles {
+fn files(dir: &Path, max_bytes: u64) -> JournalFiles {
+    files_on(Arc::new(RealFileSystem), dir, max_bytes)
+}
+
+fn files_on(fs: Arc<dyn FileSystem>, dir: &Path, max_bytes: u64) -> JournalFiles {
     JournalFiles::new(JournalOptions {
-        fs: Arc::new(RealFileSystem),
+        fs,
         dir: dir.join(DIRECTORY),
         store_id: [7; 16],
         random: Arc::new(SystemRandom),
@@ -296,23 +301,49 @@ fn a_large_state_does_not_fill_a_segment_by_itself() {
     assert!(store.journal.is_full(0));
 }
 
-#[test]
-fn a_file_that_cannot_be_read_is_told_and_the_others_are_examined() {
+/// A journal of two segments, on a disk that can fail.
+fn on_a_simulated_disk() -> (SimDisk, Vec<PathBuf>) {
     let mut store = Store::new(1 << 20);
     store.write(1..=3);
     store.roll();
     store.write(4..=5);
-    let (disk, events) = (SimDisk::new(), std::path::Path::new("/store/events"));
-    disk.create_dir(events.parent().unwrap()).unwrap();
-    disk.create_dir(events).unwrap();
-    for path in store.segments() {
-        let file = disk.open(&events.join(path.file_name().unwrap()), orcas_fs::Open::Create).unwrap();
-        file.write_at(0, &std::fs::read(&path).unwrap()).unwrap();
+    let disk = SimDisk::new();
+    for dir in ["/store", "/store/events"] {
+        disk.create_dir(Path::new(dir)).unwrap();
     }
-    // Behind the header of the first one.
-    disk.fail(Operation::Read, 2, Fault::Io, false);
-    let examined = examine(&disk, events.parent().unwrap());
-    assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 2, 0));
-    let [(path, _)] = &examined.unreadable[..] else { panic!("{examined:?}") };
-    assert_eq!(path.file_name(), store.segments()[0].file_name());
+    let copy = |path: PathBuf| {
+        let copied = Path::new("/store/events").join(path.file_name().unwrap());
+        let file = disk.open(&copied, orcas_fs::Open::Create).unwrap();
+        file.write_at(0, &std::fs::read(&path).unwrap()).unwrap();
+        copied
+    };
+    let segments = store.segments().into_iter().map(copy).collect();
+    (disk, segments)
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_and_the_others_are_examined() {
+    // The header of the last one, which is read last; or what is behind that of the first one.
+    for (read, lost, events) in [(3, 1, 3), (2, 0, 2)] {
+        let (disk, segments) = on_a_simulated_disk();
+        disk.fail(Operation::Read, read, Fault::Io, false);
+        let examined = examine(&disk, Path::new("/store"));
+        assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, events, 0));
+        let [(path, _)] = &examined.unreadable[..] else { panic!("{examined:?}") };
+        assert_eq!(*path, segments[lost]);
+    }
+}
+
+#[test]
+fn a_segment_whose_header_cannot_be_read_now_is_kept() {
+    let (disk, segments) = on_a_simulated_disk();
+    let files = files_on(Arc::new(disk.clone()), Path::new("/store"), 1 << 20);
+    for read in 1..=2 {
+        disk.fail(Operation::Read, read, Fault::Io, false);
+        assert!(matches!(Journal::open(&files, None), Err(Error::Io { .. })));
+        disk.clear_faults();
+        assert_eq!(examine(&disk, Path::new("/store")).segments, segments.len() as u64);
+    }
+    let (_, resumed) = Journal::open(&files, None).unwrap();
+    assert_eq!(resumed.unwrap().sequence, 5);
 }

@@ -28,9 +28,9 @@ pub enum Presence {
 /// What the data directory has.
 pub fn presence(fs: &Arc<dyn FileSystem>, dir: &Path) -> Presence {
     let copies = NAMES.map(|name| read(fs, &dir.join(name)));
-    if copies.iter().any(|copy| matches!(copy, State::Whole(_))) {
+    if copies.iter().any(|copy| matches!(copy, CopyState::Whole(_))) {
         Presence::Readable
-    } else if copies.iter().all(|copy| matches!(copy, State::Missing)) {
+    } else if copies.iter().all(|copy| matches!(copy, CopyState::Missing)) {
         Presence::None
     } else {
         Presence::Damaged
@@ -40,8 +40,8 @@ pub fn presence(fs: &Arc<dyn FileSystem>, dir: &Path) -> Presence {
 /// The store that the keyring belongs to; `None` if no copy can be read.
 pub fn store_of(fs: &Arc<dyn FileSystem>, dir: &Path) -> Option<StoreId> {
     NAMES.iter().find_map(|name| match read(fs, &dir.join(name)) {
-        State::Whole(bytes) => inspect(&bytes).map(|(store, _)| store),
-        State::Missing | State::Damaged(_) | State::Later(_) => None,
+        CopyState::Whole(bytes) => inspect(&bytes).map(|(store, _)| store),
+        CopyState::Missing | CopyState::Damaged(_) | CopyState::Later(_) => None,
     })
 }
 
@@ -51,14 +51,14 @@ pub fn inspect(bytes: &[u8]) -> Option<(StoreId, u64)> {
 }
 
 /// One file.
-pub(crate) enum State {
+pub(crate) enum CopyState {
     Missing,
     Damaged(String),
     Whole(Vec<u8>),
     Later(SealError),
 }
 
-impl State {
+impl CopyState {
     fn reason(&self) -> String {
         match self {
             Self::Missing => "is missing".to_owned(),
@@ -72,16 +72,16 @@ impl State {
     }
 }
 
-pub(crate) fn read(fs: &Arc<dyn FileSystem>, path: &Path) -> State {
+pub(crate) fn read(fs: &Arc<dyn FileSystem>, path: &Path) -> CopyState {
     let bytes = match bytes(fs, path) {
         Ok(bytes) => bytes,
-        Err(Error::Missing { .. }) => return State::Missing,
-        Err(error) => return State::Damaged(error.to_string()),
+        Err(Error::Missing { .. }) => return CopyState::Missing,
+        Err(error) => return CopyState::Damaged(error.to_string()),
     };
     match SealedKeyring::parse(&bytes) {
-        Ok(_) => State::Whole(bytes),
-        Err(error @ SealError::Version { .. }) => State::Later(error),
-        Err(error) => State::Damaged(format!("{}: {error}", path.display())),
+        Ok(_) => CopyState::Whole(bytes),
+        Err(error @ SealError::Version { .. }) => CopyState::Later(error),
+        Err(error) => CopyState::Damaged(format!("{}: {error}", path.display())),
     }
 }
 
@@ -96,7 +96,7 @@ fn bytes(fs: &Arc<dyn FileSystem>, path: &Path) -> Result<Vec<u8>> {
 
 /// Both copies of one store, of which at least one is whole.
 pub(crate) struct Copies {
-    states: [(PathBuf, State); 2],
+    states: [(PathBuf, CopyState); 2],
     newest: usize,
 }
 
@@ -110,9 +110,9 @@ impl Copies {
         let mut newest: Option<(usize, u64)> = None;
         for (place, (path, state)) in states.iter().enumerate() {
             match state {
-                State::Later(error) => return Err(OpenError::Version { path: path.clone(), error: error.clone() }),
-                State::Missing | State::Damaged(_) => {}
-                State::Whole(bytes) => {
+                CopyState::Later(error) => return Err(OpenError::Version { path: path.clone(), error: error.clone() }),
+                CopyState::Missing | CopyState::Damaged(_) => {}
+                CopyState::Whole(bytes) => {
                     let parsed = SealedKeyring::parse(bytes)?;
                     if parsed.store() != store {
                         return Err(OpenError::Foreign { path: path.clone() });
@@ -126,7 +126,7 @@ impl Copies {
         }
         match newest {
             Some((newest, _)) => Ok(Self { states, newest }),
-            None if states.iter().all(|(_, state)| matches!(state, State::Missing)) => {
+            None if states.iter().all(|(_, state)| matches!(state, CopyState::Missing)) => {
                 Err(OpenError::Missing { dir: dir.to_owned() })
             }
             None => {
@@ -149,7 +149,7 @@ impl Copies {
 
     fn whole(&self, place: usize) -> Option<(&Path, &[u8])> {
         match &self.states[place] {
-            (path, State::Whole(bytes)) => Some((path, bytes)),
+            (path, CopyState::Whole(bytes)) => Some((path, bytes)),
             _ => None,
         }
     }
@@ -162,7 +162,7 @@ impl Copies {
         if other.is(bytes) {
             return fs.sync_dir(dir);
         }
-        if !matches!(other, State::Whole(_)) {
+        if !matches!(other, CopyState::Whole(_)) {
             tracing::warn!(path = %path.display(), "A copy of the keyring was lost and is written again");
         }
         write(fs, dir, path, bytes).map_err(|(error, _)| error)

@@ -21,7 +21,7 @@ use crate::copies::{self, Copies, NAMES, Presence};
 use crate::environment::Environment;
 use crate::error::{ChangeError, KeyError, Older, OpenError};
 use crate::info::KeyInfo;
-use crate::state::{State, sse_s3_key};
+use crate::state::{KeyringState, sse_s3_key};
 use crate::times::KeyTimes;
 use crate::unsealing::{kdf_for, unseal};
 
@@ -34,7 +34,7 @@ pub struct Keyring {
     writer: Mutex<Writer>,
     /// The newest generation that the store has had. An older keyring is for reading only.
     noted: u64,
-    published: RwLock<Arc<State>>,
+    published: RwLock<Arc<KeyringState>>,
     data_keys: KeyCache<DataKeyId, DataKey>,
     blob_keys: KeyCache<BlobId, BlobKey>,
     times: KeyTimes,
@@ -143,7 +143,7 @@ impl Keyring {
             dir: dir.to_owned(),
             noted,
             writer: Mutex::new(writer),
-            published: RwLock::new(Arc::new(State::new(keys, durable, kdf))),
+            published: RwLock::new(Arc::new(KeyringState::new(keys, durable, kdf))),
             data_keys: KeyCache::new(limits),
             blob_keys: KeyCache::new(limits),
             times,
@@ -428,7 +428,7 @@ impl Keyring {
         if found < noted { Err(Older { found, noted }) } else { Ok(()) }
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<KeyringState> {
         Arc::clone(&self.published.read())
     }
 
@@ -455,7 +455,7 @@ impl Keyring {
         }
         writer.settled = stored.is_ok();
         let durable = if stored.is_ok() { next.data_keys().len() } else { self.state().durable };
-        *self.published.write() = Arc::new(State::new(next, durable, writer.master.kdf()));
+        *self.published.write() = Arc::new(KeyringState::new(next, durable, writer.master.kdf()));
         // Whatever it was, the next use of a data key meets the new states. Then no key of a blob is made from an old one.
         self.data_keys.remove_if(|_, _| true);
         self.blob_keys.remove_if(|_, _| true);

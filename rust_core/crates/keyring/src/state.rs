@@ -7,7 +7,7 @@ use orcas_seal::{
 };
 
 /// One state of the keyring.
-pub(crate) struct State {
+pub(crate) struct KeyringState {
     pub keys: Keys,
     /// The places of all data keys.
     pub places: HashMap<DataKeyId, usize>,
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub scrypt: Option<ScryptParams>,
 }
 
-impl State {
+impl KeyringState {
     /// `kdf`: how the master key that seals it was derived.
     pub fn new(keys: Keys, durable: usize, kdf: Kdf) -> Self {
         let stored = keys.data_keys();

@@ -1,6 +1,6 @@
 //! Annotations: what may be written and removed, and what copies, appends and moves make of them.
 
-use super::state::{NOW_MS, State};
+use super::state::{NOW_MS, TestView};
 use super::*;
 use orcas_record::{ANNOTATIONS_MAX, Attributes, Encryption, Retention, RetentionMode, Versioning};
 
@@ -9,7 +9,7 @@ fn annotate(name: &str, version: Option<VersionId>, change: AnnotationChange) ->
     Annotate { bucket: BUCKET, key: "k".into(), version, name, if_match: None, change }
 }
 
-fn run(state: &mut State, annotate: Annotate) -> Result<Outcome, Failure> {
+fn run(state: &mut TestView, annotate: Annotate) -> Result<Outcome, Failure> {
     state.run(Intent::Annotate(Box::new(annotate)))
 }
 
@@ -24,7 +24,7 @@ fn text(seed: u8) -> AnnotationChange {
 
 const DELETE: AnnotationChange = AnnotationChange::Delete { bypass: false };
 
-fn write(state: &mut State, name: &str, seed: u8) {
+fn write(state: &mut TestView, name: &str, seed: u8) {
     let answer = run(state, annotate(name, None, text(seed)));
     assert!(matches!(answer, Ok(Outcome::Annotated { etag, .. }) if etag == Etag::simple([seed; 16])));
 }
@@ -41,7 +41,7 @@ fn names(list: &[(&str, u8)]) -> Vec<(String, u8)> {
 
 #[test]
 fn a_text_that_is_not_encrypted_as_its_object_is_refused() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let Intent::PutObject(put) = put("k", 0) else { panic!("no put") };
     let attributes = Attributes { encryption: Some(Encryption::Managed), ..Attributes::default() };
     state.run(Intent::PutObject(Box::new(PutObject { attributes, ..*put }))).unwrap();
@@ -51,7 +51,7 @@ fn a_text_that_is_not_encrypted_as_its_object_is_refused() {
 
 #[test]
 fn one_is_written_replaced_and_removed() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     for change in [text(1), DELETE] {
         assert_eq!(refused(run(&mut state, annotate("a", None, change))), Refusal::NoSuchKey);
     }
@@ -75,7 +75,7 @@ fn one_is_written_replaced_and_removed() {
 
 #[test]
 fn their_number_is_limited() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     (0..ANNOTATIONS_MAX).for_each(|n| write(&mut state, &n.to_string(), 1));
     assert_eq!(refused(run(&mut state, annotate("x", None, text(1)))), Refusal::TooManyAnnotations);
@@ -86,7 +86,7 @@ fn their_number_is_limited() {
 
 #[test]
 fn the_entity_tag_of_the_object_can_be_a_condition() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     write(&mut state, "a", 1);
     let on = |etag: u8, change| {
@@ -105,10 +105,10 @@ fn the_entity_tag_of_the_object_can_be_a_condition() {
 
 #[test]
 fn each_version_has_its_own() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let change = BucketChange::Versioning(Versioning::Enabled);
     state.run(Intent::UpdateBucket { bucket: BUCKET, change }).unwrap();
-    let put_version = |state: &mut State| match state.run(put("k", 1)) {
+    let put_version = |state: &mut TestView| match state.run(put("k", 1)) {
         Ok(Outcome::Put(put)) => put.version_id.unwrap(),
         other => panic!("{other:?}"),
     };
@@ -139,7 +139,7 @@ fn a_locked_version_keeps_its_annotations_and_takes_new_ones() {
         (Some(governance), None, true, true),
         (Some(compliance), None, true, false),
     ] {
-        let mut state = State::with_bucket();
+        let mut state = TestView::with_bucket();
         let change = BucketChange::ObjectLock(Default::default());
         state
             .run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Versioning(Versioning::Enabled) })
@@ -162,7 +162,7 @@ fn a_locked_version_keeps_its_annotations_and_takes_new_ones() {
 
 #[test]
 fn a_copy_takes_them_if_it_is_told_to() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     write(&mut state, "a", 1);
     for (annotated, expected) in [(true, names(&[("a", 1)])), (false, Vec::new())] {
@@ -186,7 +186,7 @@ fn a_copy_takes_them_if_it_is_told_to() {
 
 #[test]
 fn changes_of_tags_renames_and_snapshots_keep_them() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     write(&mut state, "a", 1);
     let change = AttributeChange::Tags(vec![("t".into(), "v".into())]);

@@ -1,6 +1,6 @@
 //! Appending: where, to what, and what the manifest becomes.
 
-use super::state::State;
+use super::state::TestView;
 use super::*;
 use orcas_record::INLINE_MAX;
 
@@ -18,13 +18,13 @@ fn appended(offset: u64, bytes: &[u8]) -> Append {
     Append { put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put }, offset, declared: None }
 }
 
-fn run(state: &mut State, append: Append) -> Result<Outcome, Failure> {
+fn run(state: &mut TestView, append: Append) -> Result<Outcome, Failure> {
     state.run(Intent::AppendObject(Box::new(append)))
 }
 
 #[test]
 fn content_is_added_at_the_end_and_nowhere_else() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     assert_eq!(refused(run(&mut state, appended(1, b"x"))), Refusal::InvalidWriteOffset { size: 0 });
     run(&mut state, appended(0, &[1; 300])).unwrap();
     for offset in [0, 299, 301] {
@@ -43,7 +43,7 @@ fn content_is_added_at_the_end_and_nowhere_else() {
 
 #[test]
 fn short_content_is_copied_into_the_record() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     run(&mut state, appended(0, b"ab")).unwrap();
     run(&mut state, appended(2, b"cd")).unwrap();
     assert_eq!(state.version("k").manifest, [Extent::Inline(Bytes::from("abcd"))]);
@@ -56,7 +56,7 @@ fn short_content_is_copied_into_the_record() {
 
 #[test]
 fn metadata_and_tags_stay_and_others_are_refused() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let mut first = appended(0, b"a");
     first.put.headers.content_type = Some("x/y".into());
     first.put.headers.user = vec![("a".into(), "1".into())];
@@ -78,7 +78,7 @@ fn metadata_and_tags_stay_and_others_are_refused() {
 
 #[test]
 fn a_checksum_has_the_algorithm_of_the_object() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     run(&mut state, appended(0, b"a")).unwrap();
     let declared = |algorithm| Append { declared: Some(algorithm), ..appended(1, b"b") };
     let (expected, actual) = (ChecksumAlgorithm::Crc32, Some(ChecksumAlgorithm::Sha1));
@@ -101,7 +101,7 @@ fn a_checksum_has_the_algorithm_of_the_object() {
 
 #[test]
 fn an_object_has_a_limited_number_of_parts_and_its_copy_counts_anew() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     run(&mut state, appended(0, &[0; 300])).unwrap();
     for part in 1..OBJECT_PARTS_MAX {
         run(&mut state, appended(299 + u64::from(part), b"x")).unwrap();
@@ -119,7 +119,7 @@ fn an_object_has_a_limited_number_of_parts_and_its_copy_counts_anew() {
 }
 
 /// All blobs of a manifest in order, segments resolved.
-fn blobs(state: &State, manifest: &[Extent]) -> Vec<Extent> {
+fn blobs(state: &TestView, manifest: &[Extent]) -> Vec<Extent> {
     let resolved = |extent: &Extent| match extent {
         Extent::Segment { segment, .. } => state.segments[segment].to_vec(),
         other => vec![other.clone()],
@@ -129,7 +129,7 @@ fn blobs(state: &State, manifest: &[Extent]) -> Vec<Extent> {
 
 #[test]
 fn many_appends_keep_the_manifest_short_and_write_each_extent_a_few_times() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let (mut written, mut longest, mut blobs_before) = (0, 0, Vec::new());
     for part in 0..5_000u64 {
         let before = state.segments.len();
@@ -154,7 +154,7 @@ fn many_appends_keep_the_manifest_short_and_write_each_extent_a_few_times() {
 
 #[test]
 fn an_append_to_a_long_object_leaves_its_segments() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let size = (4 << 20) * 100;
     state.run(put("k", size)).unwrap();
     let before = state.version("k").manifest;
@@ -168,7 +168,7 @@ fn an_append_to_a_long_object_leaves_its_segments() {
 
 #[test]
 fn where_there_are_versions_an_append_adds_one() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     run(&mut state, appended(0, &[1; 300])).unwrap();
     run(&mut state, appended(300, &[2; 300])).unwrap();
     let sizes: Vec<u64> = state.versions(BUCKET, b"k").map(|object| object.version.size).collect();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn settings_of_a_bucket_are_replaced_and_nothing_else() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let before = state.bucket(BUCKET).unwrap();
     let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
     state.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Settings(settings) }).unwrap();
@@ -19,7 +19,7 @@ fn put(bucket: BucketId, kind: DocumentKind, document: impl Into<Bytes>) -> Inte
 
 #[test]
 fn a_document_is_written_only_if_it_differs() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     for (document, written) in [("", true), ("", false), ("<A/>", true), ("<A/>", false), ("<B/>", true), ("", true)] {
         let before = state.sequence;
         state.run(put(BUCKET, DocumentKind::Cors, document)).unwrap();
@@ -32,7 +32,7 @@ fn a_document_is_written_only_if_it_differs() {
 
 #[test]
 fn the_documents_of_all_buckets_have_a_limit() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let largest = vec![b'x'; DOCUMENTS_LEN_MAX - 3];
     state.run(put(BUCKET, DocumentKind::Cors, largest.clone())).unwrap();
     state.run(put(BUCKET, DocumentKind::Tagging, "123")).unwrap();
@@ -45,7 +45,7 @@ fn the_documents_of_all_buckets_have_a_limit() {
 
 #[test]
 fn a_new_bucket_has_its_documents_from_the_beginning() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let new = |kept: usize| {
         let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("another") else {
             unreachable!("create_bucket makes a CreateBucket")

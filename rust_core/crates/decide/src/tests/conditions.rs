@@ -1,6 +1,6 @@
 //! Conditions on time and size, and requests with a token.
 
-use super::state::{NOW_MS, State};
+use super::state::{NOW_MS, TestView};
 use super::versions::{delete, delete_one};
 use super::*;
 
@@ -22,7 +22,7 @@ fn failed(condition: &'static str) -> Refusal {
 fn a_deletion_may_name_the_time_and_the_size() {
     let time = |modified_s| on(StateConditions { modified_s: Some(modified_s), ..StateConditions::default() });
     let size = |size| on(StateConditions { size: Some(size), ..StateConditions::default() });
-    for mut state in [State::with_bucket(), State::versioned()] {
+    for mut state in [TestView::with_bucket(), TestView::versioned()] {
         state.run_at(NOW_MS + 999, put("k", 7)).unwrap();
         assert_eq!(refused(state.run(delete_on(time(NOW_S - 1)))), failed("x-amz-if-match-last-modified-time"));
         assert_eq!(refused(state.run(delete_on(time(NOW_S + 1)))), failed("x-amz-if-match-last-modified-time"));
@@ -40,7 +40,7 @@ fn a_deletion_may_name_the_time_and_the_size() {
 
 #[test]
 fn a_condition_is_about_the_version_that_a_deletion_names() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let first = state.stored(1);
     state.stored(2);
     let of = |size| on(StateConditions { size: Some(size), ..StateConditions::default() });
@@ -61,10 +61,10 @@ fn rename(precondition: Precondition, from_conditions: SourceConditions) -> Box<
 fn the_destination_of_a_rename_may_be_named_by_its_time() {
     let since = |time| on(StateConditions { if_modified_since_s: Some(time), ..StateConditions::default() });
     let unmodified = |time| on(StateConditions { if_unmodified_since_s: Some(time), ..StateConditions::default() });
-    let attempt = |state: &mut State, precondition| {
+    let attempt = |state: &mut TestView, precondition| {
         state.run(Intent::MoveObject(rename(precondition, SourceConditions::default())))
     };
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     assert_eq!(refused(attempt(&mut state, since(NOW_S - 1))), failed("If-Modified-Since"), "there is none");
     state.run(put("b", 2)).unwrap();
@@ -81,7 +81,7 @@ fn the_destination_of_a_rename_may_be_named_by_its_time() {
 
 #[test]
 fn a_condition_on_the_source_of_a_rename_has_its_own_name() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     let source = |kind| SourceConditions { kind, if_none_match: Some(EtagMatch::Any), ..SourceConditions::default() };
     let mut attempt = |kind| refused(state.run(Intent::MoveObject(rename(Precondition::default(), source(kind)))));
@@ -91,7 +91,7 @@ fn a_condition_on_the_source_of_a_rename_has_its_own_name() {
 
 #[test]
 fn a_move_under_a_token_is_made_once() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     let once = |request| Intent::MoveOnce {
         moved: rename(Precondition::default(), SourceConditions::default()),

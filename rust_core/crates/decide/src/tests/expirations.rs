@@ -1,19 +1,19 @@
 //! Expirations remove what was found, and nothing that has changed since.
 
-use super::state::State;
+use super::state::TestView;
 use super::versions::{delete, delete_one};
 use super::*;
 use orcas_record::Versioning;
 
 const RULES: &[u8] = b"<LifecycleConfiguration/>";
 
-fn with_rules(mut state: State) -> State {
+fn with_rules(mut state: TestView) -> TestView {
     let (kind, document) = (DocumentKind::Lifecycle, Bytes::from_static(RULES));
     state.run(Intent::PutDocument { bucket: BUCKET, kind, document }).unwrap();
     state
 }
 
-impl State {
+impl TestView {
     fn expire(&mut self, entries: Vec<ExpireEntry>) -> Expired {
         let document = Bytes::from_static(RULES);
         match self.run(Intent::Expire(Box::new(Expire { bucket: BUCKET, document, entries }))) {
@@ -49,13 +49,13 @@ fn changed(changed: u64) -> Expired {
 
 #[test]
 fn a_current_version_goes_as_the_versioning_of_its_bucket_says() {
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     state.stored(1);
     let found = state.found();
     assert_eq!(state.expire(found), versions(1));
     assert_eq!(state.history(), "");
 
-    let mut state = with_rules(State::versioned());
+    let mut state = with_rules(TestView::versioned());
     state.stored(1);
     let found = state.found();
     let marker = Expired { markers: 1, ..Expired::default() };
@@ -71,7 +71,7 @@ fn a_current_version_goes_as_the_versioning_of_its_bucket_says() {
 
 #[test]
 fn noncurrent_versions_go_for_good_and_the_current_one_stays() {
-    let mut state = with_rules(State::versioned());
+    let mut state = with_rules(TestView::versioned());
     state.stored(1);
     state.run(delete_one(delete(None))).unwrap();
     state.stored(2);
@@ -82,7 +82,7 @@ fn noncurrent_versions_go_for_good_and_the_current_one_stays() {
 
 #[test]
 fn nothing_that_has_changed_expires() {
-    let mut state = with_rules(State::versioned());
+    let mut state = with_rules(TestView::versioned());
     state.stored(1);
     let current = state.found();
     state.stored(2);
@@ -101,7 +101,7 @@ fn nothing_that_has_changed_expires() {
     assert_eq!(state.expire(found), changed(1));
 
     // The object of an unversioned bucket was overwritten.
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     state.stored(1);
     let found = state.found();
     state.stored(2);
@@ -111,9 +111,9 @@ fn nothing_that_has_changed_expires() {
 
 #[test]
 fn a_marker_goes_while_it_is_alone() {
-    let mut state = with_rules(State::versioned());
+    let mut state = with_rules(TestView::versioned());
     state.run(delete_one(delete(None))).unwrap();
-    let lone = |state: &State| ExpireEntry { place: ExpiredPlace::LoneMarker, ..state.found().remove(0) };
+    let lone = |state: &TestView| ExpireEntry { place: ExpiredPlace::LoneMarker, ..state.found().remove(0) };
     let found = lone(&state);
     state.stored(1);
     assert_eq!(state.expire(vec![found.clone()]), changed(1));
@@ -129,13 +129,13 @@ fn a_marker_goes_while_it_is_alone() {
 
 #[test]
 fn tags_that_mattered_are_those_that_were_found() {
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     state.stored(1);
     let tags = vec![(Bytes::from_static(b"a"), Bytes::from_static(b"1"))];
     let tag = |tags| AttributeChange::Tags(tags);
     let update = |change| UpdateVersion { bucket: BUCKET, key: "k".into(), version: None, change };
     state.run(Intent::UpdateVersion(Box::new(update(tag(tags.clone()))))).unwrap();
-    let tagged = |state: &State, tags| ExpireEntry { tags, ..state.found().remove(0) };
+    let tagged = |state: &TestView, tags| ExpireEntry { tags, ..state.found().remove(0) };
     let entry = tagged(&state, Some(Vec::new()));
     assert_eq!(state.expire(vec![entry]), changed(1));
     let entry = tagged(&state, Some(tags));
@@ -144,7 +144,7 @@ fn tags_that_mattered_are_those_that_were_found() {
 
 #[test]
 fn locked_versions_stay_and_delete_markers_hide_them() {
-    let mut state = State::default();
+    let mut state = TestView::default();
     let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("photos") else { unreachable!() };
     state
         .run(Intent::CreateBucket { name, owner, location, settings, object_lock: true, documents: Vec::new() })
@@ -162,7 +162,7 @@ fn locked_versions_stay_and_delete_markers_hide_them() {
 
 #[test]
 fn the_null_marker_of_an_expiration_is_not_taken_for_the_version_that_it_replaced() {
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     state.stored(1);
     state.set(Versioning::Enabled).unwrap();
     state.stored(2);
@@ -175,7 +175,7 @@ fn the_null_marker_of_an_expiration_is_not_taken_for_the_version_that_it_replace
 
 #[test]
 fn other_rules_and_other_buckets_make_it_void() {
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     state.stored(1);
     let found = state.found();
     let (kind, document) = (DocumentKind::Lifecycle, Bytes::new());
@@ -189,7 +189,7 @@ fn other_rules_and_other_buckets_make_it_void() {
 
 #[test]
 fn uploads_are_aborted_once() {
-    let mut state = with_rules(State::with_bucket());
+    let mut state = with_rules(TestView::with_bucket());
     let create = Intent::CreateUpload {
         bucket: BUCKET,
         key: "k".into(),

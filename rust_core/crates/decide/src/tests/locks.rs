@@ -1,6 +1,6 @@
 //! Object Lock: what a locked version permits.
 
-use super::state::{NOW_MS, State};
+use super::state::{NOW_MS, TestView};
 use super::versions::{delete, delete_one};
 use super::*;
 use orcas_record::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode, Versioning};
@@ -15,8 +15,8 @@ fn compliance(until_ms: u64) -> Option<Retention> {
     Some(Retention { mode: RetentionMode::Compliance, until_ms })
 }
 
-fn locking() -> State {
-    let mut state = State::default();
+fn locking() -> TestView {
+    let mut state = TestView::default();
     let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("photos") else {
         unreachable!("create_bucket makes a CreateBucket")
     };
@@ -37,7 +37,7 @@ fn update(change: AttributeChange) -> Intent {
 }
 
 /// A bucket with one version that has these attributes, and the id of the version.
-fn with(retention: Option<Retention>, legal_hold: Option<bool>) -> (State, Option<VersionId>) {
+fn with(retention: Option<Retention>, legal_hold: Option<bool>) -> (TestView, Option<VersionId>) {
     let mut state = locking();
     let attributes = Attributes { retention, legal_hold, ..Attributes::default() };
     match state.run(locked_put(attributes)) {
@@ -156,7 +156,7 @@ fn retention_ends_in_the_future() {
 
 #[test]
 fn locks_need_a_bucket_with_object_lock() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     state.run(put("k", 1)).unwrap();
     let hold = Attributes { legal_hold: Some(false), ..Attributes::default() };
     let retained = Attributes { retention: governance(LATER_MS), ..Attributes::default() };

@@ -19,11 +19,11 @@ fn created(answer: Result<Outcome, Failure>) -> Arc<Bucket> {
     }
 }
 
-fn fork(state: &mut State, snapshot: Option<&'static str>, name: &'static str) -> Arc<Bucket> {
+fn fork(state: &mut TestView, snapshot: Option<&'static str>, name: &'static str) -> Arc<Bucket> {
     created(state.run(Intent::ForkBucket { bucket: BUCKET, snapshot: snapshot.map(Bytes::from), name: name.into() }))
 }
 
-impl State {
+impl TestView {
     /// The size of an object, as the bucket with this id shows it.
     fn shown(&self, bucket: BucketId, key: &'static str) -> Option<u64> {
         let bucket = self.buckets.get(&bucket).expect("a bucket");
@@ -41,7 +41,7 @@ fn put_into(bucket: BucketId, key: &'static str, size: u64) -> Intent {
 
 #[test]
 fn a_fork_and_its_bucket_go_separate_ways() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(put("b", 2)).unwrap();
     let fork = fork(&mut state, None, "fork").id;
@@ -55,7 +55,7 @@ fn a_fork_and_its_bucket_go_separate_ways() {
 
 #[test]
 fn a_restore_brings_a_snapshot_back_and_drops_what_only_the_bucket_had() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(snapshot("monday")).unwrap();
     state.run(put("a", 2)).unwrap();
@@ -70,7 +70,7 @@ fn a_restore_brings_a_snapshot_back_and_drops_what_only_the_bucket_had() {
     assert_eq!(state.shown(BUCKET, "a"), Some(2));
     // The layer of tuesday goes with the last that names it, but that of monday is also the bucket's.
     state.run(restore("monday")).unwrap();
-    let dropped = |state: &State| state.buckets.values().filter(|layer| layer.role == BucketRole::Dropped).count();
+    let dropped = |state: &TestView| state.buckets.values().filter(|layer| layer.role == BucketRole::Dropped).count();
     let before = dropped(&state);
     state.run(Intent::DeleteSnapshot { bucket: BUCKET, name: "tuesday".into() }).unwrap();
     assert_eq!(dropped(&state), before + 1);
@@ -82,7 +82,7 @@ fn a_restore_brings_a_snapshot_back_and_drops_what_only_the_bucket_had() {
 
 #[test]
 fn a_deletion_leaves_a_marker_only_above_an_object() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("below", 1)).unwrap();
     state.run(snapshot("s")).unwrap();
     state.run(put("above", 1)).unwrap();
@@ -117,7 +117,7 @@ fn a_deletion_leaves_a_marker_only_above_an_object() {
 
 #[test]
 fn frozen_objects_are_changed_in_the_top_layer() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(put("b", 2)).unwrap();
     state.run(snapshot("s")).unwrap();
@@ -152,12 +152,12 @@ fn frozen_objects_are_changed_in_the_top_layer() {
 
 #[test]
 fn unchanged_buckets_need_no_new_layers() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     for name in ["1", "2", "3"] {
         state.run(snapshot(name)).unwrap();
     }
     assert_eq!(state.buckets[&BUCKET].layers.len(), 2);
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     for n in 0..LAYERS_MAX as u64 - 1 {
         state.run(put("k", n)).unwrap();
         let name = n.to_string().into();
@@ -171,7 +171,7 @@ fn unchanged_buckets_need_no_new_layers() {
 
 #[test]
 fn forks_get_documents_and_names_are_checked() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let document = Intent::PutDocument { bucket: BUCKET, kind: DocumentKind::Cors, document: "<C/>".into() };
     state.run(document).unwrap();
     let copy = fork(&mut state, None, "copy").id;
@@ -189,12 +189,12 @@ fn forks_get_documents_and_names_are_checked() {
 
 #[test]
 fn versions_and_layers_exclude_each_other() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let versioning = |state| Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Versioning(state) };
     state.run(snapshot("s")).unwrap();
     let refusal = refused(state.run(versioning(Versioning::Enabled)));
     assert!(matches!(refusal, Refusal::InvalidBucketState { .. }));
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(versioning(Versioning::Enabled)).unwrap();
     assert!(matches!(refused(state.run(snapshot("s"))), Refusal::InvalidBucketState { .. }));
     let copy = Intent::ForkBucket { bucket: BUCKET, snapshot: None, name: "copy".into() };
@@ -204,7 +204,7 @@ fn versions_and_layers_exclude_each_other() {
 /// Its id is that of a layer then, from which only what was found by its content may be copied.
 #[test]
 fn a_deleted_bucket_is_no_source_although_a_fork_shows_its_objects() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     let fork = fork(&mut state, None, "fork").id;
     state.run(delete(BUCKET, "a")).unwrap();

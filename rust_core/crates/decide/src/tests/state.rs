@@ -18,7 +18,7 @@ pub const NOW_MS: u64 = 1_700_000_000_000;
 
 /// Applies what is decided, as the overlay would.
 #[derive(Default)]
-pub struct State {
+pub struct TestView {
     pub buckets: HashMap<BucketId, Arc<Bucket>>,
     /// The versions of each object, the newest last.
     objects: BTreeMap<(BucketId, Bytes), Vec<Arc<Object>>>,
@@ -34,7 +34,7 @@ pub struct State {
     pub sequence: Sequence,
 }
 
-impl View for State {
+impl View for TestView {
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
         self.buckets.get(&id).cloned()
     }
@@ -121,7 +121,7 @@ impl View for State {
     }
 }
 
-impl State {
+impl TestView {
     fn of_role(&self, role: BucketRole) -> impl Iterator<Item = &Arc<Bucket>> {
         self.buckets.values().filter(move |bucket| bucket.role == role)
     }

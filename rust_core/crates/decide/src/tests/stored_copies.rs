@@ -1,6 +1,6 @@
 //! Copies whose bytes were stored again count only while their source is what was read.
 
-use super::state::State;
+use super::state::TestView;
 use super::*;
 use orcas_record::{Attributes, Encryption};
 
@@ -24,7 +24,7 @@ fn stored(source: Source, source_sequence: Sequence, into: StoredInto) -> Intent
 
 #[test]
 fn what_was_written_after_the_source_was_read_is_not_replaced() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     let first = (state.sequence, state.version("k"));
     state.run(put("k", 2)).unwrap();
@@ -38,7 +38,7 @@ fn what_was_written_after_the_source_was_read_is_not_replaced() {
 
 #[test]
 fn attributes_that_were_changed_meanwhile_go_with_the_copy() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     let read = (state.sequence, state.version("k"));
     let tags = vec![(Bytes::from("a"), Bytes::from("b"))];
@@ -57,7 +57,7 @@ fn attributes_that_were_changed_meanwhile_go_with_the_copy() {
 
 #[test]
 fn a_part_of_what_was_replaced_is_refused() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("k", 1)).unwrap();
     let read = state.sequence;
     state.run(put("k", 2)).unwrap();

@@ -3,14 +3,14 @@
 use super::*;
 
 pub struct Multipart {
-    pub state: State,
+    pub state: TestView,
     pub upload: UploadId,
     pub named: Vec<CompletePart>,
 }
 
 impl Multipart {
     pub fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
-        let mut state = State::with_bucket();
+        let mut state = TestView::with_bucket();
         let headers = ObjectHeaders::default();
         let create = Intent::CreateUpload {
             bucket: BUCKET,

@@ -1,10 +1,10 @@
 //! Versions, delete markers, and what names them.
 
-use super::state::State;
+use super::state::TestView;
 use super::*;
 use orcas_record::{ObjectLock, Versioning};
 
-impl State {
+impl TestView {
     pub fn versioned() -> Self {
         let mut state = Self::with_bucket();
         state.set(Versioning::Enabled).unwrap();
@@ -52,7 +52,7 @@ fn deleted(outcome: Result<Outcome, Failure>) -> Deleted {
 
 #[test]
 fn writes_replace_the_null_version_or_add_one() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     assert_eq!((state.stored(1), state.stored(2)), (None, None));
     assert_eq!(state.history(), "2/null");
     state.set(Versioning::Enabled).unwrap();
@@ -70,7 +70,7 @@ fn writes_replace_the_null_version_or_add_one() {
 
 #[test]
 fn a_version_id_begins_with_the_sequence_of_its_record() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     state.run(put("k", 9 << 20)).unwrap();
     let object = state.versions(BUCKET, b"k").last().unwrap();
     let VersionId::Named(id) = object.version.version_id else { panic!("the null version") };
@@ -111,7 +111,7 @@ fn deletions_by_versioning_and_name() {
         ),
     ];
     for (changes, version, answer, left) in table {
-        let mut state = State::with_bucket();
+        let mut state = TestView::with_bucket();
         state.stored(1);
         for (at, change) in changes.iter().enumerate() {
             state.set(*change).unwrap();
@@ -124,7 +124,7 @@ fn deletions_by_versioning_and_name() {
 
 #[test]
 fn a_marker_hides_an_object_and_gives_it_back() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let one = state.stored(1);
     let marker = deleted(state.run(delete_one(delete(None))));
     assert!(marker.delete_marker && marker.version_id != one);
@@ -141,7 +141,7 @@ fn a_marker_hides_an_object_and_gives_it_back() {
 
 #[test]
 fn conditions_of_deletions_are_about_the_version_that_they_name() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let one = state.stored(1);
     state.stored(2);
     let condition = |size: u8| if_match(Etag::simple([size; 16]));
@@ -157,7 +157,7 @@ fn conditions_of_deletions_are_about_the_version_that_they_name() {
 
 #[test]
 fn entries_of_one_request_see_each_other() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let one = state.stored(1);
     let two = state.stored(2);
     let condition = if_match(Etag::simple([2; 16]));
@@ -181,7 +181,7 @@ fn entries_of_one_request_see_each_other() {
 
 #[test]
 fn a_null_marker_of_the_same_request_can_be_deleted() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.stored(1);
     state.set(Versioning::Suspended).unwrap();
     let entries = vec![delete(None), delete(Some(VersionId::Null)), delete(Some(VersionId::Null))];
@@ -195,7 +195,7 @@ fn a_null_marker_of_the_same_request_can_be_deleted() {
 
 #[test]
 fn copies_name_versions_and_restore_them() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let one = state.stored(1);
     state.stored(2);
     let of = |version: Option<VersionId>| {
@@ -213,7 +213,7 @@ fn copies_name_versions_and_restore_them() {
 
 #[test]
 fn copies_keep_headers_and_tags_unless_they_bring_their_own() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let Intent::PutObject(mut intent) = put("a", 1) else { unreachable!("put makes a PutObject") };
     intent.headers = ObjectHeaders {
         content_type: Some("text/css".into()),
@@ -237,7 +237,7 @@ fn copies_keep_headers_and_tags_unless_they_bring_their_own() {
 #[test]
 fn moves_are_for_buckets_without_versions() {
     for versioning in [Versioning::Enabled, Versioning::Suspended] {
-        let mut state = State::with_bucket();
+        let mut state = TestView::with_bucket();
         state.run(create_bucket("plain")).unwrap();
         let plain = *state.buckets.keys().find(|id| **id != BUCKET).unwrap();
         state.set(versioning).unwrap();
@@ -271,7 +271,7 @@ fn a_completed_upload_is_a_version() {
 
 #[test]
 fn tags_of_one_version_change_and_nothing_else() {
-    let mut state = State::versioned();
+    let mut state = TestView::versioned();
     let one = state.stored(1);
     state.stored(2);
     let tags = vec![("a".into(), "b".into())];
@@ -294,7 +294,7 @@ fn tags_of_one_version_change_and_nothing_else() {
 
 #[test]
 fn object_lock_needs_versioning_and_keeps_it() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let lock = || Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::ObjectLock(ObjectLock::default()) };
     for versioning in [None, Some(Versioning::Suspended)] {
         versioning.map(|versioning| state.set(versioning).unwrap());

@@ -8,7 +8,7 @@ use orcas_decide::{ExpireEntry, ExpiredPlace};
 use orcas_record::VersionId;
 use shuttle::thread;
 
-use crate::history::{Answer, Asked, Found, Shown, State};
+use crate::history::{Answer, Asked, Found, KeyState, Shown};
 use crate::order::Event;
 use crate::versions::{Client, KEY, shown};
 
@@ -87,7 +87,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&self, events: &[Event<State>]) {
+    pub fn add(&self, events: &[Event<KeyState>]) {
         for event in events {
             if let Answer::Expired(counts) = &event.answer {
                 self.expired.fetch_add(counts.versions + counts.markers, Ordering::Relaxed);

@@ -7,10 +7,10 @@
 use orcas_decide::ExpiredPlace;
 use orcas_record::VersionId;
 
-use crate::history::{Answer, Asked, Attributes, NO_VERSION, Retained, State};
+use crate::history::{Answer, Asked, Attributes, KeyState, NO_VERSION, Retained};
 use crate::order;
 
-type Event = order::Event<State>;
+type Event = order::Event<KeyState>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lock {

@@ -149,7 +149,7 @@ pub struct Held {
 
 /// The versions of the key, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct KeyState {
     pub lock: bool,
     /// The mode of the default retention, as in [`Asked::ObjectLock`].
     pub default: Option<bool>,
@@ -167,7 +167,7 @@ pub const MARKER: &str = "delete marker";
 pub const STATE: &str = "bucket state";
 pub const INVALID: &str = "invalid";
 
-impl State {
+impl KeyState {
     fn current(&self) -> Option<&Held> {
         self.versions.last().filter(|version| version.content.is_some())
     }
@@ -271,7 +271,7 @@ impl State {
         (*held == expected).then_some(())
     }
 
-    /// As [`State::is_shown`], for a list.
+    /// As [`KeyState::is_shown`], for a list.
     fn is_listed(&mut self, listed: &[(VersionId, bool)]) -> Option<()> {
         for (held, (id, _)) in self.versions.iter_mut().rev().zip(listed) {
             // The null version always has its id.
@@ -330,7 +330,7 @@ impl State {
     }
 }
 
-impl order::State for State {
+impl order::State for KeyState {
     type Asked = Asked;
     type Answer = Answer;
 

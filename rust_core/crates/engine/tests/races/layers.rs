@@ -18,7 +18,7 @@ use shuttle::thread;
 use crate::client::{body, delete, put, put_of};
 use crate::order::Events;
 use crate::stacks::{
-    Answer, Asked, BUCKETS, FORKS, KEYS, MAIN, Pieces, SNAPSHOTS, State, etag_of, length_of, pieces_of,
+    Answer, Asked, BUCKETS, BucketsState, FORKS, KEYS, MAIN, Pieces, SNAPSHOTS, etag_of, length_of, pieces_of,
 };
 use crate::world::{Manifests, SMALL_MAX, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, create_bucket, explore, reclaim_all, reclaim_beside};
@@ -35,22 +35,28 @@ const SEGMENTED: &[usize] = &[5, 0];
 
 /// What clients share without meeting at it.
 #[derive(Default)]
-struct Shared {
-    events: Events<State>,
+struct SharedByClients {
+    events: Events<BucketsState>,
     /// How long the objects of each bucket were when somebody last knew: where the next append begins.
     lengths: Mutex<[[u64; KEYS.len()]; BUCKETS.len()]>,
 }
 
 struct Client {
     handle: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<SharedByClients>,
     contents: &'static [usize],
     layered: bool,
     rng: SimRng,
 }
 
 impl Client {
-    fn new(handle: &Handle, shared: &Arc<Shared>, contents: &'static [usize], layered: bool, seed: u64) -> Self {
+    fn new(
+        handle: &Handle,
+        shared: &Arc<SharedByClients>,
+        contents: &'static [usize],
+        layered: bool,
+        seed: u64,
+    ) -> Self {
         Self { handle: handle.clone(), shared: Arc::clone(shared), contents, layered, rng: SimRng::new(seed) }
     }
 
@@ -260,7 +266,7 @@ fn schedule(seed: u64) {
     let (store, mut reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
     create_bucket(&handle);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedByClients::default());
     let client = |handle: &Handle, number: u64| Client::new(handle, &shared, contents, layered, seed ^ number << 40);
     client(&handle, 0).run(rng.below(OPERATIONS_BEFORE));
     begin_to_reclaim(&mut reclamation, &mut rng);
@@ -293,7 +299,7 @@ fn schedule(seed: u64) {
     };
     restore_all(&client(store.handle(), 0));
     store.close().unwrap();
-    shared.events.judge(&State::new());
+    shared.events.judge(&BucketsState::new());
 }
 
 /// One order of the operations explains every answer.

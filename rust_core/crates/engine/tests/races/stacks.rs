@@ -104,12 +104,12 @@ pub enum Answer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct BucketsState {
     buckets: [Option<Objects>; BUCKETS.len()],
     snapshots: [Option<Objects>; SNAPSHOTS.len()],
 }
 
-impl State {
+impl BucketsState {
     /// An empty bucket.
     pub fn new() -> Self {
         let mut buckets = [const { None }; BUCKETS.len()];
@@ -176,7 +176,7 @@ fn made(pieces: &[usize]) -> Answer {
     Answer::Made { etag: etag_of(pieces), size: length_of(pieces) }
 }
 
-impl order::State for State {
+impl order::State for BucketsState {
     type Asked = Asked;
     type Answer = Answer;
 

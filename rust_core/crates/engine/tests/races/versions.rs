@@ -25,8 +25,8 @@ use crate::client::body;
 use crate::expirations::{RULES, Tally, document};
 use crate::gone::{nothing_is_gone_by_itself, nothing_locked_is_gone};
 use crate::history::{
-    Answer, Asked, Attributes, Condition, DEFAULT_DAYS, Found, INVALID, LOCKED, MARKER, NO_KEY, NO_VERSION, Name,
-    PRECONDITION, Retained, STATE, Shown, State, mode,
+    Answer, Asked, Attributes, Condition, DEFAULT_DAYS, Found, INVALID, KeyState, LOCKED, MARKER, NO_KEY, NO_VERSION,
+    Name, PRECONDITION, Retained, STATE, Shown, mode,
 };
 use crate::order::Events;
 use crate::world::{Manifests, World, contents, environment};
@@ -40,15 +40,15 @@ const CONTENTS: u64 = 2;
 
 /// What clients share without meeting at it: nothing here is a point at which the scheduler looks.
 #[derive(Default)]
-pub struct Shared {
-    events: Events<State>,
+pub struct SharedByClients {
+    events: Events<KeyState>,
     /// Ids of versions that somebody was told.
     known: Mutex<Vec<VersionId>>,
     /// The number of the last lifecycle document that somebody gave the bucket.
     pub rules: AtomicU64,
 }
 
-impl Shared {
+impl SharedByClients {
     pub fn knows(&self, id: VersionId) -> bool {
         self.known.lock().contains(&id)
     }
@@ -64,7 +64,7 @@ impl Shared {
 pub struct Client {
     pub handle: Handle,
     pub bucket: Arc<Bucket>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedByClients>,
     pub rng: SimRng,
 }
 
@@ -133,7 +133,7 @@ fn refused(refusal: &Refusal) -> Answer {
 }
 
 impl Client {
-    fn new(handle: &Handle, bucket: &Arc<Bucket>, shared: &Arc<Shared>, seed: u64) -> Self {
+    fn new(handle: &Handle, bucket: &Arc<Bucket>, shared: &Arc<SharedByClients>, seed: u64) -> Self {
         let (handle, bucket, shared) = (handle.clone(), Arc::clone(bucket), Arc::clone(shared));
         Self { handle, bucket, shared, rng: SimRng::new(seed) }
     }
@@ -414,9 +414,10 @@ fn schedule(seed: u64, tally: &Tally) {
     let (store, mut reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
     let start = [Start::Lock, Start::NullThenLock, Start::Null, Start::Plain][rng.below(4) as usize];
-    let first = State { lock: start == Start::Lock, default: None, suspended: false, rules: 0, versions: Vec::new() };
+    let first =
+        KeyState { lock: start == Start::Lock, default: None, suspended: false, rules: 0, versions: Vec::new() };
     let bucket = create_bucket(&handle, first.lock);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedByClients::default());
     let mut watcher = Client::new(&handle, &bucket, &shared, seed);
     watcher.prepare(start);
     begin_to_reclaim(&mut reclamation, &mut rng);

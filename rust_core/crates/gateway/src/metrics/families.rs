@@ -17,8 +17,7 @@ families! {
     BUILD Info "orcas_build" "" ["version"] "The version that runs.";
     REQUESTS Counter "orcas_requests" "" ["operation", "result"]
         "S3 requests that are done, by operation (none: a preflight, or refused before it was known) and result: \
-         2xx to 5xx, incomplete if the client left, or broken if the server could not finish the response: its \
-         content is damaged, or cannot be read.";
+         2xx to 5xx, incomplete if the client left, or broken if the content could not be read to its end.";
     REQUEST_TIME Histogram "orcas_request_duration_seconds" "seconds" ["operation"]
         "From the head of a request to the last byte of its response that was handed to the socket.";
     FIRST_BYTE_TIME Histogram "orcas_request_first_byte_seconds" "seconds" ["operation"]

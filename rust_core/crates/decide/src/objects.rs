@@ -122,7 +122,7 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     let [from, bucket] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
-        return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
+        return Err(Refusal::InvalidRequest { reason: "The object has this name already: give it another one." }.into());
     }
     // Owners share no content.
     if from.owner != bucket.owner {

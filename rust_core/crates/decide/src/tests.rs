@@ -24,7 +24,7 @@ use orcas_record::{
     Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence,
     UploadId, Version, VersionId,
 };
-use state::State;
+use state::TestView;
 use uploads::Multipart;
 
 const BUCKET: BucketId = BucketId(1);
@@ -82,7 +82,7 @@ fn if_match(etag: Etag) -> Precondition {
 
 #[test]
 fn preconditions_of_a_put() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let absent = Precondition { if_none_match_any: true, ..Precondition::default() };
     // A missing object is 404 to If-Match, not 412.
     assert_eq!(refused(state.run(put_with("k", 1, if_match(Etag::simple([1; 16]))))), Refusal::NoSuchKey);
@@ -97,7 +97,7 @@ fn preconditions_of_a_put() {
 
 #[test]
 fn a_bucket_made_again_is_another_bucket() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     assert_eq!(refused(state.run(create_bucket("photos"))), Refusal::BucketAlreadyOwnedByYou);
     state.run(Intent::DeleteBucket { bucket: BUCKET }).unwrap();
     state.run(create_bucket("photos")).unwrap();
@@ -106,7 +106,7 @@ fn a_bucket_made_again_is_another_bucket() {
 
 #[test]
 fn deletes_of_many_are_decided_one_by_one() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(put("b", 2)).unwrap();
     let entry =
@@ -142,7 +142,7 @@ fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) ->
 
 #[test]
 fn a_copy_shares_its_source_and_may_change_its_headers() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 9 << 20)).unwrap();
     state.run(copy("a", "b", None)).unwrap();
     assert_eq!(state.version("b").manifest, state.version("a").manifest);
@@ -155,7 +155,7 @@ fn a_copy_shares_its_source_and_may_change_its_headers() {
 
 #[test]
 fn a_move_keeps_everything_but_the_name() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     state.run(put("a", 7)).unwrap();
     let before = state.version("a");
     let moved = |from: &'static str, to: &'static str, if_none_match_any| {
@@ -179,7 +179,7 @@ fn a_move_keeps_everything_but_the_name() {
 
 #[test]
 fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let size = (4 << 20) * 100;
     state.run(put("long", size)).unwrap();
     let manifest = state.version("long").manifest;
@@ -210,7 +210,7 @@ fn chunks(key: &'static str, chunks: Vec<PlacedChunk>) -> Intent {
     Intent::PutObject(put)
 }
 
-impl State {
+impl TestView {
     fn blobs(&self, key: &'static str) -> Vec<Sequence> {
         let manifest = self.version(key).manifest;
         manifest
@@ -225,7 +225,7 @@ impl State {
 
 #[test]
 fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let mut stored = |sharing| {
         state.run(content("k", 1, sharing)).unwrap();
         state.blobs("k")[0]
@@ -249,7 +249,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
-    let mut state = State::with_bucket();
+    let mut state = TestView::with_bucket();
     let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096), seal: None };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),

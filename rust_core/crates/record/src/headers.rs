@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 
+use super::attributes::Encryption;
 use super::seal::Seal;
 
 /// The headers that are stored with an object and returned with it, without CR, LF or NUL.
@@ -56,6 +57,14 @@ impl ObjectHeaders {
         } = self;
         let single = [content_type, content_encoding, content_disposition, content_language, cache_control, expires];
         single.into_iter().any(Option::is_some) || !user.is_empty()
+    }
+
+    /// Whether they are sealed as new headers are of an object that is encrypted like this.
+    pub fn fit(&self, encryption: Option<&Encryption>) -> bool {
+        match encryption {
+            None => self.sealed.is_none(),
+            Some(_) => !self.has_unsealed(),
+        }
     }
 
     /// Bytes of user metadata, `each` more for each of them, and of what is sealed.

@@ -15,7 +15,12 @@ fn appended(offset: u64, bytes: &[u8]) -> Append {
     };
     let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, bytes));
     let md5 = orcas_checksum::Md5Hasher::digest(bytes);
-    Append { put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put }, offset, declared: None }
+    Append {
+        put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put },
+        offset,
+        user_metadata: false,
+        declared: None,
+    }
 }
 
 fn run(state: &mut State, append: Append) -> Result<Outcome, Failure> {

@@ -16,7 +16,7 @@ use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::verifying::verifying;
 use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, decode_headers, encode_headers};
-use orcas_seal::{TAG_LENGTH, Tag};
+use orcas_seal::{BlobKey, TAG_LENGTH};
 
 const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
 
@@ -59,12 +59,16 @@ impl EngineState {
     }
 
     fn open_headers(&self, sealed: &SealedHeaders, sealing: &Sealing) -> Result<ObjectHeaders> {
-        let key = self.blob_key(&sealed.seal, sealing)?;
-        let (bytes, tag) = sealed.bytes.split_last_chunk::<TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
-        let (mut bytes, tag): (_, &Tag) = (bytes.to_vec(), tag);
-        if !is_authentic(verifying(|| key.open_metadata(&mut bytes, tag))) {
-            return Err(NOT_AUTHENTIC);
-        }
-        decode_headers(&Bytes::from(bytes))
+        opened(&*self.blob_key(&sealed.seal, sealing)?, sealed)
     }
+}
+
+/// What was sealed, with the key that the seal leads to.
+pub(super) fn opened(key: &BlobKey, sealed: &SealedHeaders) -> Result<ObjectHeaders> {
+    let (bytes, tag) = sealed.bytes.split_last_chunk::<TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
+    let mut bytes = bytes.to_vec();
+    if !is_authentic(verifying(|| key.open_metadata(&mut bytes, tag))) {
+        return Err(NOT_AUTHENTIC);
+    }
+    decode_headers(&Bytes::from(bytes))
 }

@@ -74,9 +74,9 @@ fn metadata_and_tags_stay_and_others_are_refused() {
     let version = state.version("k");
     assert_eq!((version.headers, version.attributes), (before.headers, before.attributes));
     other.offset = 2;
-    other.put.headers.user = vec![("a".into(), "2".into())];
+    other.user_metadata = true;
     assert!(matches!(refused(run(&mut state, other.clone())), Refusal::InvalidRequest { .. }));
-    other.put.headers.user.clear();
+    other.user_metadata = false;
     other.put.attributes.tags = vec![("t".into(), "2".into())];
     assert!(matches!(refused(run(&mut state, other)), Refusal::InvalidRequest { .. }));
 }

@@ -7,6 +7,7 @@
 mod census;
 mod collect;
 mod compare;
+mod headers;
 mod journal;
 mod logs;
 mod losses;

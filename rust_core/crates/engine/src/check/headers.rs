@@ -21,7 +21,7 @@ pub(super) fn check_headers(keys: &dyn ContentKeys, index: &Index, collector: &C
         if let Some(sealed) = &version.headers.sealed
             && !may_open(keys, &version, sealed)
         {
-            collector.find(FindingKind::Manifest, format!("version {sequence}"), "its metadata does not match its tag");
+            collector.find(FindingKind::Blob, format!("version {sequence}"), "its metadata does not match its tag");
             collector.damaged_headers(sequence);
         }
         Ok(())

@@ -70,6 +70,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "version-put": versions.puts,
     "version-list": versions.lists,
     "watching": watching.cost,
+    "watching-calls": watching.calls,
     "metrics-page": watching.page,
     "events-parse": streams.parsing,
     "events-latency": streams.latency,

@@ -24,14 +24,19 @@ _PREFERRED = re.compile(r"^preferred here: (\w+)$", re.MULTILINE)
 Cell = tuple[str, int]
 
 # Nanoseconds of single calls: figure, what it is, the cell, goal.
-_CALLS: list[tuple[str, str, Cell, float]] = [
+_OPEN_AGAIN = "open, blob key looked up in the cache"
+_CALLS: list[tuple[str, str, Cell, float | None]] = [
     *(
         (f"seal-{size}", f"sealing {size} bytes, the data key cached", ("seal, data key cached", size), goal)
         for size, goal in ((10, 400.0), (100, 400.0), (1_000, 700.0), (10_000, 3_000.0))
     ),
     *(
-        (f"open-{size}", f"opening {size} bytes, the data key cached", ("open, data key cached", size), goal)
+        (f"open-{size}", f"opening {size} bytes, the key of the blob cached", (_OPEN_AGAIN, size), goal)
         for size, goal in ((10, 190.0), (100, 200.0), (1_000, 400.0), (10_000, 2_500.0))
+    ),
+    *(
+        (f"open-first-{size}", f"opening {size} bytes, the data key cached", ("open, data key cached", size), None)
+        for size in (10, 100, 1_000, 10_000)
     ),
     ("key-cache", "a hit in the cache of data keys", ("key cache, hit among 500", 0), 100.0),
     ("scrypt-cached", "a key from scrypt, cached", ("scrypt, cached", 0), 50.0),

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # What watching costs
 #
-# What metrics, the access log and events add to a request. The report that Orcas started from (October 2025, in Chinese;
-# translated) lists what should be watched, and measures nothing of it.
+# What metrics, traces, the access log and events add to a request. The report that Orcas started from (October 2025, in
+# Chinese; translated) lists what should be watched, and measures nothing of it.
 #
 # > | Metrics for Prometheus | What they show |
 # > |---|---|
@@ -39,6 +39,7 @@
 # and their CPU time is compared. This is `benchmarks/run.py --only watching --only metrics-page --only events-listeners`.
 
 # %%
+import shutil
 import statistics
 import tempfile
 from pathlib import Path
@@ -56,12 +57,13 @@ plan = Plan(QUICK, Path(place.name), REPOSITORY)
 # %% [markdown]
 # ## A request of 1 KiB
 #
-# *Metrics* on ÷ off; *events* with the journal that streams and notifications are made from ÷ without it, and no
-# listener; *access log* with a line for each request ÷ without. Metrics are on where they are not what is compared.
+# *Metrics* on ÷ off; *traces* of one request in 100, sent to a receiver ÷ none; *events* with the journal that streams and
+# notifications are made from ÷ without it, and no listener; *access log* with a line for each request ÷ without. Metrics
+# are on where they are not what is compared.
 
 # %%
 cost = {figure.name: figure for figure in watching.cost(plan)}
-WHAT = {"metrics": "metrics", "events": "events", "access": "access log"}
+WHAT = {"metrics": "metrics", "traces": "traces of 1 %", "events": "events", "access": "access log"}
 METHODS = ("GET", "PUT")
 
 
@@ -81,7 +83,7 @@ for name, what in WHAT.items():
     for method in METHODS:
         used = cost[f"{name}-{method.lower()}-cpu"].detail["microseconds"]
         shown = "".join(f"{spread(used[side], 1):>28}" for side in ("on", "off"))
-        print(f"{what:12}{method:20}{shown}   {interval(on_to_off(name, method))}")
+        print(f"{what:14}{method:18}{shown}   {interval(on_to_off(name, method))}")
 print(under)
 
 # %%
@@ -94,6 +96,22 @@ bars(
     list(WHAT.values()),
     under,
 )
+
+# %% [markdown]
+# ## The report's estimates
+#
+# The Criterion suite `usage`, which needs cargo and compiles the first time. A signature is what the check of a key of S3
+# is; the report's service compares a token.
+
+# %%
+if QUICK or not shutil.which("cargo"):
+    print("Not measured: a quick pass does not compile." if QUICK else "Not measured: there is no cargo.")
+else:
+    measured = watching.calls(plan)
+    print(f"{'nanoseconds of a call in Rust':64}{'report':>8}{'Orcas':>28}")
+    for figure, (_, what, report_ns, _) in zip(measured, watching.CALLS.values(), strict=True):
+        print(f"{what:64}{report_ns or '':>8}{spread(figure.values, 1):>28}")
+    print(stamp(f"{len(measured[0].values)} rounds, medians", durability="none: nothing is stored", concurrency="1 thread"))
 
 # %% [markdown]
 # ## A scrape, and many listeners

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from orcas.errors import OrcasError
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -75,6 +77,13 @@ def move(
 
 
 def _path(bucket: str, *names: str) -> str:
+    """The path of a bucket in the admin API, or of what is below it.
+
+    Raises:
+        OrcasError: a name is empty, and the path would be another one.
+    """
+    if not all((bucket, *names)):
+        raise OrcasError("A name is empty: give the bucket and the snapshot by their names.")
     return "/".join(["buckets", *(quote(name, safe="") for name in (bucket, *names))])
 
 

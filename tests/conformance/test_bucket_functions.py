@@ -63,6 +63,8 @@ def test_a_prefix_moves_within_a_bucket_and_to_another(s3: Any) -> None:
 def test_refusals_and_keys_are_told(server: orcas.Server) -> None:
     with pytest.raises(orcas.OrcasError, match="does not exist"):
         orcas.buckets.create_snapshot(server.client(), "missing", "s")
+    with pytest.raises(orcas.OrcasError, match="A name is empty"):
+        orcas.buckets.delete_snapshot(server.client(), "missing", "")
     stranger = server.client(aws_access_key_id="unknown", aws_secret_access_key="wrong")
     with pytest.raises(orcas.OrcasError, match="refused the key of the client"):
         orcas.buckets.list_snapshots(stranger, "missing")

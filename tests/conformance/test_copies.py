@@ -206,7 +206,9 @@ def test_conditions_of_a_rename(wire: Wire, s3: Any, bucket: str) -> None:
 
 def test_a_rename_onto_itself_loses_nothing(wire: Wire, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="a", Body=b"x")
-    assert rename(wire, bucket, "a", "a").status in {200, 400}
+    for answer in (rename(wire, bucket, "a", "a"), move(wire, bucket, "a", bucket, "a")):
+        assert (answer.status, answer.error["Code"]) == (400, "InvalidRequest")
+        assert answer.error["Message"] == "The object has this name already: give it another one."
     assert read(s3, bucket, "a") == b"x"
 
 
@@ -244,6 +246,33 @@ def test_refused_moves_move_nothing(wire: Wire, s3: Any, bucket: str, other: str
     assert both.status == 400
     assert (read(s3, bucket, "a"), read(s3, other, "b")) == (b"a", b"b")
     assert keys_of(s3, other) == ["b"]
+
+
+@pytest.mark.parametrize("query", ["renameObject", ""])
+def test_what_would_change_the_object_is_refused(wire: Wire, s3: Any, bucket: str, query: str) -> None:
+    source = {"x-amz-rename-source": "a"} if query else {"x-amz-move-source": f"{bucket}/a"}
+    s3.put_object(Bucket=bucket, Key="a", Body=b"x", Metadata={"m": "1"}, ContentType="x/y")
+    for name, value in (
+        ("x-amz-meta-m", "2"),
+        ("Cache-Control", "no-cache"),
+        ("Content-Disposition", "inline"),
+        ("Content-Encoding", "gzip"),
+        ("Content-Language", "de"),
+        ("Expires", "Thu, 01 Jan 2099 00:00:00 GMT"),
+        ("x-amz-checksum-algorithm", "SHA256"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-storage-class", "GLACIER"),
+    ):
+        answer = wire("PUT", f"/{bucket}/b", query, headers=source | {name: value})
+        assert (answer.status, answer.code) == (501, "NotImplemented"), name
+        assert answer.error["Header"] == name.lower()
+    answer = wire("PUT", f"/{bucket}/b", query, headers=source, body=b"new")
+    assert (answer.status, answer.code) == (400, "InvalidRequest"), answer.body
+    assert keys_of(s3, bucket) == ["a"]
+    # Some clients send it with every request.
+    assert wire("PUT", f"/{bucket}/b", query, headers=source | {"Content-Type": "text/plain"}).status == 200
+    head = s3.head_object(Bucket=bucket, Key="b")
+    assert (head["Metadata"], head["ContentType"]) == ({"m": "1"}, "x/y")
 
 
 def test_of_many_movers_one_moves(wire: Wire, s3: Any, bucket: str) -> None:

@@ -440,8 +440,8 @@ CONFIGURATIONS = [
            "Missing required header for this request: Content-MD5 OR x-amz-checksum-*", headers={"content-md5": "-"},
            body=body)
       for request, body in (
-          ("/{b}?tagging", tags(("k", "v"))),
-          ("/{l}?object-lock", "<ObjectLockConfiguration/>"),
+          ("/{b}?tagging", tags(("k", "v"))), ("/{b}?cors", "<CORSConfiguration/>"),
+          ("/{b}?lifecycle", "<LifecycleConfiguration/>"), ("/{l}?object-lock", "<ObjectLockConfiguration/>"),
           ("/{l}/k?legal-hold", "<LegalHold><Status>ON</Status></LegalHold>"),
           ("/{l}/k?retention", "<Retention/>"),
       )),

@@ -264,6 +264,22 @@ def test_a_suspended_bucket_gets_a_null_marker(fast: Target) -> None:
     within(10, lambda: history(s3, "bkt") == (0, 0))
 
 
+def test_a_date_removes_markers_that_are_alone(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    with running(data, lifecycle_interval_sec=0) as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="bkt")
+        s3.put_bucket_versioning(Bucket="bkt", VersioningConfiguration={"Status": "Enabled"})
+        s3.put_object(Bucket="bkt", Key="kept", Body=b"1")
+        for key in ("kept", "gone"):
+            s3.delete_object(Bucket="bkt", Key=key)
+        for year, left in ((2100, (1, 2)), (2001, (1, 1))):
+            put(s3, "bkt", expiring() | {"Expiration": {"Date": dt.datetime(year, 1, 1, tzinfo=dt.UTC)}})
+            document("lifecycle", "--data", data)
+            assert history(s3, "bkt") == left, year
+        assert s3.list_object_versions(Bucket="bkt")["DeleteMarkers"][0]["Key"] == "kept"
+
+
 def test_rules_outlive_the_server_and_backups_have_them(tmp_path: Path) -> None:
     store, backup, restored = (tmp_path / name for name in ("store", "backup", "restored"))
     with running(store, lifecycle_interval_sec=0) as first:

@@ -146,6 +146,11 @@ def test_archived_objects_count_as_restored(s3: Any, bucket: str) -> None:
     archived = s3.put_object(Bucket=bucket, Key="k", Body=b"x", StorageClass="DEEP_ARCHIVE")["VersionId"]
     restored = s3.restore_object(Bucket=bucket, Key="k", RestoreRequest=request)
     assert restored["ResponseMetadata"]["HTTPStatusCode"] == 200
+    expedited = request | {"GlacierJobParameters": {"Tier": "Expedited"}}
+    refused = refusal(s3.restore_object, Bucket=bucket, Key="k", RestoreRequest=expedited)
+    assert refused == (400, "InvalidArgument")
+    s3.put_object(Bucket=bucket, Key="g", Body=b"x", StorageClass="GLACIER")
+    s3.restore_object(Bucket=bucket, Key="g", RestoreRequest=expedited)
     s3.put_object(Bucket=bucket, Key="k", Body=b"y", StorageClass="GLACIER_IR")
     here = {"Bucket": bucket, "Key": "k", "RestoreRequest": request}
     assert refusal(s3.restore_object, **here) == (403, "InvalidObjectState")

@@ -120,6 +120,17 @@ def test_objects_that_lead_elsewhere(get: Get, s3: Any, site: str) -> None:
         assert (answer.status, answer.headers["location"], answer.body) == (301, location, b"")
 
 
+def test_an_error_document_may_lead_elsewhere(get: Get, s3: Any, site: str) -> None:
+    for location in ("/docs/", "https://example.org/lost"):
+        s3.put_object(Bucket=site, Key="errors/404.html", Body=b"x", WebsiteRedirectLocation=location)
+        for method in ("GET", "HEAD"):
+            answer = get("/none", method)
+            assert (answer.status, answer.headers["location"], answer.body) == (301, location, b"")
+    # Where the document leads is not looked for again, also if that is missing.
+    s3.put_object(Bucket=site, Key="errors/404.html", Body=b"x", WebsiteRedirectLocation="/none")
+    assert get("/none").status == 301
+
+
 def test_rules(get: Get, s3: Any, site: str) -> None:
     rules = [
         {"Condition": {"KeyPrefixEquals": "old/"}, "Redirect": {"ReplaceKeyPrefixWith": "docs/"}},
@@ -194,6 +205,7 @@ def test_nothing_else_is_reachable(get: Get, wire: Wire, s3: Any, site: str) -> 
         for path in ("/", "/plain.txt", "/plain.txt?acl", "/?website", "/?delete"):
             answer = wire(method, *path.partition("?")[::2], headers=host, body=b"x" if method != "OPTIONS" else b"")
             assert told(answer) == (405, "MethodNotAllowed"), (method, path)
+            assert answer.headers["allow"] == "GET, HEAD"
     form = {"Content-Type": "multipart/form-data; boundary=x"}
     assert told(wire.send("POST", "/", host | form, b"--x--")) == (405, "MethodNotAllowed")
     for path in ("/_orcas/health/live", "/_orcas/admin/keys", "/_orcas/", f"/{site}", f"/{site}/plain.txt"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -142,8 +143,21 @@ def test_ambiguous_framing_is_refused_once_and_for_all(signer: Signer, method: s
 
 
 TARGETS = {
-    "absolute": "http://{host}/edge/kept",
-    "absolute elsewhere": "http://example.com/edge/kept",
+    "other scheme": "ftp://{host}/edge/kept",
+    "https": "https://{host}/edge/kept",
+    "one slash": "http:/edge/kept",
+    "no authority": "http:///edge/kept",
+    "user": "http://user@{host}/edge/kept",
+    "user and password": "http://a:b@{host}/edge/kept",
+    "host that looks like a user": "http://{host}:80@example.com/edge/kept",
+    "encoded host": "http://%65xample.com/edge/kept",
+    "backslash": "http://{host}\\edge/kept",
+    "no port": "http://localhost:x/edge/kept",
+    "long port": "http://localhost:123456/edge/kept",
+    "open bracket": "http://[::1/edge/kept",
+    "two authorities": "http://{host},example.com/edge/kept",
+    "fragment of a URL": "http://{host}/edge/kept#part",
+    "fragment as host": "http://{host}#/edge/kept",
     "authority": "{host}",
     "asterisk": "*",
     "fragment": "/edge/kept#part",
@@ -155,6 +169,41 @@ TARGETS = {
 def test_other_forms_of_target_are_refused(signer: Signer, target: str) -> None:
     target = target.format(host=f"{signer.host}:{signer.port}")
     assert refusal(signer, head(signer, target=target) + head(signer))[0] == 400
+
+
+def absolute(request: bytes, authority: str) -> bytes:
+    """A request whose target has this scheme and authority in front of it."""
+    method, _, rest = request.partition(b" ")
+    return method + b" http://" + authority.encode() + rest
+
+
+def test_the_absolute_form_of_a_target_is_accepted(signer: Signer, key: str) -> None:
+    """A signature covers the host of the target, which counts in place of the Host header."""
+    here = f"{signer.host}:{signer.port}"
+    assert signer.roundtrip(absolute(signer.request("PUT", key, body=b"x"), here), "PUT").status == 200
+    presigned = signer.presign("GET", key).head()
+    for request in (signer.request("GET", key), presigned):
+        answer = signer.roundtrip(absolute(request, here))
+        assert (answer.status, answer.body) == (200, b"x")
+        # Signed for this host and sent to another one, whichever of the two places names that.
+        answer = signer.roundtrip(absolute(request, "example.com"))
+        assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
+    # A Host header that differs is ignored, so what it says needs no signature.
+    elsewhere = signer.request("GET", key).replace(f"host: {here}".encode(), b"host: example.com")
+    assert signer.roundtrip(elsewhere).code == "SignatureDoesNotMatch"
+    assert signer.roundtrip(absolute(elsewhere, here)).body == b"x"
+    # The name of a bucket in the host.
+    bucket = dataclasses.replace(signer, host=f"{BUCKET}.localhost")
+    request = bucket.request("GET", "/" + key.rpartition("/")[2])
+    assert signer.roundtrip(absolute(request, f"{BUCKET}.localhost:{signer.port}")).body == b"x"
+
+
+def test_the_absolute_form_in_a_pipeline(signer: Signer) -> None:
+    here = f"{signer.host}:{signer.port}"
+    request = signer.request("GET", f"/{BUCKET}/kept")
+    with signer.connect() as connection:
+        connection.send(absolute(request, here) + request + absolute(request, here))
+        assert [connection.response().body for _ in range(3)] == [b"kept"] * 3
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from tests.golden.expectation import FIELDS, modified, settings_of, verify, vers
 import orcas
 
 HERE: Final = Path(__file__).parent
-PACKED_MAX: Final = 70 << 10
+PACKED_MAX: Final = 72 << 10
 PART: Final = 5 << 20
 ENDS_MAX: Final = 20
 BURST: Final = 40
@@ -280,11 +280,15 @@ def waste(store: Store, count: int) -> list[str]:
 
 
 def seal(data: Path, store: Store) -> None:
-    """Adds encrypted objects: two contents, of which one is shared, and a chunk, small because it does not compress."""
+    """Adds encrypted objects: two contents, of which one is shared, and a chunk, small because it does not compress.
+
+    Their headers are sealed, and so are those of an upload that stays open.
+    """
     with serving(data, store, max_batch_write_file_size=1024) as sealing:
         sealing.make_bucket("sealed")
         for size in (100, 1_000, 2_000):
-            sealing.put("sealed", f"size/{size}", content(size, "sealed"), ServerSideEncryption="AES256")
+            sealing.put("sealed", f"size/{size}", content(size, "sealed"), **HEADERS, ServerSideEncryption="AES256")
+        sealing.leave_open("sealed", "open", [content(100, "open")], **HEADERS, ServerSideEncryption="AES256")
 
 
 def add_kinds(data: Path, store: Store) -> None:

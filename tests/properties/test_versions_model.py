@@ -201,8 +201,8 @@ class VersionsMachine(AttributeRules):
         )
         self.place.apply_lifecycle_rules()
         self.place.client.delete_bucket_lifecycle(Bucket=self.name(bucket))
+        self.model.expire_lone_markers(bucket, prefix)
         if lone:
-            self.model.expire_lone_markers(bucket, prefix)
             return
         for key, marker in self.model.expire(bucket, prefix):
             page = self.place.client.list_object_versions(Bucket=self.name(bucket), Prefix=key)

@@ -60,12 +60,16 @@ def test_what_is_refused_moves_nothing(serve: Serve, data: Path) -> None:
         fill(target, range(6))
         client.put_object(Bucket=BUCKET, Key="there/1", Body=b"x")
         client.create_bucket(Bucket="versions")
+        client.create_bucket(Bucket="empty")
         client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
         before = keys_of(client, BUCKET)
         for source, place, says in (
             (f"{BUCKET}/k/", f"{BUCKET}/new/", "more than 5 objects"),
             (f"{BUCKET}/k/000", f"{BUCKET}/k/", "begins with"),
-            (f"{BUCKET}/none/", f"{BUCKET}/new/", "does not exist"),
+            (f"{BUCKET}/k/", f"{BUCKET}/k/", "have this prefix already"),
+            (f"{BUCKET}/none/", f"{BUCKET}/new/", f"No key of {BUCKET} begins with none/"),
+            ("versions/", "empty/", "versioning"),
+            ("empty/", f"{BUCKET}/new/", "The bucket empty has no objects"),
             (f"{BUCKET}/k/0001", f"{BUCKET}/there/", "already"),
             (f"{BUCKET}/there/", f"{BUCKET}/{'x' * 1024}", "too long"),
             (f"{BUCKET}/k/0001", "versions/", "versioning"),

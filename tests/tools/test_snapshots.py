@@ -112,10 +112,18 @@ def test_what_cannot_be_is_refused(serve: Serve, data: Path) -> None:
         assert "no snapshot of this name" in answer("fork", f"{BUCKET}@s", "new")
         command("snapshot", "create", BUCKET, "s", "--data", data)
         assert "already" in answer("snapshot", "create", BUCKET, "s")
-        assert "1 to 63 letters" in answer("snapshot", "create", BUCKET, "a@b")
+        for name in ("a@b", "s" * 64, ".", "..", "_s", "-s"):
+            refusal = command("snapshot", "create", "--data", data, "--", BUCKET, name, code=1)
+            assert "63" in refusal, name
+        for name in ("s" * 63, "2024.01-02_b"):
+            command("snapshot", "create", BUCKET, name, "--data", data)
+            command("snapshot", "delete", BUCKET, name, "--data", data)
         assert "not valid" in answer("fork", BUCKET, "Not_A_Bucket")
-        enable = {"Status": "Enabled"}
-        refused("InvalidBucketState", s3.put_bucket_versioning, Bucket=BUCKET, VersioningConfiguration=enable)
+        for status in ("Enabled", "Suspended"):
+            changed = {"Bucket": BUCKET, "VersioningConfiguration": {"Status": status}}
+            refused("InvalidBucketState", s3.put_bucket_versioning, **changed)
+            with pytest.raises(ClientError, match="neither enabled nor suspended"):
+                s3.put_bucket_versioning(**changed)
         refused("InvalidBucketState", s3.delete_bucket, Bucket=BUCKET)
         fill(target, range(3))
         command("snapshot", "delete", BUCKET, "s", "--data", data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -86,6 +87,10 @@ FAILURES = [
     ("snapshot list nowhere --data {store}", 1, "does not exist"),
     ("fork photos copy --data {new}", 69, "no store"),
     ("fork photos@ copy --data {new}", 2, "names no snapshot"),
+    ("fork @s copy --data {new}", 2, "names no bucket"),
+    ("fork '' copy --data {new}", 2, "A name is empty"),
+    ("snapshot list '' --data {new}", 2, "A name is empty"),
+    ("snapshot delete photos '' --data {new}", 2, "A name is empty"),
     ("fork photos@s copy --data {store}", 1, "no snapshot of this name"),
     ("move photos/a/ photos/b/ --data {new}", 69, "no store"),
     ("move photos/a/ photos/a/b/ --data {store}", 1, "begins with"),
@@ -185,7 +190,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def check(line: str, code: int, words: str, places: dict[str, str], directory: Path, environ: dict[str, str]) -> None:
     new = directory / "new"
-    arguments = line.format(new=new, **places).split()
+    arguments = shlex.split(line.format(new=new, **places))
     done = ran(environ, str(directory), *arguments)
     assert done.returncode == code, (line, done.stderr)
     sentences = [entry for entry in done.stderr.splitlines() if entry.startswith("orcas: ")]

@@ -72,6 +72,25 @@ def test_a_request_arrives_as_it_was_sent(server: Running) -> None:
     assert b"server:" not in answer.lower()
 
 
+@pytest.mark.parametrize(
+    ("target", "path", "query", "host"),
+    [
+        (b"http://a.b:80//b//%2e/c?x=%20", b"//b//%2e/c", b"x=%20", b"a.b:80"),
+        (b"HTTP://[::1]:9000/c", b"/c", b"", b"[::1]:9000"),
+        (b"http://a", b"/", b"", b"a"),
+        (b"http://a?x=http://b/", b"/", b"x=http://b/", b"a"),
+        (b"http://a/http://b@c/", b"/http://b@c/", b"", b"a"),
+    ],
+)
+def test_the_absolute_form_of_a_target_names_the_host(
+    server: Running, target: bytes, path: bytes, query: bytes, host: bytes
+) -> None:
+    answer = server.exchange(b"GET " + target + b" HTTP/1.1\r\nHost: other\r\n" + CLOSE + b"\r\n")
+    assert b"(%r, %r, " % (path, query) in answer
+    assert b"(b'host', %r)" % host in answer
+    assert b"other" not in answer
+
+
 def test_connections_are_kept_and_pipelines_answered_in_order(server: Running) -> None:
     with server.connect() as client:
         client.sendall(b"".join(b"GET /%d HTTP/1.1\r\n" % number + HOST + b"\r\n" for number in range(10)))
@@ -85,7 +104,13 @@ def test_connections_are_kept_and_pipelines_answered_in_order(server: Running) -
 MALFORMED = {
     "no host": (b"GET / HTTP/1.1\r\n\r\n", 400),
     "two hosts": (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", 400),
-    "absolute form": (b"GET http://a/b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "absolute form without a host": (b"GET http:///b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "absolute form without a Host header": (b"GET http://a/b HTTP/1.1\r\n\r\n", 400),
+    "absolute form with two Host headers": (b"GET http://a/b HTTP/1.1\r\n" + HOST + HOST + b"\r\n", 400),
+    "absolute form of another scheme": (b"GET ftp://a/b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "absolute form with a user": (b"GET http://u@a/b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "absolute form with a fragment": (b"GET http://a/b#c HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "absolute form in RTSP": (b"GET http://a/HTTP/ RTSP/1.0\r\n" + HOST + b"\r\n", 400),
     "asterisk form": (b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "authority form": (b"CONNECT a:80 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "fragment": (b"GET /a#b HTTP/1.1\r\n" + HOST + b"\r\n", 400),

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.tools import Refusal, Tools
 
-# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take.
-_NAME_MAX: Final = 255
+# Of buckets and snapshots. Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust
+# cannot take.
+_NAME_MAX: Final = 63
 Name = Annotated[str, Field(max_length=_NAME_MAX)]
 
 log = logging.getLogger("orcas")

@@ -14,8 +14,10 @@ from orcas.errors import UsageError
 
 snapshot_app = typer.Typer(no_args_is_help=True, help="Snapshots of a bucket: create, list, delete and restore them.")
 
+_NAME_HELP = "1 to 63 letters, digits, periods, underscores and hyphens, beginning with a letter or a digit."
+
 Bucket = Annotated[str, typer.Argument(metavar="BUCKET")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, periods, underscores and hyphens.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help=_NAME_HELP)]
 
 
 @snapshot_app.command()
@@ -43,7 +45,7 @@ def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None,
 @snapshot_app.command()
 def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Delete a snapshot. The server then frees the space of content that nothing else uses."""
-    _order("DELETE", f"{_path(bucket)}/snapshots/{quote(name, safe='')}", None, data, endpoint)
+    _order("DELETE", _path(bucket, "snapshots", name), None, data, endpoint)
     tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
 
 
@@ -77,14 +79,23 @@ def fork(
         orcas fork photos@before-cleanup photos-old
     """
     bucket, at, snapshot = source.partition("@")
+    if at and not bucket:
+        raise UsageError(f"{source} names no bucket: write BUCKET or BUCKET@SNAPSHOT.")
     if at and not snapshot:
         raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
     _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
     tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
 
 
-def _path(bucket: str) -> str:
-    return f"buckets/{quote(bucket, safe='')}"
+def _path(bucket: str, *more: str) -> str:
+    """The path of a bucket in the admin API, or of what is below it.
+
+    Raises:
+        UsageError: a name is empty, and the path would be another one.
+    """
+    if not all((bucket, *more)):
+        raise UsageError("A name is empty: give the bucket and the snapshot by their names.")
+    return "/".join(("buckets", *(quote(name, safe="") for name in (bucket, *more))))
 
 
 def _order(

@@ -5,6 +5,7 @@ Must not know requests: the callbacks do.
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 import httptools
@@ -12,13 +13,16 @@ import httptools
 from orcas.settings.config import KIB
 
 # Each header costs objects, however short it is.
-HEADER_COUNT_MAX: Final = 256
+HEADERS_MAX: Final = 256
 # A parser cannot be stopped within one call, so it gets no more than this at once, unless all of it is one body. A pipeline
 # may exceed its limit by as many requests as fit into this.
 FEED_BYTES: Final = 8 * KIB
 CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
 # Headers that say where a request ends, or for which host it is.
 FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+# A target in absolute form: its host and port, and what follows. The connection has no TLS, so there is no other scheme.
+# User information would be a way to show another host than the real one (RFC 9110, section 4.2.4).
+_ABSOLUTE: Final = re.compile(rb"http://((?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?)((?:[/?].*)?)", re.IGNORECASE)
 
 
 class Callbacks(Protocol):
@@ -59,6 +63,19 @@ def parser_of_body(callbacks: Callbacks, length: int | None) -> httptools.HttpRe
     framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
     parser.feed_data(b"PUT / HTTP/1.1\r\n%b\r\n\r\n" % framing)
     return parser
+
+
+def origin_form(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The path and query of a target in absolute form; empty if it is in another form.
+
+    Its host takes the place of the value of Host, which does not count then (RFC 9112, section 3.2.2).
+    """
+    form = _ABSOLUTE.fullmatch(url)
+    if form is None:
+        return b""
+    host, rest = form.groups()
+    headers[:] = [(name, host if name == b"host" else value) for name, value in headers]
+    return rest if rest.startswith(b"/") else b"/" + rest
 
 
 class _AfterFirstHead:

@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
 from orcas.http.extensions import EXTENSIONS, SECURE_EXTENSIONS, is_secure
-from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
+from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADERS_MAX, new_parser, origin_form, parser_of_body
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
 from orcas.settings.config import MIB, Settings
@@ -199,19 +199,19 @@ class LimitedProtocol(HttpToolsProtocol):
         # From here on `self.headers` gets trailers, which are ignored: only the head was signed.
         headers, self.headers = self.headers, []
         url = self.url
-        if not url.startswith(b"/") or b"#" in url:
+        target = url if url.startswith(b"/") else origin_form(url, headers)
+        if not target or b"#" in target:
             self._reject(refusals.BAD_TARGET)
         if self.hosts != 1:
             self._reject(refusals.BAD_HOST)
         # A head of any size is complete at once if it came in one read. Most reads are too short to need counting.
-        if len(headers) > HEADER_COUNT_MAX or (
+        if len(headers) > HEADERS_MAX or (
             self.head_bound > self.limits.max_head_size
             and len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > self.limits.max_head_size
         ):
             self._reject(refusals.HEAD_TOO_LARGE)
         parser = self.parser
-        version = parser.get_http_version()
-        method = parser.get_method()
+        version, method = parser.get_http_version(), parser.get_method()
         # The parser also accepts RTSP/ and ICE/ in place of HTTP/. Usually the request line is where the read begins.
         line, at = self.line, len(method) + len(url) + 2
         if (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line):
@@ -220,7 +220,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not is_current and version != "1.0":
             self._reject(refusals.MALFORMED)
         self.line = b""
-        raw_path, _, query = url.partition(b"?")
+        raw_path, _, query = target.partition(b"?")
         path = raw_path.decode("ascii", "replace")
         exchange = Exchange(
             self,

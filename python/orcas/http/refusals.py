@@ -45,7 +45,9 @@ COUNTS: Final[Counter[str]] = Counter()
 
 MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")
 BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")
-BAD_TARGET: Final = Refusal(400, "InvalidURI", "The request target must be an absolute path, with an optional query.")
+BAD_TARGET: Final = Refusal(
+    400, "InvalidURI", "The request target must be a path, or an http URL without user information and fragment."
+)
 BAD_CODING: Final = Refusal(400, "BadRequest", "The only transfer coding is chunked, once, in HTTP/1.1.")
 HEAD_TOO_LARGE: Final = Refusal(
     431, "RequestHeaderSectionTooLarge", "Your request header and query parameters exceed the maximum allowed size."

@@ -10,7 +10,7 @@ use orcas_decide::{
     RequestToken, SourceConditions, UpdateVersion,
 };
 use orcas_engine::Sealing;
-use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectLock, Period};
+use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectHeaders, ObjectLock, Period};
 
 use crate::model::{Expiring, Named, Op, Payload, is_locked};
 use crate::run::Run;
@@ -106,13 +106,16 @@ impl Run {
             Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => {
                 let (stored, encryption) = self.body(bucket, &body, chunked)?;
+                let headers = self.headers(bucket, headers)?;
                 let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored, encryption) };
                 Intent::PutObject(Box::new(put))
             }
             Op::Append { bucket, key, offset, body, chunked, headers, precondition } => {
                 let (stored, encryption) = self.appended_body(bucket, &body, chunked)?;
+                let user_metadata = !headers.user.is_empty();
+                let headers = self.headers(bucket, headers)?;
                 let put = PutObject { bucket, key, precondition, headers, ..put_of(&body, stored, encryption) };
-                Intent::AppendObject(Box::new(Append { put, offset, declared: None }))
+                Intent::AppendObject(Box::new(Append { put, offset, user_metadata, declared: None }))
             }
             Op::Delete { bucket, key, precondition } => {
                 Intent::DeleteObject { bucket, key, precondition, version: None, bypass: false }
@@ -125,8 +128,10 @@ impl Run {
                     bucket,
                     key,
                     precondition,
-                    headers: headers
-                        .map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
+                    headers: match headers {
+                        None => CopyHeaders::default(),
+                        Some(headers) => CopyHeaders::Replace(Box::new(self.headers(bucket, headers)?)),
+                    },
                     attributes: CopyAttributes { annotations, ..CopyAttributes::default() },
                     checksum: None,
                 }))
@@ -160,7 +165,7 @@ impl Run {
             Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload {
                 bucket,
                 key,
-                headers: Box::new(headers),
+                headers: Box::new(self.headers(bucket, headers)?),
                 attributes: of(self.sealing()?.encryption),
                 checksum: None,
             },
@@ -206,6 +211,14 @@ impl Run {
 
     fn sealing(&self) -> Result<Sealing> {
         self.world.mode.sealing(self.handle())
+    }
+
+    /// Headers as a client's upload stores them.
+    fn headers(&self, bucket: BucketId, headers: ObjectHeaders) -> Result<ObjectHeaders> {
+        match self.bucket_or_another(bucket) {
+            Some(bucket) => self.handle().sealed_headers(&bucket, &self.sealing()?, headers),
+            None => Ok(headers),
+        }
     }
 
     /// Stores a body as a client's upload would, and says how it is encrypted; for a bucket that is gone, as if it had

@@ -11,7 +11,8 @@ use orcas_engine::{
     VersionSink,
 };
 use orcas_record::{
-    Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, Object, Part, Sequence, Version, VersionId,
+    Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, Object, ObjectHeaders, Part, Sequence, UploadId,
+    Version, VersionId,
 };
 
 use crate::sealed::key_for;
@@ -132,7 +133,8 @@ fn lines(handle: &Handle, object: &Object, contents: &mut Contents, out: &mut St
     let tag = attributes.tags.first().map(|(_, tag)| String::from_utf8_lossy(tag).parse().expect("a number"));
     let locks = (tag, attributes.legal_hold, attributes.retention);
     version_line(out, key, *version_id != VersionId::Null, *delete_marker, locks);
-    let Version { size, etag, modified_ms, headers, parts, .. } = &object.version;
+    let Version { size, etag, modified_ms, parts, .. } = &object.version;
+    let headers = &opened_headers(handle, object)?;
     let parts: Vec<_> = parts.iter().map(|part| (part.number, part.size)).collect();
     let hash = contents.hash(handle, object)?;
     object_line(out, *size, etag, *modified_ms, headers, &parts, &hash);
@@ -199,7 +201,9 @@ fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
     loop {
         let page = handle.list_uploads(&list)?;
         for upload in page.entries {
-            upload_line(out, &upload.key, upload.id, upload.initiated_ms, &upload.headers);
+            let mut object = as_object(bucket, &NO_PART, upload.attributes.encryption.clone());
+            object.version.headers = upload.headers.clone();
+            upload_line(out, &upload.key, upload.id, upload.initiated_ms, &opened_headers(handle, &object)?);
             assert!(handle.upload(bucket.id, &upload.key, upload.id)?.is_some());
             let mut parts = ListParts { upload: upload.id, after: 0, max_parts: PAGE };
             loop {
@@ -217,6 +221,16 @@ fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
         (list.after_key, list.after_upload) = (Some(key), upload);
     }
 }
+
+const NO_PART: Part = Part {
+    upload: UploadId([0; 16]),
+    number: 0,
+    size: 0,
+    md5: [0; 16],
+    modified_ms: 0,
+    checksum: None,
+    manifest: Vec::new(),
+};
 
 /// A part as if it were an object, so that its bytes can be read.
 fn as_object(bucket: &Bucket, part: &Part, encryption: Option<Encryption>) -> Object {
@@ -236,6 +250,15 @@ fn as_object(bucket: &Bucket, part: &Part, encryption: Option<Encryption>) -> Ob
         manifest: part.manifest.clone(),
     };
     Object { sequence: 0, version }
+}
+
+/// As an answer shows them. Those of encrypted objects must be sealed.
+fn opened_headers(handle: &Handle, object: &Object) -> Result<ObjectHeaders> {
+    let encryption = object.version.attributes.encryption.as_ref();
+    assert!(object.version.headers.fit(encryption), "headers in the clear: {object:?}");
+    let key = key_for(handle, encryption)?;
+    let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
+    Ok(handle.headers(&found)?.into_owned())
 }
 
 fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {

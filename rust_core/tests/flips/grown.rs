@@ -41,7 +41,7 @@ impl Builder {
             },
         };
         let offset = self.objects[&name].len() as u64;
-        self.run(Intent::AppendObject(Box::new(Append { put, offset, declared: None })));
+        self.run(Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None })));
         self.insert(name, whole);
     }
 

@@ -14,7 +14,9 @@ use orcas_decide::{
 use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Sealing, Step, Stepper, Waiter};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{Attributes, Bucket, BucketSettings, Cause, Chunking, Encryption, INLINE_MAX, UploadId, VersionId};
+use orcas_record::{
+    Attributes, Bucket, BucketSettings, Cause, Chunking, Encryption, INLINE_MAX, ObjectHeaders, UploadId, VersionId,
+};
 use parking_lot::Mutex;
 
 #[path = "grown.rs"]
@@ -340,6 +342,13 @@ impl Builder {
         Attributes { encryption: self.size.sealed.then_some(Encryption::Managed), ..Attributes::default() }
     }
 
+    /// Sealed, if content is.
+    fn headers(&self, bucket: &Bucket) -> ObjectHeaders {
+        let user = if self.size.sealed { vec![("of".into(), bucket.name.clone())] } else { Vec::new() };
+        let headers = ObjectHeaders { user, ..ObjectHeaders::default() };
+        self.handle().sealed_headers(bucket, &self.attributes().encryption.into(), headers).unwrap()
+    }
+
     fn submit_put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {
         self.submit(Intent::PutObject(Box::new(PutObject {
             bucket: bucket.id,
@@ -349,7 +358,7 @@ impl Builder {
             md5: Md5Hasher::digest(&bytes),
             sha256: None,
             checksum: None,
-            headers: Default::default(),
+            headers: self.headers(bucket),
             attributes: self.attributes(),
             body: self.body(bucket, &bytes),
         })));
@@ -418,7 +427,7 @@ impl Builder {
         let create = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.into(),
-            headers: Box::default(),
+            headers: Box::new(self.headers(bucket)),
             attributes: self.attributes(),
             checksum: None,
         };

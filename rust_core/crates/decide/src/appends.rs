@@ -15,7 +15,7 @@ use orcas_record::{Attributes, Encryption, Extent, INLINE_MAX, Version};
 
 /// The body of an append is a content, however small it is: only a content can become part of a segment.
 pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Result<Decision, Failure> {
-    let Append { put, offset, .. } = &append;
+    let Append { put, offset, user_metadata, .. } = &append;
     let bucket = live_bucket(view, put.bucket)?;
     let current = layers::object(view, &bucket, &put.key)?;
     evaluate(current.as_deref(), &put.precondition)?;
@@ -29,7 +29,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     };
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let before = &current.version;
-    check_metadata(put, before)?;
+    check_metadata(put, *user_metadata, before)?;
     let size = before.size.saturating_add(put.size);
     if size > OBJECT_SIZE_MAX {
         return Err(Refusal::EntityTooLarge { size }.into());
@@ -73,10 +73,10 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
 }
 
 /// The metadata, the tags and the encryption of an object stay what they are.
-fn check_metadata(put: &PutObject, before: &Version) -> Result<(), Refusal> {
+fn check_metadata(put: &PutObject, user_metadata: bool, before: &Version) -> Result<(), Refusal> {
     let reason = if !Encryption::shares(put.attributes.encryption.as_ref(), before.attributes.encryption.as_ref()) {
         "The encryption of what is appended must be that of the object."
-    } else if !put.headers.user.is_empty() {
+    } else if user_metadata {
         "Cannot specify both a write offset value and user-defined object metadata for existing objects."
     } else if !put.attributes.tags.is_empty() {
         "Cannot specify both a write offset value and tags for existing objects."

@@ -102,7 +102,8 @@ fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refus
             "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
         }
         _ if !bucket.layers.is_empty() => {
-            "Versioning cannot be enabled on a bucket that has had snapshots or is a fork."
+            "A bucket that has had snapshots or is a fork has no versioning, so it can be neither enabled nor \
+             suspended: store versions in another bucket."
         }
         Versioning::Unversioned => "Versioning can be suspended, but not removed.",
         Versioning::Enabled | Versioning::Suspended => return Ok(()),

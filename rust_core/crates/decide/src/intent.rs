@@ -215,6 +215,8 @@ pub struct Append {
     pub put: PutObject,
     /// Bytes: the size that the object must have.
     pub offset: u64,
+    /// The request has user metadata.
+    pub user_metadata: bool,
     /// The algorithm of the checksum that the client declared.
     pub declared: Option<ChecksumAlgorithm>,
 }

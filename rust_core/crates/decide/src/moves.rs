@@ -88,6 +88,9 @@ fn names(view: &dyn View, moved: &MovePrefix, expected: usize) -> Result<Vec<(By
 /// Where one prefix is a part of the other, an object would be moved more than once, or onto another one.
 fn check_apart(moved: &MovePrefix) -> Result<(), Refusal> {
     let (from, to) = (&moved.from_prefix, &moved.prefix);
+    if moved.from_bucket == moved.bucket && from == to {
+        return Err(Refusal::InvalidRequest { reason: "The objects have this prefix already: give another one." });
+    }
     if moved.from_bucket == moved.bucket && (from.starts_with(to) || to.starts_with(from)) {
         let reason = "A prefix cannot be moved to one that begins with it, or that it begins with.";
         return Err(Refusal::InvalidRequest { reason });

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{
-    Copy, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind, StateConditions,
+    Copy, CopyHeaders, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind,
+    StateConditions,
 };
 use super::layers::{self, delete_marker};
 use super::limits::PUT_SIZE_MAX;
@@ -13,8 +14,11 @@ use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{locks, versions};
+use orcas_base::error::Error;
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, BucketRole, Encryption, Object, Record, Version, VersionId, Versioning};
+use orcas_record::{
+    Bucket, BucketId, BucketRole, Encryption, Object, ObjectHeaders, Record, Version, VersionId, Versioning,
+};
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, put.bucket)?;
@@ -22,6 +26,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body, put.attributes.encryption.as_ref())?;
+    check_headers(&put.headers, put.attributes.encryption.as_ref())?;
     let checksum = Encryption::storable(put.attributes.encryption.as_ref(), put.checksum);
     let version = Version {
         bucket: bucket.top(),
@@ -39,6 +44,14 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
         manifest,
     };
     Ok(put_version(context, &bucket, draft, version))
+}
+
+/// Refuses new headers that are not sealed as their object says.
+pub(super) fn check_headers(headers: &ObjectHeaders, encryption: Option<&Encryption>) -> Result<(), Error> {
+    if headers.fit(encryption) {
+        return Ok(());
+    }
+    Err(Error::Record { reason: "headers are not sealed as their object is" })
 }
 
 /// Closes a draft with the record that makes `version` the object. Gives it its id and the default retention.
@@ -89,6 +102,10 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         // Its bytes have to be stored again, which whoever asks did not know.
         return Err(Refusal::SourceChanged.into());
     }
+    if matches!(&copy.headers, CopyHeaders::Replace(headers) if !headers.fit(attributes.encryption.as_ref())) {
+        // The source was not encrypted when the headers were prepared. Those that are kept stay as they are.
+        return Err(Refusal::SourceChanged.into());
+    }
     let source_etag = source.version.etag;
     let parts = if source.version.parts.is_empty() { source_etag.parts.min(1) } else { source_etag.parts };
     let mut version = Version {
@@ -122,7 +139,7 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     let [from, bucket] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
-        return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
+        return Err(Refusal::InvalidRequest { reason: "The object has this name already: give it another one." }.into());
     }
     // Owners share no content.
     if from.owner != bucket.owner {

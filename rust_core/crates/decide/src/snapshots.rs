@@ -207,14 +207,13 @@ fn snapshot_of(view: &dyn View, bucket: &Bucket, name: &[u8]) -> Result<Arc<Buck
 }
 
 fn check_snapshot_name(name: &[u8]) -> Result<(), Refusal> {
+    // One that began with a hyphen would be an option on the command line, and . and .. are no segments of a path.
+    let begins = name.first().is_some_and(u8::is_ascii_alphanumeric);
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    if (1..=SNAPSHOT_NAME_LEN_MAX).contains(&name.len())
-        && name.iter().all(allowed)
-        && ![&b"."[..], b".."].contains(&name)
-    {
+    if begins && name.len() <= SNAPSHOT_NAME_LEN_MAX && name.iter().all(allowed) {
         return Ok(());
     }
-    let reason =
-        "The name of a snapshot has 1 to 63 letters, digits, periods, underscores and hyphens, and is neither . nor ..";
+    let reason = "The name of a snapshot has 1 to 63 letters, digits, periods, underscores and hyphens, and begins with \
+                  a letter or a digit.";
     Err(Refusal::InvalidRequest { reason })
 }

@@ -9,7 +9,7 @@ use super::decision::{Context, Decision};
 use super::intent::{Complete, CompletePart, CopyPart, PutPart};
 use super::limits::{OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 use super::manifest::{Draft, slice};
-use super::objects::{check_precondition, source};
+use super::objects::{check_headers, check_precondition, source};
 use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{layers, locks, versions};
@@ -22,6 +22,7 @@ const HIDDEN_CHECKSUM: &str = "The checksum of the whole object cannot be compar
 pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, upload.bucket)?;
     locks::check_new(&bucket, &upload.attributes, context.now_ms)?;
+    check_headers(&upload.headers, upload.attributes.encryption.as_ref())?;
     Ok(Decision { outcome: Outcome::Upload(upload.id), records: vec![Record::CreateUpload(upload)] })
 }
 

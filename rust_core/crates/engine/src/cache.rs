@@ -160,7 +160,7 @@ fn annotation_cost(annotation: &Annotation) -> usize {
 /// Roughly the bytes an object keeps alive.
 fn cost(object: &Object) -> usize {
     let version = &object.version;
-    let user: usize = version.headers.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+    let metadata = version.headers.metadata_len(64);
     let annotations = version.attributes.annotations.as_slice().iter();
     let annotations: usize = annotations.map(annotation_cost).sum();
     let tags: usize = version.attributes.tags.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
@@ -169,5 +169,5 @@ fn cost(object: &Object) -> usize {
         Some(Encryption::Managed | Encryption::Customer(_)) | None => 0,
     };
     let attributes = annotations + tags + context;
-    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48 + attributes
+    512 + version.key.len() * 2 + metadata + version.parts.len() * 64 + version.manifest.len() * 48 + attributes
 }

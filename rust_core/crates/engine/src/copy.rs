@@ -15,10 +15,10 @@ use super::reads::PinnedObject;
 use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyAttributes, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart,
-    Refusal, Source, SourceConditions, StoredCopy, StoredInto,
+    self as decide, Body, Copy, CopyAttributes, CopyHeaders, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX,
+    PutObject, PutPart, Refusal, Source, SourceConditions, StoredCopy, StoredInto,
 };
-use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, UploadId, Version};
+use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, ObjectHeaders, UploadId, Version};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -110,6 +110,7 @@ impl Handle {
             if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
                 return self.copy_object_across(request, (&bucket, &sealing), &source);
             }
+            self.seal_replaced(&mut copy, &sealing)?;
             if let Some(algorithm) = Encryption::storable(sealing.encryption.as_ref(), request.algorithm) {
                 let checksum = match stored_checksum(&source.object.version, algorithm) {
                     Some(checksum) => checksum,
@@ -119,6 +120,19 @@ impl Handle {
             }
             self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
         })
+    }
+
+    /// Seals the headers that a copy of encrypted content brings. Those of its source stay as they are: their seal opens
+    /// them wherever they are.
+    fn seal_replaced(&self, copy: &mut Copy, sealing: &Sealing) -> Result<(), Failure> {
+        let (CopyHeaders::Replace(headers), Some(encryption)) = (&mut copy.headers, &sealing.encryption) else {
+            return Ok(());
+        };
+        let bucket = self.shared.buckets.read().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
+        **headers = self.sealed_headers(&bucket, sealing, std::mem::take(&mut **headers))?;
+        // The copy must not follow a source that is encrypted in another way by then.
+        copy.attributes.encryption = Some(encryption.clone());
+        Ok(())
     }
 
     fn source(&self, (bucket, key, version): &Source, keys: &CopyKeys) -> Result<PinnedObject, Failure> {
@@ -178,6 +192,10 @@ impl Handle {
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
         self.check_room(bucket, &Addition::Object(copy.key.clone()), version.size)?;
         let again = self.store_again((bucket, sealing), source, (0, last), algorithm)?;
+        let headers = match &copy.headers {
+            CopyHeaders::Replace(headers) => ObjectHeaders::clone(headers),
+            CopyHeaders::Keep { .. } => copy.headers.apply_to(&*self.headers(source)?),
+        };
         let hides = sealing.encryption.as_ref().is_some_and(Encryption::hides_digests);
         let put = PutObject {
             bucket: copy.bucket,
@@ -187,7 +205,7 @@ impl Handle {
             md5: again.md5,
             sha256: version.sha256.filter(|_| !hides),
             checksum: Some(again.checksum),
-            headers: copy.headers.apply_to(&version.headers),
+            headers: self.sealed_headers(bucket, sealing, headers)?,
             attributes: Attributes::default(),
             body: again.body,
         };

@@ -55,6 +55,7 @@ mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
 mod seal_ids;
+mod sealed_headers;
 mod sealing;
 mod sharing;
 mod space;

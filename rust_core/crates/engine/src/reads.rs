@@ -47,7 +47,7 @@ impl PinnedObject {
         Self { key, ..self }
     }
 
-    fn sealing(&self) -> Sealing {
+    pub(super) fn sealing(&self) -> Sealing {
         Sealing { encryption: self.object.version.attributes.encryption.clone(), key: self.key.clone() }
     }
 }

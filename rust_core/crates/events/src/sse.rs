@@ -8,6 +8,7 @@
 use std::mem;
 
 use memchr::{memchr, memchr2};
+use orcas_http::lossy_text;
 
 /// Appends one event. `id`, `event` and `data` are one line each.
 pub fn write_event(out: &mut Vec<u8>, id: &str, event: &str, data: &[u8]) {
@@ -106,14 +107,19 @@ impl Parser {
             self.after_return = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
+        // Most events have one line of data that ends in the piece in which it began. It is not copied.
+        let mut data = None;
         while let Some(at) = memchr2(b'\r', b'\n', rest) {
             let (line, end) = rest.split_at(at);
             if self.line.is_empty() {
-                self.end_of_line(line, on)?;
+                self.end_of_line(line, &mut data, on)?;
             } else {
                 self.keep(line)?;
+                self.keep_data(data.take());
                 let mut whole = mem::take(&mut self.line);
-                let result = self.end_of_line(&whole, on);
+                let mut data = None;
+                let result = self.end_of_line(&whole, &mut data, on);
+                self.keep_data(data);
                 whole.clear();
                 self.line = whole;
                 result?;
@@ -127,6 +133,7 @@ impl Parser {
                 _ => &end[1..],
             };
         }
+        self.keep_data(data);
         self.keep(rest)
     }
 
@@ -157,7 +164,20 @@ impl Parser {
         Ok(())
     }
 
-    fn end_of_line(&mut self, line: &[u8], on: &mut impl FnMut(Message<'_>)) -> Result<(), TooLong> {
+    fn keep_data(&mut self, line: Option<&[u8]>) {
+        if let Some(line) = line {
+            self.data.extend_from_slice(line);
+            self.data.push(b'\n');
+        }
+    }
+
+    /// `data` is the last line of data if `self.data` does not have it yet.
+    fn end_of_line<'a>(
+        &mut self,
+        line: &'a [u8],
+        data: &mut Option<&'a [u8]>,
+        on: &mut impl FnMut(Message<'_>),
+    ) -> Result<(), TooLong> {
         if line.len() > self.limits.line_len_max {
             return Err(TooLong);
         }
@@ -169,23 +189,23 @@ impl Parser {
                 (&line[..at], value.strip_prefix(b" ").unwrap_or(value))
             }
             None if line.is_empty() => {
-                self.end_of_event(on);
+                self.end_of_event(data.take(), on);
                 return Ok(());
             }
             None => (line, &b""[..]),
         };
         match name {
             b"data" => {
+                self.keep_data(data.take());
                 if self.data.len() + value.len() > self.limits.data_len_max {
                     return Err(TooLong);
                 }
-                self.data.extend_from_slice(value);
-                self.data.push(b'\n');
+                *data = Some(value);
             }
             b"event" => value.clone_into(&mut self.event),
             b"id" if memchr(0, value).is_none() => {
                 self.id.clear();
-                self.id.push_str(&String::from_utf8_lossy(value));
+                self.id.push_str(&lossy_text(value));
             }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 // A number beyond all bounds is one that nobody waits for.
@@ -196,17 +216,16 @@ impl Parser {
         Ok(())
     }
 
-    fn end_of_event(&mut self, on: &mut impl FnMut(Message<'_>)) {
+    fn end_of_event(&mut self, mut last_line: Option<&[u8]>, on: &mut impl FnMut(Message<'_>)) {
         if self.id != self.last_id {
             self.id.clone_into(&mut self.last_id);
         }
-        if let Some((_, data)) = self.data.split_last() {
+        if !self.data.is_empty() {
+            self.keep_data(last_line.take());
+        }
+        if let Some(data) = last_line.or_else(|| self.data.split_last().map(|(_, data)| data)) {
             let event = if self.event.is_empty() { b"message" } else { &self.event[..] };
-            on(Message {
-                id: &self.last_id,
-                event: &String::from_utf8_lossy(event),
-                data: &String::from_utf8_lossy(data),
-            });
+            on(Message { id: &self.last_id, event: &lossy_text(event), data: &lossy_text(data) });
         }
         self.data.clear();
         self.event.clear();

@@ -18,10 +18,11 @@ pub fn stored(headers: Sent) -> Stored {
         storage_class: headers.storage_class.map(Bytes::from),
         website_redirect: headers.website_redirect.map(Bytes::from),
         user: headers.user.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        sealed: None,
     }
 }
 
-/// For an answer, which refers to the record.
+/// For an answer, which refers to the record. Headers that are sealed are not there.
 pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
     StoredHeaders {
         content_type: headers.content_type.as_deref(),

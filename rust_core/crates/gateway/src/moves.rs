@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::lane::Lane;
 use super::problem::Problem;
-use orcas_decide::MovePrefix;
+use orcas_decide::{Failure, MovePrefix, Refusal};
 use orcas_record::BucketId;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -32,19 +32,33 @@ impl Lane {
         overwrite: bool,
         limit: usize,
     ) -> Result<MovedPrefix, Problem> {
-        let (objects, bytes) = self.engine.move_prefix(&MovePrefix {
+        let moved = self.engine.move_prefix(&MovePrefix {
             from_bucket: self.bucket_called(from.bucket)?,
             from_prefix: Bytes::copy_from_slice(from.prefix.as_bytes()),
             bucket: self.bucket_called(to.bucket)?,
             prefix: Bytes::copy_from_slice(to.prefix.as_bytes()),
             overwrite,
             limit,
-        })?;
-        Ok(MovedPrefix { objects, bytes })
+        });
+        match moved {
+            Ok((objects, bytes)) => Ok(MovedPrefix { objects, bytes }),
+            Err(Failure::Refused(Refusal::NoSuchKey)) => Err(nothing_to_move(from).into()),
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     fn bucket_called(&self, name: &str) -> Result<BucketId, Problem> {
         let bucket = self.engine.bucket(name.as_bytes());
         Ok(bucket.ok_or_else(|| S3Error::with(ErrorCode::NoSuchBucket, format!("There is no bucket {name}.")))?.id)
     }
+}
+
+/// The error for a place without objects.
+fn nothing_to_move(from: Place<'_>) -> S3Error {
+    let Place { bucket, prefix } = from;
+    let message = match prefix {
+        "" => format!("The bucket {bucket} has no objects to move."),
+        _ => format!("No key of {bucket} begins with {prefix}, so there is nothing to move."),
+    };
+    S3Error::with(ErrorCode::NoSuchKey, message)
 }

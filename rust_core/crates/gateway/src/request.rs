@@ -27,7 +27,7 @@ use super::stream::BodyStream;
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter};
-use orcas_record::{Bucket, Cause, Encryption, RequestCause};
+use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
 
@@ -86,12 +86,15 @@ pub trait Operation: Sized + Send + Sync + 'static {
     }
 }
 
+/// What an upload asks the engine for.
+pub type Prepared = Result<Intent, Problem>;
+
 /// An operation whose body becomes content of the store.
 pub trait Upload {
     fn bucket(&self) -> &Arc<Bucket>;
 
-    /// `size` in bytes; `encryption` is that of the body.
-    fn intent(&self, size: u64, digests: &Digests, body: Body, encryption: Option<Encryption>) -> Intent;
+    /// `body` has `size` bytes and these digests, and is sealed like this.
+    fn intent(&self, engine: &Handle, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Prepared;
 
     /// What the store gets.
     fn adds(&self) -> Addition;
@@ -261,7 +264,7 @@ impl<O: Operation> Call<O> {
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
-    fn on_worker(
+    pub fn on_worker(
         self: &Arc<Self>,
         slot: u32,
         job: impl FnOnce(&Arc<Self>) -> Result<Step, Problem> + Send + 'static,
@@ -308,7 +311,7 @@ impl<O: Operation> Call<O> {
             None => upload.plain_body(engine, content),
             Some(_) => engine.sealed_body(upload.bucket(), &sealing, &content)?,
         };
-        Ok(self.submit(upload.intent(size, &digests, body, sealing.encryption), slot))
+        Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
     }
 
     /// The same for a body that may be a part of something. May block then.
@@ -422,7 +425,7 @@ impl<O: Operation> Pending for Call<O> {
     fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem> {
         let upload = self.input.upload();
         let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
-        Ok(upload.intent(size, &treatment.storable(*digests), body, treatment.sealing.encryption))
+        upload.intent(&self.lane.engine, size, &treatment.storable(*digests), body, &treatment.sealing)
     }
 
     fn sealed(&self, result: Result<Response, Problem>) -> Response {

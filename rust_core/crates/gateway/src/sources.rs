@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::conditions::source_conditions;
+use super::intake::refuse_body;
 use super::lane::{Lane, now_ms};
 use super::problem::Problem;
 use super::reading::Reading;
@@ -14,6 +15,7 @@ use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, So
 use orcas_engine::PinnedObject;
 use orcas_record::{Bucket, VersionId};
 use orcas_s3::conditions::ReadConditions;
+use orcas_s3::metadata::refuse_object_headers;
 use orcas_s3::target::CopySource;
 use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, S3Error};
@@ -102,6 +104,8 @@ impl Moving {
     /// To the object that the request names, on conditions for it.
     pub fn of(reading: &Reading<'_>, source: Source, precondition: Precondition) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
+        refuse_body(reading.headers(), "A rename or a move has no body")?;
+        refuse_object_headers(reading.headers())?;
         if source.name.version.is_some() {
             let message = "A move takes the object as it is; its source cannot be a version.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());

@@ -42,7 +42,8 @@ impl Lane {
                 b"HEAD" => Operation::HeadObject,
                 method => {
                     let error = S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method);
-                    return Err(error.field("ResourceType", "OBJECT").into());
+                    let error = error.field("ResourceType", "OBJECT");
+                    return Err(S3Error { allowed: Some("GET, HEAD".into()), ..error }.into());
                 }
             };
             let target = page_target(bucket, below(head.path, root))?;

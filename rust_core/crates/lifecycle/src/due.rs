@@ -93,8 +93,9 @@ impl Rule {
             },
             Place::LoneMarker => match self.expiration? {
                 Expiration::Days(days) => Some(after_days(facts.modified_ms, days, day_ms)),
+                Expiration::Date(at_ms) => Some(at_ms),
                 Expiration::Markers(true) => Some(facts.modified_ms),
-                Expiration::Date(_) | Expiration::Markers(false) => None,
+                Expiration::Markers(false) => None,
             },
             Place::Noncurrent { since_ms, newer } => {
                 let Noncurrent { days, newer: kept } = self.noncurrent?;

@@ -112,13 +112,14 @@ fn noncurrent_versions_count_from_when_they_became_so() {
 }
 
 #[test]
-fn a_marker_expires_at_once_or_with_the_days_of_its_rule() {
+fn a_marker_expires_at_once_or_when_the_object_would() {
     let alone = |rule: Rule| due(&rules(&[rule]), "k", DAY + HOUR, Place::LoneMarker);
     assert_eq!(alone(expiring("m", "", Expiration::Markers(true))), at(DAY + HOUR, "m"));
     assert_eq!(alone(expiring("m", "", Expiration::Markers(false))), None);
     assert_eq!(alone(expiring("m", "x", Expiration::Markers(true))), None);
     assert_eq!(alone(expiring("d", "", Expiration::Days(1))), at(DAY + 2 * DAY_MS, "d"));
-    assert_eq!(alone(expiring("d", "", Expiration::Date(0))), None);
+    assert_eq!(alone(expiring("d", "", Expiration::Date(0))), at(0, "d"));
+    assert_eq!(alone(expiring("d", "", Expiration::Date(DAY + 9 * DAY_MS))), at(DAY + 9 * DAY_MS, "d"));
     assert_eq!(alone(noncurrent("n", 1, 0)), None);
     // It has neither tags nor a size.
     let mut tagged = expiring("t", "", Expiration::Days(1));

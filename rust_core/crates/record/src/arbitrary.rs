@@ -51,6 +51,18 @@ fn headers() -> impl Strategy<Value = ObjectHeaders> {
             website_redirect,
             storage_class,
             user,
+            sealed: None,
+        }
+    })
+}
+
+/// What an encrypted object may have sealed.
+fn described() -> impl Strategy<Value = (ObjectHeaders, Attributes)> {
+    let sealed = (seal(), bytes()).prop_map(|(seal, bytes)| Box::new(SealedHeaders { seal, bytes }));
+    (headers(), attributes(), option::of(sealed)).prop_map(|(headers, attributes, sealed)| {
+        match sealed.filter(|_| attributes.encryption.is_some()) {
+            None => (headers, attributes),
+            sealed => (ObjectHeaders { sealed, ..headers.split().1 }, attributes),
         }
     })
 }
@@ -125,8 +137,8 @@ fn version() -> impl Strategy<Value = Version> {
     let part = part.prop_map(|((number, size), checksum)| CompletedPart { number, size, checksum });
     let name = (any::<u64>(), bytes(), version_id(), any::<bool>());
     let state = (any::<(u64, u64)>(), etag(), any::<Option<[u8; 32]>>(), object_checksum());
-    let rest = (headers(), attributes(), vec(part, 0..4), extents());
-    (name, state, rest).prop_map(|(name, state, (headers, attributes, parts, manifest))| {
+    let rest = (described(), vec(part, 0..4), extents());
+    (name, state, rest).prop_map(|(name, state, ((headers, attributes), parts, manifest))| {
         let (bucket, key, version_id, delete_marker) = name;
         let ((modified_ms, size), etag, sha256, checksum) = state;
         Version {
@@ -180,8 +192,8 @@ fn bucket() -> impl Strategy<Value = Bucket> {
 fn upload() -> impl Strategy<Value = Upload> {
     let kind = select(vec![ChecksumType::FullObject, ChecksumType::Composite]);
     let checksum = option::of((select(ChecksumAlgorithm::ALL.to_vec()), kind));
-    let object = (bytes(), headers(), attributes(), checksum);
-    (any::<([u8; 16], u64, u64)>(), object).prop_map(|(place, (key, headers, attributes, checksum))| {
+    let object = (bytes(), described(), checksum);
+    (any::<([u8; 16], u64, u64)>(), object).prop_map(|(place, (key, (headers, attributes), checksum))| {
         let (id, bucket, initiated_ms) = place;
         Upload { id: UploadId(id), bucket: BucketId(bucket), key, initiated_ms, headers, attributes, checksum }
     })

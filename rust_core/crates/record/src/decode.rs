@@ -1,8 +1,9 @@
 //! Decodes the payloads of records. Although the checksum of the frame matched, a wrong length or code is an error and not
 //! a panic.
 
+mod attributes;
+
 use std::num::NonZeroU8;
-use std::sync::Arc;
 
 use super::kinds::*;
 use super::placement::codec;
@@ -107,7 +108,10 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
             key: input.bytes()?,
             version_id: input.version_id()?,
             version: input.u64()?,
-            attributes: input.attributes()?,
+            attributes: match input.attributes()? {
+                (attributes, None) => attributes,
+                (_, Some(_)) => return Err(Error::Record { reason: "an update of a version has headers" }),
+            },
         },
         _ => return Err(Error::Record { reason: "unknown record type" }),
     };
@@ -132,6 +136,20 @@ pub fn decode_extents(payload: &Bytes) -> Result<Vec<Extent>> {
     let extents = input.extents()?;
     input.end()?;
     Ok(extents)
+}
+
+/// Headers that were sealed.
+///
+/// # Errors
+/// [`Error::Record`] when `bytes` are not exactly the encoding of headers that an encrypted object seals.
+pub fn decode_headers(bytes: &Bytes) -> Result<ObjectHeaders> {
+    let mut input = Input { rest: bytes.clone() };
+    let (sealed, visible) = input.headers()?.split();
+    input.end()?;
+    if visible != ObjectHeaders::default() {
+        return Err(Error::Record { reason: "headers are sealed that never are" });
+    }
+    Ok(sealed)
 }
 
 struct Input {
@@ -260,94 +278,8 @@ impl Input {
         }
     }
 
-    fn headers(&mut self) -> Result<ObjectHeaders> {
-        let mask = self.u8()?;
-        let mut single = |bit: u8| if mask >> bit & 1 == 1 { self.bytes().map(Some) } else { Ok(None) };
-        let mut headers = ObjectHeaders {
-            content_type: single(0)?,
-            content_encoding: single(1)?,
-            content_disposition: single(2)?,
-            content_language: single(3)?,
-            cache_control: single(4)?,
-            expires: single(5)?,
-            website_redirect: single(6)?,
-            storage_class: single(7)?,
-            user: Vec::new(),
-        };
-        for _ in 0..self.u16()? {
-            headers.user.push((self.bytes()?, self.bytes()?));
-        }
-        Ok(headers)
-    }
-
     fn chunk_location(&mut self) -> Result<ChunkLocation> {
         Ok(codec::chunk(self.u64()?, self.u64()?))
-    }
-
-    fn attributes(&mut self) -> Result<Attributes> {
-        let present = self.u8()?;
-        let legal_hold = match (present >> 6, present >> 2 & 3) {
-            (0, 0) => None,
-            (0, 1) => Some(false),
-            (0, 3) => Some(true),
-            _ => return Err(Error::Record { reason: "unknown attributes" }),
-        };
-        let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
-        let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
-        let annotations = if present & 16 == 0 { Annotations::default() } else { self.annotations()? };
-        let encryption = if present & 32 == 0 { None } else { Some(self.encryption()?) };
-        Ok(Attributes { tags, retention, legal_hold, annotations, encryption })
-    }
-
-    fn encryption(&mut self) -> Result<Encryption> {
-        match self.u8()? {
-            1 => Ok(Encryption::Managed),
-            2 => {
-                let (id, context, bucket_key) = (self.array()?, self.bytes()?, self.flag()?);
-                Ok(Encryption::Named(Arc::new(NamedKey { id, context, bucket_key })))
-            }
-            3 => Ok(Encryption::Customer(Arc::new(KeyCheck { salt: self.array()?, mac: self.array()? }))),
-            _ => Err(Error::Record { reason: "unknown kind of encryption" }),
-        }
-    }
-
-    fn annotations(&mut self) -> Result<Annotations> {
-        let count = usize::from(self.u16()?);
-        // The smallest annotation has 31 bytes.
-        if count > self.rest.len() / 31 {
-            return Err(Error::Record { reason: "more annotations than the payload can hold" });
-        }
-        let mut list = Vec::with_capacity(count);
-        for _ in 0..count {
-            let name = self.bytes()?;
-            let (modified_ms, md5, checksum) = (self.u64()?, self.array()?, self.checksum()?);
-            let text = self.extent()?;
-            if matches!(text, Extent::Segment { .. }) {
-                return Err(Error::Record { reason: "an annotation names a segment" });
-            }
-            list.push(Annotation { name, modified_ms, md5, checksum, text });
-        }
-        let annotations = Annotations::from_sorted(list).filter(|annotations| !annotations.is_empty());
-        annotations.ok_or(Error::Record { reason: "annotations are not in order, or too many or none" })
-    }
-
-    fn tags(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
-        match self.u16()? {
-            0 => Err(Error::Record { reason: "an empty list of tags" }),
-            count => (0..count).map(|_| Ok((self.bytes()?, self.bytes()?))).collect(),
-        }
-    }
-
-    fn retention(&mut self) -> Result<Retention> {
-        Ok(Retention { mode: self.mode()?, until_ms: self.u64()? })
-    }
-
-    fn mode(&mut self) -> Result<RetentionMode> {
-        match self.u8()? {
-            0 => Ok(RetentionMode::Governance),
-            1 => Ok(RetentionMode::Compliance),
-            _ => Err(Error::Record { reason: "unknown retention mode" }),
-        }
     }
 
     fn object_lock(&mut self) -> Result<Option<ObjectLock>> {
@@ -391,18 +323,22 @@ impl Input {
     }
 
     fn version(&mut self) -> Result<Version> {
+        let (bucket, key, version_id) = (BucketId(self.u64()?), self.bytes()?, self.version_id()?);
+        let (delete_marker, modified_ms, size) = (self.flag()?, self.u64()?, self.u64()?);
+        let (etag, sha256, checksum) = (self.etag()?, self.sha256()?, self.object_checksum()?);
+        let (headers, attributes) = self.headers_and_attributes()?;
         Ok(Version {
-            bucket: BucketId(self.u64()?),
-            key: self.bytes()?,
-            version_id: self.version_id()?,
-            delete_marker: self.flag()?,
-            modified_ms: self.u64()?,
-            size: self.u64()?,
-            etag: self.etag()?,
-            sha256: self.sha256()?,
-            checksum: self.object_checksum()?,
-            headers: self.headers()?,
-            attributes: self.attributes()?,
+            bucket,
+            key,
+            version_id,
+            delete_marker,
+            modified_ms,
+            size,
+            etag,
+            sha256,
+            checksum,
+            headers,
+            attributes,
             parts: self.completed_parts()?,
             manifest: self.extents()?,
         })
@@ -469,15 +405,10 @@ impl Input {
     }
 
     fn upload(&mut self) -> Result<Upload> {
-        Ok(Upload {
-            id: UploadId(self.array()?),
-            bucket: BucketId(self.u64()?),
-            key: self.bytes()?,
-            initiated_ms: self.u64()?,
-            headers: self.headers()?,
-            attributes: self.attributes()?,
-            checksum: self.upload_checksum()?,
-        })
+        let (id, bucket, key, initiated_ms) =
+            (UploadId(self.array()?), BucketId(self.u64()?), self.bytes()?, self.u64()?);
+        let (headers, attributes) = self.headers_and_attributes()?;
+        Ok(Upload { id, bucket, key, initiated_ms, headers, attributes, checksum: self.upload_checksum()? })
     }
 
     fn part(&mut self) -> Result<Part> {

@@ -21,6 +21,13 @@ pub fn encode_extents(extents: &[Extent], out: &mut Vec<u8>) {
     put_extents("extents", extents, &mut Output::new(out, ()));
 }
 
+/// The headers of an object as they are before they are sealed.
+pub fn encode_headers(headers: &ObjectHeaders) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_headers(headers, &mut Output::new(&mut bytes, ()));
+    bytes
+}
+
 /// Like `encode_caused`, with a trace of the fields.
 pub(super) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Output<'_, T>) -> u8 {
     let kind = put_fields(record, out);
@@ -145,7 +152,7 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
             out.bytes("key", key);
             put_version_id(*version_id, out);
             out.u64("version", *version);
-            put_attributes(attributes, out);
+            put_attributes(attributes, None, out);
             UPDATE_VERSION
         }
         Record::CondemnBlobs { .. }
@@ -273,12 +280,14 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
     ]
 }
 
-fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
+/// The attributes of a version or an upload. How its headers are sealed is a part of how it is encrypted.
+fn put_attributes<T: Trace>(attributes: &Attributes, sealed: Option<&SealedHeaders>, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
         let Attributes { tags, retention, legal_hold, annotations, encryption } = attributes;
         let hold = [legal_hold.is_some(), *legal_hold == Some(true)];
         let lists = [!tags.is_empty(), !annotations.is_empty()];
-        let bits = [lists[0], retention.is_some(), hold[0], hold[1], lists[1], encryption.is_some()];
+        let sealing = [encryption.is_some(), sealed.is_some()];
+        let bits = [lists[0], retention.is_some(), hold[0], hold[1], lists[1], sealing[0], sealing[1]];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {
@@ -302,6 +311,14 @@ fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
         }
         if let Some(encryption) = encryption {
             out.structure("encryption", "Encryption", |out| put_encryption(encryption, out));
+        }
+        if let Some(SealedHeaders { seal, bytes }) = sealed {
+            out.structure("sealed", "SealedHeaders", |out| {
+                out.array("data_key", &seal.data_key);
+                out.array("seal_id", &seal.id);
+                out.u8("algorithm", seal.algorithm);
+                out.bytes("headers", bytes);
+            });
         }
     });
 }
@@ -353,7 +370,7 @@ fn put_version<T: Trace>(version: &Version, out: &mut Output<'_, T>) {
         out.optional("sha256", version.sha256.as_ref());
         put_object_checksum(version.checksum.as_ref(), out);
         put_headers(&version.headers, out);
-        put_attributes(&version.attributes, out);
+        put_attributes(&version.attributes, version.headers.sealed.as_deref(), out);
         out.list16("parts", "CompletedPart", &version.parts, |out, part| {
             out.u16("number", part.number);
             out.u64("size", part.size);
@@ -435,7 +452,7 @@ fn put_upload<T: Trace>(upload: &Upload, out: &mut Output<'_, T>) {
     out.bytes("key", &upload.key);
     out.u64("initiated", upload.initiated_ms);
     put_headers(&upload.headers, out);
-    put_attributes(&upload.attributes, out);
+    put_attributes(&upload.attributes, upload.headers.sealed.as_deref(), out);
     match upload.checksum {
         None => out.code("algorithm", 0),
         Some((algorithm, kind)) => {

@@ -12,6 +12,7 @@ mod decode;
 mod document;
 mod encode;
 mod extent;
+mod headers;
 mod kinds;
 mod output;
 pub mod placement;
@@ -38,10 +39,11 @@ pub use attributes::{
 };
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
-pub use decode::{decode, decode_caused, decode_extents, named_in};
+pub use decode::{decode, decode_caused, decode_extents, decode_headers, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
-pub use encode::{encode, encode_caused, encode_extents};
+pub use encode::{encode, encode_caused, encode_extents, encode_headers};
 pub use extent::{Extent, Sequence};
+pub use headers::{ObjectHeaders, SealedHeaders};
 pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::BucketRole;
@@ -73,22 +75,6 @@ pub const INLINE_MAX: usize = 256;
 pub const SEGMENT_EXTENTS_MAX: usize = 16_384;
 /// Most extents in a version or part. Longer manifests use segments.
 pub const MANIFEST_EXTENTS_MAX: usize = 64;
-
-/// The headers that are stored with an object and returned with it, without CR, LF or NUL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectHeaders {
-    pub content_type: Option<Bytes>,
-    pub content_encoding: Option<Bytes>,
-    pub content_disposition: Option<Bytes>,
-    pub content_language: Option<Bytes>,
-    pub cache_control: Option<Bytes>,
-    pub expires: Option<Bytes>,
-    pub website_redirect: Option<Bytes>,
-    /// `None` for STANDARD.
-    pub storage_class: Option<Bytes>,
-    /// `x-amz-meta-` names without the prefix, lower case, in the order sent.
-    pub user: Vec<(Bytes, Bytes)>,
-}
 
 /// One part of a completed upload, kept for `partNumber` reads and GetObjectAttributes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,7 +64,15 @@ fn headers() -> ObjectHeaders {
         website_redirect: Some(text("/other")),
         storage_class: Some(text("GLACIER_IR")),
         user: vec![(text("n"), Bytes::new()), (text("color"), text("blue"))],
+        sealed: None,
     }
+}
+
+/// As an encrypted object has them.
+fn sealed_headers() -> ObjectHeaders {
+    let seal = Seal { data_key: [4; 16], id: [5; 32], algorithm: 2 };
+    let sealed = SealedHeaders { seal, bytes: text("sealed, then its tag") };
+    ObjectHeaders { sealed: Some(Box::new(sealed)), ..headers().split().1 }
 }
 
 fn attributes(mode: RetentionMode) -> Attributes {
@@ -232,6 +240,8 @@ fn uploads() -> Vec<Record> {
         checksum: checksum.map(|checksum| ObjectChecksum { checksum, parts: 2 }),
     };
     records.extend(checksums().map(remember));
+    let Record::CreateUpload(open) = create(None) else { unreachable!("an upload") };
+    records.push(Record::CreateUpload(Upload { headers: sealed_headers(), ..open }));
     records.push(Record::AbortUpload { upload });
     records.push(Record::CompleteUpload { upload, request: [4; 32], version: version() });
     records
@@ -257,6 +267,7 @@ pub fn samples() -> Vec<Record> {
         Record::Segment { extents: extents() },
         Record::PutVersion(version()),
         Record::PutVersion(small_version()),
+        Record::PutVersion(Version { headers: sealed_headers(), ..version() }),
         Record::DeleteVersion { bucket, key: key.clone(), version_id: VersionId::Null },
         Record::MoveVersion { from_bucket: bucket, from_key: key, version: version() },
         Record::CondemnBlobs { blobs: vec![3, 9] },

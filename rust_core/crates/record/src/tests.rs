@@ -5,6 +5,7 @@ use std::num::NonZeroU8;
 use super::arbitrary::of_kind;
 use super::samples::{causes, samples};
 use super::*;
+use orcas_base::error::Error;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -135,4 +136,36 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn headers_are_sealed_whole_and_only_with_encryption() {
+    let sealed =
+        Box::new(SealedHeaders { seal: Seal { data_key: [1; 16], id: [2; 32], algorithm: 1 }, bytes: Bytes::new() });
+    let of = |headers, encryption| {
+        let attributes = Attributes { encryption, ..Attributes::default() };
+        encoded(&Record::PutVersion(Version { headers, attributes, ..samples::version() }))
+    };
+    let refused = |(kind, payload)| matches!(decode(kind, &payload), Err(Error::Record { .. }));
+    let visible = ObjectHeaders { sealed: Some(sealed.clone()), ..samples::version().headers.split().1 };
+    assert!(!refused(of(visible.clone(), Some(Encryption::Managed))));
+    assert!(refused(of(visible, None)));
+    for unsealed in [
+        ObjectHeaders { content_type: Some("a/b".into()), ..ObjectHeaders::default() },
+        ObjectHeaders { user: vec![("n".into(), Bytes::new())], ..ObjectHeaders::default() },
+    ] {
+        assert!(!refused(of(unsealed.clone(), Some(Encryption::Managed))));
+        assert!(refused(of(ObjectHeaders { sealed: Some(sealed.clone()), ..unsealed }, Some(Encryption::Managed))));
+    }
+}
+
+#[test]
+fn what_was_sealed_are_headers_that_are_sealed() {
+    let (hidden, visible) = samples::version().headers.split();
+    assert!(hidden.has_unsealed() && !visible.has_unsealed());
+    let bytes = Bytes::from(encode_headers(&hidden));
+    assert_eq!(decode_headers(&bytes).unwrap(), hidden);
+    assert!(decode_headers(&bytes.slice(1..)).is_err());
+    assert!(decode_headers(&Bytes::from([&bytes[..], &[0]].concat())).is_err());
+    assert!(decode_headers(&Bytes::from(encode_headers(&visible))).is_err());
 }

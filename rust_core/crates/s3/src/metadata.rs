@@ -94,6 +94,21 @@ impl ObjectHeaders {
     }
 }
 
+/// Refuses the headers that an upload would store, for a request that keeps what the object has: it would succeed
+/// without doing what they say. Content-Type passes, because some clients send it with every request.
+///
+/// Errors: `NotImplemented` with the name of the header.
+pub fn refuse_object_headers(headers: &Headers<'_>) -> Result<(), S3Error> {
+    const STORED: [&str; 5] =
+        ["cache-control", "content-disposition", "content-encoding", "content-language", "expires"];
+    let is_stored =
+        |name: &[u8]| name.starts_with(USER_PREFIX.as_bytes()) || STORED.iter().any(|known| known.as_bytes() == name);
+    match headers.iter().find(|(name, _)| is_stored(name)) {
+        Some((name, _)) => Err(S3Error::header_not_implemented(name)),
+        None => Ok(()),
+    }
+}
+
 /// Where the body of a PutObject begins, in bytes, if it is added to an object.
 pub fn write_offset(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
     let Some(value) = single(headers, WRITE_OFFSET)? else { return Ok(None) };
@@ -292,6 +307,20 @@ mod tests {
         let fields: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
         let stored = ObjectHeaders::of_form(&Headers::new(&fields)).unwrap();
         assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "=?UTF-8?B?w6k=?=")]);
+    }
+
+    #[test]
+    fn what_keeps_an_object_takes_none_of_its_headers() {
+        let refused = |name: &str| {
+            let list: [(&[u8], &[u8]); 1] = [(name.as_bytes(), b"x")];
+            refuse_object_headers(&Headers::new(&list)).map_err(|error| error.code)
+        };
+        for name in ["x-amz-meta-a", "x-amz-meta-", "cache-control", "content-encoding", "expires"] {
+            assert_eq!(refused(name), Err(ErrorCode::NotImplemented), "{name}");
+        }
+        for name in ["content-type", "content-md5", "x-amz-metadata", "host"] {
+            assert_eq!(refused(name), Ok(()), "{name}");
+        }
     }
 
     #[test]

@@ -5,36 +5,54 @@
 use super::errors::{ErrorCode, S3Error};
 use super::xml::parse::{document, malformed};
 
-const TIERS: [&str; 3] = ["Standard", "Bulk", "Expedited"];
+/// How fast S3 retrieves an object from an archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    #[default]
+    Standard,
+    Bulk,
+    Expedited,
+}
 
 /// Whether S3 keeps objects of this class in an archive, from which they must be restored before they can be read.
-pub fn is_archive(class: Option<&[u8]>) -> bool {
+fn is_archive(class: Option<&[u8]>) -> bool {
     matches!(class, Some(b"GLACIER" | b"DEEP_ARCHIVE"))
 }
 
-/// The error for objects outside of an archive.
-pub fn not_archived() -> S3Error {
-    let message = "Restore is not allowed for the object's current storage class";
-    S3Error::with(ErrorCode::InvalidObjectState, message)
+/// Checks that an object of a class can be restored by a tier.
+///
+/// # Errors
+/// `InvalidObjectState` for objects outside of an archive; `InvalidArgument` for an expedited retrieval from the deep
+/// archive.
+pub fn check_restorable(class: Option<&[u8]>, tier: Tier) -> Result<(), S3Error> {
+    if !is_archive(class) {
+        let message = "Restore is not allowed for the object's current storage class";
+        return Err(S3Error::with(ErrorCode::InvalidObjectState, message));
+    }
+    if class == Some(b"DEEP_ARCHIVE") && tier == Tier::Expedited {
+        let message = "Retrieval option is not supported by this storage class";
+        return Err(S3Error::argument(message, "Tier", b"Expedited"));
+    }
+    Ok(())
 }
 
-/// Checks a request to restore an object for some days.
+/// Checks a request to restore an object for some days, and returns its tier.
 ///
 /// # Errors
 /// `MalformedXML`; `InvalidArgument` for days that are not positive; `NotImplemented` for queries of archives.
-pub fn check_request(body: &[u8]) -> Result<(), S3Error> {
+pub fn check_request(body: &[u8]) -> Result<Tier, S3Error> {
     let root = document(body, "RestoreRequest")?;
-    let mut days = None;
+    let (mut days, mut of_job, mut of_query) = (None, None, None);
     for child in &root.children {
         match child.name.as_str() {
             "Days" if days.is_none() => days = Some(child.leaf()?.trim()),
-            "Tier" => check_tier(child.leaf()?)?,
+            "Tier" => of_query = Some(tier(child.leaf()?)?),
             "GlacierJobParameters" => {
-                let [tier] = child.children.as_slice() else { return Err(malformed()) };
-                if tier.name != "Tier" {
+                let [named] = child.children.as_slice() else { return Err(malformed()) };
+                if named.name != "Tier" {
                     return Err(malformed());
                 }
-                check_tier(tier.leaf()?)?;
+                of_job = Some(tier(named.leaf()?)?);
             }
             "Description" => drop(child.leaf()?),
             "Type" | "SelectParameters" | "OutputLocation" => {
@@ -48,32 +66,41 @@ pub fn check_request(body: &[u8]) -> Result<(), S3Error> {
     }
     let days = days.ok_or_else(malformed)?;
     match days.parse::<i32>() {
-        Ok(1..) => Ok(()),
+        Ok(1..) => Ok(of_job.or(of_query).unwrap_or_default()),
         Ok(_) => Err(S3Error::argument("restoration days should be at least 1", "Days", days.as_bytes())),
         Err(_) => Err(malformed()),
     }
 }
 
-fn check_tier(text: &str) -> Result<(), S3Error> {
-    if TIERS.contains(&text.trim()) { Ok(()) } else { Err(malformed()) }
+fn tier(text: &str) -> Result<Tier, S3Error> {
+    match text.trim() {
+        "Standard" => Ok(Tier::Standard),
+        "Bulk" => Ok(Tier::Bulk),
+        "Expedited" => Ok(Tier::Expedited),
+        _ => Err(malformed()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn checked(content: &str) -> Result<(), ErrorCode> {
+    fn checked(content: &str) -> Result<Tier, ErrorCode> {
         check_request(format!("<RestoreRequest>{content}</RestoreRequest>").as_bytes()).map_err(|error| error.code)
     }
 
     #[test]
     fn documents() {
-        for good in [
-            "<Days>1</Days>",
-            "<Days>365</Days><GlacierJobParameters><Tier>Bulk</Tier></GlacierJobParameters><Tier>Expedited</Tier>",
-            "<Description>why</Description><Days>7</Days>",
+        for (good, tier) in [
+            ("<Days>1</Days>", Tier::Standard),
+            (
+                "<Days>365</Days><GlacierJobParameters><Tier>Bulk</Tier></GlacierJobParameters><Tier>Expedited</Tier>",
+                Tier::Bulk,
+            ),
+            ("<Tier>Expedited</Tier><Days>1</Days>", Tier::Expedited),
+            ("<Description>why</Description><Days>7</Days>", Tier::Standard),
         ] {
-            assert_eq!(checked(good), Ok(()), "{good}");
+            assert_eq!(checked(good), Ok(tier), "{good}");
         }
         for (bad, code) in [
             ("", ErrorCode::MalformedXML),
@@ -93,7 +120,13 @@ mod tests {
 
     #[test]
     fn archives() {
-        assert!(is_archive(Some(b"GLACIER")) && is_archive(Some(b"DEEP_ARCHIVE")));
-        assert!(!is_archive(None) && !is_archive(Some(b"GLACIER_IR")));
+        let check = |class: Option<&[u8]>, tier| check_restorable(class, tier).map_err(|error| error.code);
+        for tier in [Tier::Standard, Tier::Bulk, Tier::Expedited] {
+            assert_eq!(check(Some(b"GLACIER"), tier), Ok(()));
+            assert_eq!(check(Some(b"GLACIER_IR"), tier), Err(ErrorCode::InvalidObjectState));
+            assert_eq!(check(None, tier), Err(ErrorCode::InvalidObjectState));
+        }
+        assert_eq!(check(Some(b"DEEP_ARCHIVE"), Tier::Bulk), Ok(()));
+        assert_eq!(check(Some(b"DEEP_ARCHIVE"), Tier::Expedited), Err(ErrorCode::InvalidArgument));
     }
 }

@@ -15,7 +15,12 @@ fn appended(offset: u64, bytes: &[u8]) -> Append {
     };
     let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, bytes));
     let md5 = orcas_checksum::Md5Hasher::digest(bytes);
-    Append { put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put }, offset, declared: None }
+    Append {
+        put: PutObject { size: bytes.len() as u64, md5, checksum, body, ..*put },
+        offset,
+        user_metadata: false,
+        declared: None,
+    }
 }
 
 fn run(state: &mut TestView, append: Append) -> Result<Outcome, Failure> {
@@ -69,9 +74,9 @@ fn metadata_and_tags_stay_and_others_are_refused() {
     let version = state.version("k");
     assert_eq!((version.headers, version.attributes), (before.headers, before.attributes));
     other.offset = 2;
-    other.put.headers.user = vec![("a".into(), "2".into())];
+    other.user_metadata = true;
     assert!(matches!(refused(run(&mut state, other.clone())), Refusal::InvalidRequest { .. }));
-    other.put.headers.user.clear();
+    other.user_metadata = false;
     other.put.attributes.tags = vec![("t".into(), "2".into())];
     assert!(matches!(refused(run(&mut state, other)), Refusal::InvalidRequest { .. }));
 }

@@ -1,6 +1,6 @@
 //! What a check has found so far, shared by its threads, and the pace at which it may read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +55,8 @@ pub(super) struct Damage {
     blobs: BTreeMap<Sequence, &'static str>,
     /// Records that are gone from the log, first to last.
     records: Vec<(Sequence, Sequence)>,
+    /// Versions whose headers do not open.
+    headers: BTreeSet<Sequence>,
     /// The log has a fault of any kind.
     pub log: bool,
 }
@@ -71,6 +73,11 @@ impl Damage {
         gone.then_some("its record in the log is damaged or gone")
     }
 
+    /// Whether the headers of this version do not open.
+    pub fn in_headers(&self, version: Sequence) -> bool {
+        self.headers.contains(&version)
+    }
+
     /// Blobs that cannot be read. Of the records that are gone, those that are alone: how many others there were is a
     /// guess where a file ends.
     pub fn blobs(&self) -> impl Iterator<Item = Sequence> {
@@ -79,7 +86,7 @@ impl Damage {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.blobs.is_empty() && self.records.is_empty()
+        self.blobs.is_empty() && self.records.is_empty() && self.headers.is_empty()
     }
 
     /// Ascending and disjoint.
@@ -195,6 +202,11 @@ impl<'a> Collector<'a> {
     /// A blob that cannot be read.
     pub fn damaged(&self, blob: Sequence, reason: &'static str) {
         self.damage.lock().blobs.entry(blob).or_insert(reason);
+    }
+
+    /// A version whose headers do not open.
+    pub fn damaged_headers(&self, version: Sequence) {
+        self.damage.lock().headers.insert(version);
     }
 
     pub fn damage(&self) -> Damage {

@@ -13,6 +13,7 @@ use orcas_record::{self as record, Attributes, Extent, Sequence};
 /// Of a record that the log has lost.
 const RECORD_GONE: &str = "its record is gone from the log; the index has it";
 pub(crate) const ANNOTATION_DAMAGED: &str = "an annotation of it is damaged; the object itself is not";
+const METADATA_DAMAGED: &str = "its metadata does not match its tag";
 const UPLOAD_GONE: &str = "the record of this upload is gone from the log; the index has it";
 
 struct Search<'a> {
@@ -38,8 +39,10 @@ pub(super) fn find(collector: &Collector<'_>, index: &Index, listed_max: usize) 
     let go_on = || collector.go_on();
     each_version(index, &go_on, &mut |sequence, version| {
         if let Ok(version) = version
-            && let Some(reason) =
-                search.reason(sequence, &version.manifest).or_else(|| search.in_annotations(&version.attributes))
+            && let Some(reason) = search
+                .reason(sequence, &version.manifest)
+                .or_else(|| search.damage.in_headers(sequence).then_some(METADATA_DAMAGED))
+                .or_else(|| search.in_annotations(&version.attributes))
         {
             losses.version(&version, reason);
         }

@@ -7,6 +7,7 @@
 mod census;
 mod collect;
 mod compare;
+mod headers;
 mod journal;
 mod logs;
 mod losses;
@@ -117,7 +118,7 @@ pub enum FindingKind {
     LogRecord,
     /// A pack is missing or its header damaged.
     Pack,
-    /// The bytes of a content or chunk.
+    /// The bytes of a content or chunk, or sealed metadata.
     Blob,
     /// A version, part or segment names what is not there.
     Manifest,

@@ -9,6 +9,7 @@ use super::super::content::read_content;
 use super::census::Census;
 use super::collect::Collector;
 use super::compare::{Difference, compare};
+use super::headers::check_headers;
 use super::logs::{LogCheck, Suspect};
 use super::losses;
 use super::owners::Owners;
@@ -95,6 +96,9 @@ impl Subject<'_> {
         };
         self.resolve(logs.suspects.into_inner(), truth)?;
         self.resolve_tags(truth)?;
+        if let Some(keys) = self.tags.keys().filter(|_| self.options.read_content) {
+            check_headers(keys, truth, self.collector)?;
+        }
         self.report(truth, index, log_files.len() as u64, packs)
     }
 

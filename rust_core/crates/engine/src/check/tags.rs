@@ -24,7 +24,8 @@ use orcas_seal::{BlobKey, TAG_LENGTH, Tag};
 
 /// Blobs at most that wait for a context.
 const WAITING_MAX: usize = 1 << 20;
-const CUSTOMERS: [u8; 16] = [0; 16];
+/// The data key that a blob names which a customer's key seals.
+pub(super) const CUSTOMERS: [u8; 16] = [0; 16];
 
 pub(super) struct TagCheck<'a> {
     keys: Option<&'a dyn ContentKeys>,
@@ -48,6 +49,10 @@ impl<'a> TagCheck<'a> {
     pub fn new(keys: Option<&'a dyn ContentKeys>) -> Self {
         let count = || AtomicU64::new(0);
         Self { keys, verified: count(), of_customers: count(), without_key: count(), waiting: Mutex::default() }
+    }
+
+    pub fn keys(&self) -> Option<&'a dyn ContentKeys> {
+        self.keys
     }
 
     pub fn counts(&self) -> TagCounts {
@@ -162,7 +167,7 @@ impl<'a> TagCheck<'a> {
 }
 
 /// The context that binds content; `None` if there is none.
-fn context_of(encryption: Option<&Encryption>) -> Option<Bytes> {
+pub(super) fn context_of(encryption: Option<&Encryption>) -> Option<Bytes> {
     match encryption {
         Some(Encryption::Named(named)) if !named.context.is_empty() => Some(Bytes::copy_from_slice(&named.context)),
         _ => None,

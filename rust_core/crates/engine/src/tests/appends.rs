@@ -14,7 +14,7 @@ use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
 fn append(put: PutObject, offset: u64) -> Intent {
-    Intent::AppendObject(Box::new(Append { put, offset, declared: None }))
+    Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None }))
 }
 
 impl Steps {

@@ -192,7 +192,7 @@ impl Run {
                 self.attempt_upload(&bucket, &Addition::End, bytes.len(), &|steps| {
                     let body = steps.handle().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
                     let put = Steps::put_of(&bucket, key, &bytes, body);
-                    Some(Intent::AppendObject(Box::new(Append { put, offset, declared: None })))
+                    Some(Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None })))
                 });
             }
             4 | 5 => {

@@ -184,7 +184,7 @@ impl Client {
             false => body(&self.handle, bucket, bytes),
         };
         let put = put_of(bucket, key, bytes, body);
-        Intent::AppendObject(Box::new(Append { put, offset, declared: None }))
+        Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None }))
     }
 
     /// Reads an object to its end: what it holds stays, whatever becomes of the key.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::metrics::requests::Finished;
+use orcas_http::lossy_text;
 use orcas_http::timestamp::iso_time;
 
 /// Characters of one value that a client chose: the longest key has as many bytes.
@@ -168,7 +169,7 @@ impl Line {
 
     fn bytes(&mut self, name: &str, value: Option<&[u8]>) {
         if let Some(value) = value {
-            self.text(name, &String::from_utf8_lossy(value));
+            self.text(name, &lossy_text(value));
         }
     }
 

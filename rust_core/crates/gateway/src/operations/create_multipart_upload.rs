@@ -29,6 +29,22 @@ pub struct CreateMultipartUpload {
     checksum: Option<UploadChecksum>,
 }
 
+impl Call<CreateMultipartUpload> {
+    /// May wait for the data key of the owner of the bucket.
+    fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
+        let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
+        let headers = self.lane.engine.sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
+        let intent = Intent::CreateUpload {
+            bucket: bucket.id,
+            key: key.clone(),
+            headers: Box::new(headers),
+            attributes: attributes.clone(),
+            checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
+        };
+        Ok(self.submit(intent, slot))
+    }
+}
+
 impl Operation for CreateMultipartUpload {
     const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
@@ -41,15 +57,12 @@ impl Operation for CreateMultipartUpload {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, headers, attributes, checksum, .. } = &call.input;
-        let intent = Intent::CreateUpload {
-            bucket: bucket.id,
-            key: key.clone(),
-            headers: Box::new(headers.clone()),
-            attributes: attributes.clone(),
-            checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
-        };
-        Ok(call.submit(intent, slot))
+        let Self { bucket, headers, chosen, .. } = &call.input;
+        let seals = chosen.encryption.is_some() && headers.has_unsealed();
+        if seals && !call.lane.engine.can_seal_at_once(bucket, &chosen.sealing()) {
+            return Ok(call.on_worker(slot, move |call| call.create(slot)));
+        }
+        call.create(slot)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

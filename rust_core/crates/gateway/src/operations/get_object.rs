@@ -214,12 +214,13 @@ impl Reader<'_> {
             }
         };
         let version = &found.object.version;
+        let stored = self.lane.engine.headers(found)?;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
             etag: version.etag,
             size: version.size,
             modified_ms,
-            stored: shown(&version.headers),
+            stored: shown(&stored),
             overrides: &read.overrides,
             range: None,
             checksum: None,

@@ -23,7 +23,7 @@ use orcas_checksum::{Checksum, ChecksumAlgorithm};
 use orcas_decide::{
     Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions, SourceKind,
 };
-use orcas_engine::PinnedObject;
+use orcas_engine::{Handle, PinnedObject, Sealing};
 use orcas_http::{Headers, hex, parse_hex};
 use orcas_record::{Attributes, Bucket, Encryption, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
@@ -147,24 +147,28 @@ impl InstantUpload {
         }
     }
 
-    fn copy_attributes(&self) -> CopyAttributes {
-        let Attributes { tags, retention, legal_hold, encryption, .. } = self.attributes.clone();
+    fn copy_attributes(&self, encryption: Option<Encryption>) -> CopyAttributes {
+        let Attributes { tags, retention, legal_hold, .. } = self.attributes.clone();
         CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold, encryption }
     }
 
-    fn copy(&self, source: &Object) -> Intent {
+    fn copy(&self, engine: &Handle, source: &Object) -> Result<Intent, Problem> {
+        // Its content is encrypted as it is, whether or not that was asked for.
+        let encryption = self.attributes.encryption.clone().or_else(|| source.version.attributes.encryption.clone());
+        let sealing = Sealing::from(encryption.clone());
+        let headers = engine.sealed_headers(&self.bucket, &sealing, self.headers.clone())?;
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
-        Intent::CopyObject(Box::new(Copy {
+        Ok(Intent::CopyObject(Box::new(Copy {
             source: (source.version.bucket, source.version.key.clone(), Some(source.version.version_id)),
             source_conditions: SourceConditions { kind: SourceKind::Found, ..SourceConditions::default() },
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
-            headers: CopyHeaders::Replace(Box::new(self.headers.clone())),
-            attributes: self.copy_attributes(),
+            headers: CopyHeaders::Replace(Box::new(headers)),
+            attributes: self.copy_attributes(encryption),
             // The sequence pins the source to what was looked up and read.
             checksum: checksum.map(|checksum| (source.sequence, checksum)),
-        }))
+        })))
     }
 }
 
@@ -243,7 +247,7 @@ impl Call<InstantUpload> {
                 Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            match lane.engine.execute_for(self.cause(), upload.copy(&source.object)) {
+            match lane.engine.execute_for(self.cause(), upload.copy(&lane.engine, &source.object)?) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))

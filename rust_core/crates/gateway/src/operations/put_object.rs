@@ -14,13 +14,13 @@ use crate::lane::Lane;
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Upload, wrong_outcome};
+use crate::request::{Call, Operation, Prepared, Upload, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::treatment::PartOf;
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
 use orcas_engine::{Addition, Handle, Sealing};
-use orcas_record::{Attributes, Bucket, Encryption, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
@@ -129,7 +129,7 @@ impl Upload for PutObject {
         &self.bucket
     }
 
-    fn intent(&self, size: u64, digests: &Digests, body: Body, encryption: Option<Encryption>) -> Intent {
+    fn intent(&self, engine: &Handle, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Prepared {
         let Digests { md5, sha256, stored: checksum, declared } = *digests;
         let put = decide::PutObject {
             bucket: self.bucket.id,
@@ -139,17 +139,18 @@ impl Upload for PutObject {
             md5,
             sha256,
             checksum,
-            headers: self.headers.clone(),
-            attributes: Attributes { encryption, ..self.attributes.clone() },
+            headers: engine.sealed_headers(&self.bucket, sealing, self.headers.clone())?,
+            attributes: Attributes { encryption: sealing.encryption.clone(), ..self.attributes.clone() },
             body,
         };
-        match self.offset {
+        Ok(match self.offset {
             None => Intent::PutObject(Box::new(put)),
             Some(offset) => {
                 let declared = declared.map(|checksum| checksum.algorithm());
-                Intent::AppendObject(Box::new(decide::Append { put, offset, declared }))
+                let user_metadata = !self.headers.user.is_empty();
+                Intent::AppendObject(Box::new(decide::Append { put, offset, user_metadata, declared }))
             }
-        }
+        })
     }
 
     fn adds(&self) -> Addition {

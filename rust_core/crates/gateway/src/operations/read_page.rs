@@ -85,6 +85,9 @@ impl Call<ReadPage> {
         if let Some(key) = document
             && let Some(found) = self.find(key)?
         {
+            if let Some(location) = &found.object.version.headers.website_redirect {
+                return Ok(self.redirect(Redirection::of_object(asked, location)));
+            }
             let mut answer = self.read(key, &PageHeaders::default(), &found)?;
             let headers = error_headers(&no_page(&page, None));
             headers.iter().for_each(|(name, value)| answer.headers.push(name, value));

@@ -31,6 +31,7 @@ impl Operation for RenameObject {
             "x-amz-move-source",
             "x-amz-metadata-directive",
             "x-amz-tagging-directive",
+            "x-amz-checksum-algorithm",
         ],
         ..Understood::NOTHING
     };

@@ -11,7 +11,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
-use orcas_s3::restore::{check_request, is_archive, not_archived};
+use orcas_s3::restore::{Tier, check_request, check_restorable};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, S3Error};
 
@@ -29,8 +29,8 @@ impl Operation for RestoreObject {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        call.read_document(|| check_request(&content))?;
-        Ok(call.later(slot, Call::restore))
+        let tier = call.read_document(|| check_request(&content))?;
+        Ok(call.later(slot, move |call| call.restore(tier)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -43,11 +43,9 @@ impl Operation for RestoreObject {
 }
 
 impl Call<RestoreObject> {
-    fn restore(&self) -> Result<Response, Problem> {
+    fn restore(&self, tier: Tier) -> Result<Response, Problem> {
         self.input.0.find(&self.lane, &self.envelope, |found| {
-            if !is_archive(found.object.version.headers.storage_class.as_deref()) {
-                return Err(not_archived().into());
-            }
+            check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;
             Ok(self.envelope.empty(200, HeaderBlock::new()))
         })
     }

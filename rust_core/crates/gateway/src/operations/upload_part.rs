@@ -9,13 +9,13 @@ use crate::encryption::SentKey;
 use crate::intake::Digests;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Upload, wrong_outcome};
+use crate::request::{Call, Operation, Prepared, Upload, wrong_outcome};
 use crate::response::Response;
 use crate::treatment::PartOf;
 use crate::upload_ids::named_upload;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
-use orcas_engine::{Addition, Sealing};
-use orcas_record::{Bucket, Encryption, UploadId};
+use orcas_engine::{Addition, Handle, Sealing};
+use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_A_PART, Understood};
@@ -64,11 +64,12 @@ impl Upload for UploadPart {
         &self.bucket
     }
 
-    fn intent(&self, size: u64, digests: &Digests, body: Body, _encryption: Option<Encryption>) -> Intent {
+    fn intent(&self, _engine: &Handle, size: u64, digests: &Digests, body: Body, _sealing: &Sealing) -> Prepared {
         let Digests { md5, declared: checksum, stored: computed, .. } = *digests;
         let Self { upload, number, .. } = *self;
         let (bucket, key) = (self.bucket.id, self.key.clone());
-        Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, computed, body }))
+        let part = PutPart { bucket, key, upload, number, size, md5, checksum, computed, body };
+        Ok(Intent::PutPart(Box::new(part)))
     }
 
     fn adds(&self) -> Addition {

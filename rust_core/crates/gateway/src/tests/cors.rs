@@ -7,11 +7,16 @@ const RULES: &[u8] = b"<CORSConfiguration><CORSRule><AllowedOrigin>http://a</All
 const ORIGIN: (&str, &str) = ("origin", "http://a");
 const METHOD: (&str, &str) = ("access-control-request-method", "GET");
 
+fn put_rules(fixture: &Fixture) {
+    let md5 = base64_encode(&Md5Hasher::digest(RULES));
+    assert_eq!(fixture.call("PUT", "/bkt?cors", &[("content-md5", &md5)], RULES).status, 200);
+}
+
 #[test]
 fn answers_name_their_origin_whoever_makes_them() {
     let fixture = Fixture::new();
     assert_eq!(fixture.call("PUT", "/bkt", &[], b"").status, 200);
-    assert_eq!(fixture.call("PUT", "/bkt?cors", &[], RULES).status, 200);
+    put_rules(&fixture);
     let large = vec![7; 200_000];
     assert_eq!(fixture.call("PUT", "/bkt/large", &[], &large).status, 200);
     let other = Signer::new("OTHER", b"other", "us-east-1", now_ms() / 1000).unwrap();
@@ -34,7 +39,7 @@ fn answers_name_their_origin_whoever_makes_them() {
 fn a_preflight_with_a_body_ends_its_connection() {
     let fixture = Fixture::new();
     fixture.call("PUT", "/bkt", &[], b"");
-    fixture.call("PUT", "/bkt?cors", &[], RULES);
+    put_rules(&fixture);
     for (body, closes) in [(&b""[..], false), (b"body", true)] {
         let answer = fixture.call("OPTIONS", "/bkt/k", &[ORIGIN, METHOD], body);
         assert_eq!((answer.status, answer.closes), (200, closes));

@@ -17,7 +17,7 @@ use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_fs::sim::SimDisk;
 use orcas_index::BlobEntry;
-use orcas_record::{Bucket, Encryption, NamedKey, Record, Seal};
+use orcas_record::{Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
 use orcas_seal::TAG_LENGTH;
 
 fn store() -> Store {
@@ -263,6 +263,42 @@ fn with_the_keys_every_tag_of_what_is_sealed_is_verified() {
     let unread = CheckOptions { read_content: false, ..OPTIONS };
     let report = check_store(&file_system(), store.path(), &unread, Some(&*OneKey::new(7)), &CheckProgress::default());
     assert_eq!(report.unwrap().tags, TagCounts::default());
+}
+
+#[test]
+fn sealed_metadata_that_was_changed_under_its_checksums_is_damage() {
+    let mut store = store();
+    let bucket = store.bucket("bkt");
+    let put = |key: &str, encryption: Encryption, change: &dyn Fn(&mut SealedHeaders)| {
+        let sealing: Sealing = Some(encryption.clone()).into();
+        let headers = ObjectHeaders { content_type: Some("a/b".into()), ..ObjectHeaders::default() };
+        let mut headers = store.handle().sealed_headers(&bucket, &sealing, headers).unwrap();
+        change(headers.sealed.as_mut().unwrap());
+        let content = noise(1_000, 1);
+        let body = store.handle().sealed_body(&bucket, &sealing, &content).unwrap();
+        let mut put = PutObject { headers, body, ..store.small_put(&bucket, key, &content) };
+        put.attributes.encryption = Some(encryption);
+        store.handle().execute(Intent::PutObject(Box::new(put))).unwrap();
+    };
+    put("whole", Encryption::Managed, &|_| {});
+    put("in-context", bound_to(b"{\"a\":\"b\"}"), &|_| {});
+    put("flipped", Encryption::Managed, &|sealed| {
+        let mut bytes = sealed.bytes.to_vec();
+        bytes[0] ^= 1;
+        sealed.bytes = bytes.into();
+    });
+    put("cut", bound_to(b"{}"), &|sealed| sealed.bytes.truncate(3));
+    put("algorithm", Encryption::Managed, &|sealed| sealed.seal.algorithm = 9);
+    reopen_closed(&mut store);
+    let running = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    store.close();
+    for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
+        assert!(report.is_clean(), "only the tags tell: {report:#?}");
+    }
+    for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
+        assert_eq!(kinds(&report), [FindingKind::Blob].into());
+        assert_eq!(lost_keys(&report), ["flipped", "cut", "algorithm"].map(|key| format!("bkt/{key}")).into());
+    }
 }
 
 #[test]

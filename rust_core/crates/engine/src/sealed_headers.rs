@@ -1,0 +1,74 @@
+//! Headers of encrypted objects: sealed before the committer gets them, opened when an answer or a copy needs them.
+//!
+//! Each act of sealing has a seal id of its own, which nothing else is sealed under. So the same headers that are stored
+//! twice look different, and those of another version do not open in the place of these. Must not know which headers
+//! there are.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::encrypting::Sealing;
+use super::handle::Handle;
+use super::reads::PinnedObject;
+use super::sealing::is_authentic;
+use super::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_base::verifying::verifying;
+use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, decode_headers, encode_headers};
+use orcas_seal::{BlobKey, TAG_LENGTH};
+
+const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
+
+impl Handle {
+    /// The headers as an object of the bucket stores them that is encrypted like this. May wait for the data key of the
+    /// owner of the bucket, unless `can_seal_at_once` or content was just sealed.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], or why the data key cannot be used.
+    pub fn sealed_headers(&self, bucket: &Bucket, sealing: &Sealing, headers: ObjectHeaders) -> Result<ObjectHeaders> {
+        if sealing.encryption.is_none() || !headers.has_unsealed() {
+            return Ok(headers);
+        }
+        let (hidden, visible) = headers.split();
+        let sealed = self.shared.seal_headers(bucket, sealing, &hidden)?;
+        Ok(ObjectHeaders { sealed: Some(Box::new(sealed)), ..visible })
+    }
+
+    /// The headers of an object in the clear. Never waits.
+    ///
+    /// # Errors
+    /// Why the key cannot be used, [`Error::NoCustomerKey`], or [`Error::Record`] if they are not what was sealed.
+    pub fn headers<'a>(&self, found: &'a PinnedObject) -> Result<Cow<'a, ObjectHeaders>> {
+        let headers = &found.object.version.headers;
+        let Some(sealed) = &headers.sealed else { return Ok(Cow::Borrowed(headers)) };
+        let opened = self.shared.open_headers(sealed, &found.sealing())?;
+        let (storage_class, website_redirect) = (headers.storage_class.clone(), headers.website_redirect.clone());
+        Ok(Cow::Owned(ObjectHeaders { storage_class, website_redirect, ..opened }))
+    }
+}
+
+impl EngineState {
+    fn seal_headers(&self, bucket: &Bucket, sealing: &Sealing, hidden: &ObjectHeaders) -> Result<SealedHeaders> {
+        let key = self.data_key(bucket, sealing)?;
+        let (mut sealer, seal) = self.sealer(&key, 0)?;
+        let mut bytes = encode_headers(hidden);
+        let tag = sealer.seal_metadata(&mut bytes);
+        bytes.extend_from_slice(&tag.map_err(|_| Error::Record { reason: "headers are too long to be sealed" })?);
+        Ok(SealedHeaders { seal, bytes: bytes.into() })
+    }
+
+    fn open_headers(&self, sealed: &SealedHeaders, sealing: &Sealing) -> Result<ObjectHeaders> {
+        opened(&*self.blob_key(&sealed.seal, sealing)?, sealed)
+    }
+}
+
+/// What was sealed, with the key that the seal leads to.
+pub(super) fn opened(key: &BlobKey, sealed: &SealedHeaders) -> Result<ObjectHeaders> {
+    let (bytes, tag) = sealed.bytes.split_last_chunk::<TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
+    let mut bytes = bytes.to_vec();
+    if !is_authentic(verifying(|| key.open_metadata(&mut bytes, tag))) {
+        return Err(NOT_AUTHENTIC);
+    }
+    decode_headers(&Bytes::from(bytes))
+}

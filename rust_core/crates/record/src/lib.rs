@@ -36,7 +36,7 @@ pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
 pub use attributes::{
     Attributes, DefaultRetention, Encryption, KeyCheck, NamedKey, ObjectLock, Period, Retention, RetentionMode,
 };
-use cause::LIFECYCLE;
+use cause::{LIFECYCLE, SEALING};
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};

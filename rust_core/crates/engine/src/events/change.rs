@@ -11,6 +11,7 @@ use orcas_record::{BucketId, Cause, RequestCause, VersionId};
 /// The codes of causes that no request has.
 const ENGINE: u8 = 0;
 const LIFECYCLE: u8 = 255;
+const SEALING: NonZeroU8 = NonZeroU8::new(254).unwrap();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -69,13 +70,13 @@ impl Change {
     /// Appends everything but place and time.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let request = match &self.cause {
-            Cause::Engine => None,
-            Cause::Lifecycle => None,
+            Cause::Engine | Cause::Lifecycle | Cause::Sealing => None,
             Cause::Request(request) => Some(request),
         };
         let operation = match &self.cause {
             Cause::Engine => ENGINE,
             Cause::Lifecycle => LIFECYCLE,
+            Cause::Sealing => SEALING.get(),
             Cause::Request(request) => request.operation.get(),
         };
         let version = match self.version {
@@ -112,6 +113,7 @@ impl Change {
         let cause = match NonZeroU8::new(operation) {
             None => Cause::Engine,
             Some(NonZeroU8::MAX) => Cause::Lifecycle,
+            Some(SEALING) => Cause::Sealing,
             Some(operation) => {
                 let request = u64::from_le_bytes(input.array()?);
                 Cause::Request(RequestCause { operation, request, principal: input.array()? })

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::super::faults::StorePart;
 use super::super::recover::{apply_recovered, index_options};
 use super::super::state::{EngineState, UpkeepTask};
+use super::requests::Task;
 use super::mark::{REBUILT_NAME, mark, unmark};
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Index, Writer};
@@ -38,7 +39,18 @@ const TOO_OFTEN: &str = "the index was damaged repeatedly: stop the server, chec
 /// The thread, until `RebuildRequests::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     let mut built: VecDeque<Duration> = VecDeque::new();
-    while let Some(reason) = shared.index_rebuild.wait() {
+    while let Some(task) = shared.index_rebuild.wait() {
+        let reason = match task {
+            Task::Repair(reason) => reason,
+            Task::Renew(waiting) => {
+                let renewed = rebuild(shared, logs);
+                for answer in waiting {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(renewed.clone());
+                }
+                continue;
+            }
+        };
         let now = shared.clock.monotonic();
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {

@@ -24,6 +24,7 @@ mod reclaim_failures;
 mod rooms;
 mod rounds;
 mod scopes;
+mod seal_stored;
 mod sealing;
 mod sharing;
 mod steps;

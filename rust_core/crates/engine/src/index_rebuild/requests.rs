@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::{Condvar, Mutex, Sender, bounded};
+use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
 
 /// Between two attempts while there is no room.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -40,11 +40,12 @@ impl RebuildRequests {
         self.changed.notify_all();
     }
 
-    /// Has an index built that has nothing of what was deleted from this one, and waits for it.
+    /// Has an index built that has nothing of what was deleted from this one. The receiver learns whether it is in use, or
+    /// why it could not be built.
     ///
     /// # Errors
-    /// `Closed` when the store closes; why it could not be built. The present one is in use then.
-    pub fn renew(&self) -> Result<()> {
+    /// `Closed` when the store closes.
+    pub fn renew(&self) -> Result<Receiver<Result<()>>> {
         let (answer, receiver) = bounded(1);
         let mut state = self.state.lock();
         if state.stopped {
@@ -53,7 +54,7 @@ impl RebuildRequests {
         state.renewals.push(answer);
         drop(state);
         self.changed.notify_all();
-        receiver.recv().unwrap_or(Err(Error::Closed))
+        Ok(receiver)
     }
 
     /// Whether an index is to be built, for which disk space is needed.

@@ -49,7 +49,7 @@ impl Handle {
             took: Duration::ZERO,
             reclaimed_at: 0,
         };
-        for pass in 0..PASSES_MAX {
+        for _ in 0..PASSES_MAX {
             (run.report.seen, run.report.changed, run.report.no_room) = (0, 0, 0);
             (run.report.too_long, run.report.unreadable) = (0, 0);
             match run.pass() {
@@ -60,12 +60,14 @@ impl Handle {
             if cancelled || changed + no_room == 0 {
                 break;
             }
-            tracing::debug!(pass, changed, no_room, "Sealing begins anew with what was left");
         }
         run.report.stored_bytes = progress.stored_bytes.load(Ordering::Relaxed);
         if !run.report.cancelled {
             progress.finishing.store(true, Ordering::Relaxed);
-            self.erase_unsealed(&mut run.report)?;
+            match self.erase_unsealed(&mut run.report, progress) {
+                Err(Error::Closed) if progress.is_cancelled() => run.report.cancelled = true,
+                done => done?,
+            }
         }
         self.count_unsealed(&mut run.report)?;
         let SealReport { versions, bytes, stored_bytes, changed, no_room, too_long, unreadable, left, .. } = run.report;

@@ -378,6 +378,6 @@ fn reclamation_by_itself_does_not_rewrite_what_is_not_worth_it() {
     store.handle().reclaim(Effort::Compact).unwrap();
     assert!(has(store.path(), &noise(100, 77)[..20]));
     store.handle().reclaim(Effort::Renew).unwrap();
-    store.handle().shared.index_rebuild.renew().unwrap();
+    store.handle().shared.index_rebuild.renew().unwrap().recv().unwrap().unwrap();
     assert!(!has(store.path(), &noise(100, 77)[..20]));
 }

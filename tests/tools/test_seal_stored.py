@@ -22,6 +22,7 @@ from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
 import orcas
+from orcas.cli.seal import what_is_left
 
 Serve = Callable[..., AbstractContextManager[Target]]
 
@@ -62,11 +63,11 @@ def fill(s3: Any, bodies: Bodies) -> None:
         s3.put_object(Bucket=BUCKET, Key=f"same/{size}", Body=body)
     s3.put_object(Bucket=BUCKET, Key="empty", Body=b"")
     upload = {"Bucket": BUCKET, "Key": "parts"}
-    upload["UploadId"] = s3.create_multipart_upload(**upload, ChecksumAlgorithm="CRC32C")["UploadId"]
+    upload["UploadId"] = s3.create_multipart_upload(**upload, ChecksumAlgorithm="CRC32")["UploadId"]
     parts = []
-    for number, size in ((1, 5 * MIB), (4, 5 * MIB + 1), (7, 100)):
-        part = s3.upload_part(**upload, PartNumber=number, Body=bodies.new(size), ChecksumAlgorithm="CRC32C")
-        parts.append({"PartNumber": number, "ETag": part["ETag"], "ChecksumCRC32C": part["ChecksumCRC32C"]})
+    for number, size in ((1, 5 * MIB), (2, 5 * MIB + 1), (3, 100)):
+        part = s3.upload_part(**upload, PartNumber=number, Body=bodies.new(size), ChecksumAlgorithm="CRC32")
+        parts.append({"PartNumber": number, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]})
     s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
     s3.create_bucket(Bucket=LOCKED, ObjectLockEnabledForBucket=True)
     for size in (100, 3_000, 100):
@@ -178,11 +179,20 @@ def test_what_is_left_is_said(serve: Serve, data: Path) -> None:
         upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
         s3.upload_part(**upload, PartNumber=1, Body=content(3_000))
     said = command("compact", "--seal", "--data", data, code=1, ORCAS_MASTER_KEY=KEY)
-    assert "1 uploads are incomplete" in said
+    assert "incomplete uploads not sealed 1" in " ".join(said.split())
     with serve(master_key=KEY) as target:
         target.client().abort_multipart_upload(**upload)
     said = command("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)
-    assert "incomplete uploads not sealed" in said
+    assert "incomplete uploads not sealed 0" in " ".join(said.split())
+
+
+def test_each_thing_that_is_left_is_a_reason() -> None:
+    nothing = dict.fromkeys(("changed", "no_room", "too_long", "unreadable"), 0)
+    assert what_is_left({**nothing, "left": NOTHING_LEFT}) == []
+    for name in nothing:
+        assert len(what_is_left({**nothing, name: 3, "left": NOTHING_LEFT})) == 1
+    for name in ("blobs", "uploads", "files", "index"):
+        assert len(what_is_left({**nothing, "left": {**NOTHING_LEFT, name: 1}})) == 1
 
 
 class Writer(threading.Thread):

@@ -53,14 +53,14 @@ def what_is_left(done: dict[str, Any]) -> list[str]:
     reasons = [
         (done["changed"], f"{done['changed']} keys kept changing"),
         (done["no_room"], f"there was no room for {done['no_room']} keys: free space on the disk"),
-        (done["too_long"], f"{done['too_long']} versions are too long, or their keys have too many versions"),
+        (done["too_long"], f"{done['too_long']} versions are too long, or keys have too many versions"),
         (done["unreadable"], f"{done['unreadable']} versions cannot be read: run `orcas fsck`"),
         (left["uploads"], f"{left['uploads']} uploads are incomplete: complete or abort them"),
         (
             left["blobs"],
             f"{left['blobs']} contents and chunks are not sealed, perhaps new ones: turn ORCAS_ENCRYPT_BY_DEFAULT on",
         ),
-        (left["files"], "a reader, a backup or damage kept files from being rewritten"),
+        (left["files"], "readers, a backup, damage or a lack of room kept files from being rewritten"),
         (left["index"], "the index could not be built anew"),
     ]
     return [reason for counts, reason in reasons if counts]

@@ -75,7 +75,8 @@ pub struct Sealed {
 
 pub(super) fn seal_stored(view: &dyn View, context: &Context, seal: SealStored) -> Result<Decision, Failure> {
     let SealStored { layer, blobs, keys } = seal;
-    let gone = view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
+    let gone =
+        view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
     let mut blobs = Blobs { bodies: blobs.into_iter().map(Place::Body).collect() };
     let mut draft = Draft::new(context.next_sequence);
     let mut counts = Sealed::default();
@@ -101,12 +102,7 @@ pub(super) fn seal_stored(view: &dyn View, context: &Context, seal: SealStored) 
 }
 
 /// The versions as they are now, if they are what was found, and the last of them is still the newest of its key.
-fn found(
-    view: &dyn View,
-    layer: BucketId,
-    key: &Bytes,
-    entries: &[SealVersion],
-) -> Result<Option<Vec<Arc<Object>>>> {
+fn found(view: &dyn View, layer: BucketId, key: &Bytes, entries: &[SealVersion]) -> Result<Option<Vec<Arc<Object>>>> {
     let newest = view.layer_newest(layer, key)?.map(|newest| newest.sequence);
     if newest != entries.last().map(|last| last.sequence) {
         return Ok(None);
@@ -116,9 +112,10 @@ fn found(
         let Some(object) = view.layer_version(layer, key, entry.id)? else { return Ok(None) };
         let attributes = &object.version.attributes;
         let as_found = object.sequence == entry.sequence
-            && entry.content.as_ref().is_none_or(|content| {
-                attributes.annotations == content.annotations && attributes.encryption.is_none()
-            });
+            && entry
+                .content
+                .as_ref()
+                .is_none_or(|content| attributes.annotations == content.annotations && attributes.encryption.is_none());
         if !as_found {
             return Ok(None);
         }

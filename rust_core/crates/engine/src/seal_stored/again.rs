@@ -14,12 +14,9 @@ use super::report::SealProgress;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_chunks::WrittenChunk;
-use orcas_decide::{
-    Body, ChunkPlace, PlacedChunk, SealKey, SealStored, SealedContent, SealedExtent, Sharing,
-};
+use orcas_decide::{Body, ChunkPlace, PlacedChunk, SealKey, SealStored, SealedContent, SealedExtent, Sharing};
 use orcas_record::{
-    Bucket, BucketId, Encryption, Extent, Fingerprint, HEAD_LENGTH, INLINE_MAX, SEALED_MAX, Seal,
-    Sequence, head_of,
+    Bucket, BucketId, Encryption, Extent, Fingerprint, HEAD_LENGTH, INLINE_MAX, SEALED_MAX, Seal, Sequence, head_of,
 };
 use orcas_seal::DataKey;
 

@@ -22,7 +22,9 @@ impl Handle {
         let shared = &self.shared;
         match self.awaited(&shared.reclaim.push(Effort::Renew)?, progress) {
             Ok(_) => report.left.files = shared.reclaim.has_left_files(),
-            Err(error @ (Error::Corrupt { .. } | Error::Missing { .. } | Error::Record { .. } | Error::StorageFull)) => {
+            Err(
+                error @ (Error::Corrupt { .. } | Error::Missing { .. } | Error::Record { .. } | Error::StorageFull),
+            ) => {
                 tracing::warn!(%error, "Files of the store could not be rewritten without unsealed content");
             }
             Err(error) => return Err(error),
@@ -43,7 +45,7 @@ impl Handle {
     }
 
     /// What another thread is asked for. It goes on with that if the run is cancelled.
-    fn awaited<T>(&self, answer: &Receiver<Result<T>>, progress: &SealProgress) -> Result<T> {
+    pub(super) fn awaited<T>(&self, answer: &Receiver<Result<T>>, progress: &SealProgress) -> Result<T> {
         loop {
             match answer.try_recv() {
                 Ok(answer) => return answer,

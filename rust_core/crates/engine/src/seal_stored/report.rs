@@ -16,7 +16,8 @@ pub struct SealReport {
     pub changed: u64,
     /// Keys that stay unsealed because there was no room for their content, even after reclamation.
     pub no_room: u64,
-    /// Versions that stay unsealed because they, or the history of their keys, are too long for one change.
+    /// Versions that stay unsealed because they are too long for one change, and keys with too many versions, of which
+    /// the oldest stay as they are.
     pub too_long: u64,
     /// Versions that stay unsealed because their content cannot be read.
     pub unreadable: u64,

@@ -23,7 +23,7 @@ use orcas_record::{Bucket, BucketId, BucketRole, Cause};
 
 /// Times all layers are walked because clients had changed what was read.
 const PASSES_MAX: usize = 4;
-/// Bytes of the records of the versions of one key, as they are estimated.
+/// Bytes of the records of the versions of one key that are changed together, as they are estimated.
 const KEY_RECORDS_LEN_MAX: usize = 32 << 20;
 /// Bytes that are stored again before the packs that became free are given back.
 const RECLAIM_AFTER: u64 = 1 << 30;
@@ -159,10 +159,18 @@ impl<'a> Run<'a> {
 
     /// The versions of a key that are not encrypted, if it has some, with those that are newer than the oldest of them;
     /// the oldest first. What they refer to stays while they are in use.
-    fn unsealed(&mut self, layer: BucketId, mut found: KeyFound) -> Result<Option<(KeyFound, Vec<Option<PinnedObject>>)>> {
+    fn unsealed(
+        &mut self,
+        layer: BucketId,
+        mut found: KeyFound,
+    ) -> Result<Option<(KeyFound, Vec<Option<PinnedObject>>)>> {
         let mut pinned = Vec::with_capacity(found.versions.len());
         let mut records_len = 0;
         for row in &found.versions {
+            if records_len > KEY_RECORDS_LEN_MAX {
+                found.is_cut = true;
+                break;
+            }
             let pin = self.engine.pin_epoch();
             let located = match row.delete_marker {
                 true => None,
@@ -174,16 +182,11 @@ impl<'a> Run<'a> {
             let is_plain = |it: &PinnedObject| it.object.version.attributes.encryption.is_none();
             pinned.push(located.map(|it| (is_plain(&it), it)));
         }
+        // Those that come after stay as they are.
+        self.report.too_long += u64::from(found.is_cut);
         let Some(oldest) = pinned.iter().rposition(|it| it.as_ref().is_some_and(|(plain, _)| *plain)) else {
-            // Of versions that are not shown here, nothing is known.
-            self.report.too_long += u64::from(found.is_cut);
             return Ok(None);
         };
-        let plain = pinned.iter().flatten().filter(|(plain, _)| *plain).count() as u64;
-        if found.is_cut || records_len > KEY_RECORDS_LEN_MAX {
-            self.report.too_long += plain;
-            return Ok(None);
-        }
         found.versions.truncate(oldest + 1);
         found.versions.reverse();
         pinned.truncate(oldest + 1);
@@ -263,9 +266,14 @@ impl<'a> Run<'a> {
         let stored = self.progress.stored_bytes.load(Ordering::Relaxed);
         if stored - self.reclaimed_at >= RECLAIM_AFTER {
             self.reclaimed_at = stored;
-            self.engine.reclaim(Effort::Collect)?;
+            self.reclaim(Effort::Collect)?;
         }
         Ok(())
+    }
+
+    fn reclaim(&self, effort: Effort) -> Result<()> {
+        let answer = self.shared().reclaim.push(effort)?;
+        self.engine.awaited(&answer, self.progress).map(drop)
     }
 
     /// So many keys wait for the next pass, if that is for lack of room.
@@ -282,7 +290,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// If there is no room after that.
     fn make_room(&self) -> Result<()> {
-        self.engine.reclaim(Effort::Compact)?;
+        self.reclaim(Effort::Compact)?;
         self.shared().check_space()
     }
 }

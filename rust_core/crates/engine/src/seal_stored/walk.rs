@@ -27,7 +27,7 @@ pub(super) struct Keys<'a> {
 pub(super) struct KeyFound {
     pub key: Bytes,
     pub versions: Vec<VersionScanRow>,
-    /// There are more than `VERSIONS_MAX`.
+    /// Older versions are left out.
     pub is_cut: bool,
 }
 

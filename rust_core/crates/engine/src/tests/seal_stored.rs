@@ -36,7 +36,9 @@ fn has(dir: &Path, bytes: &[u8]) -> bool {
 
 /// A piece of a content that no other content has.
 fn pieces(content: &[u8]) -> impl Iterator<Item = &[u8]> {
-    [0, content.len() / 2, content.len().saturating_sub(20)].into_iter().map(|at| &content[at..content.len().min(at + 20)])
+    [0, content.len() / 2, content.len().saturating_sub(20)]
+        .into_iter()
+        .map(|at| &content[at..content.len().min(at + 20)])
 }
 
 /// A version as clients see it, newest first within its key.
@@ -137,7 +139,8 @@ fn shown(seen: Vec<Seen>) -> Vec<Seen> {
 }
 
 fn is_sealed(seen: &[Seen]) -> bool {
-    seen.iter().all(|(.., version, _)| version.delete_marker || version.attributes.encryption == Some(Encryption::Managed))
+    seen.iter()
+        .all(|(.., version, _)| version.delete_marker || version.attributes.encryption == Some(Encryption::Managed))
 }
 
 /// A store with every kind of object, the contents that must not be found, and where they are.
@@ -242,13 +245,16 @@ fn snapshots_and_forks_are_sealed_with_their_bucket() {
     store.put(&bucket, "a", &contents[2]).unwrap();
     store.put(&bucket, "c", &contents[3]).unwrap();
     snapshot("two");
-    store.handle().execute(Intent::DeleteObject {
-        bucket: bucket.id,
-        key: "c".into(),
-        precondition: Precondition::default(),
-        version: None,
-        bypass: false,
-    }).unwrap();
+    store
+        .handle()
+        .execute(Intent::DeleteObject {
+            bucket: bucket.id,
+            key: "c".into(),
+            precondition: Precondition::default(),
+            version: None,
+            bypass: false,
+        })
+        .unwrap();
     store.put(&bucket, "b", &contents[4]).unwrap();
     let fork = Intent::ForkBucket { bucket: bucket.id, snapshot: Some("one".into()), name: "fork".into() };
     store.handle().execute(fork).unwrap();
@@ -261,7 +267,8 @@ fn snapshots_and_forks_are_sealed_with_their_bucket() {
         pieces(content).for_each(|piece| assert!(!has(store.path(), piece)));
     }
     for _ in 0..2 {
-        let get = |name: &str, key: &str| super::layers::get(&store, &store.handle().bucket(name.as_bytes()).unwrap(), key);
+        let get =
+            |name: &str, key: &str| super::layers::get(&store, &store.handle().bucket(name.as_bytes()).unwrap(), key);
         assert_eq!(get("b", "a").as_ref(), Some(&contents[2]));
         assert_eq!(get("b", "b").as_ref(), Some(&contents[4]));
         assert_eq!(get("b", "c"), None);
@@ -332,6 +339,49 @@ fn clients_that_write_meanwhile_win() {
         };
         assert!(store.get(&bucket, &format!("k{n}")).unwrap() == expected, "{n}");
     }
+}
+
+/// A merge takes what it has looked up to another layer. It must not bring unsealed content back.
+#[test]
+fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    let mut last = BTreeMap::new();
+    for round in 0..12u64 {
+        for n in 0..60 {
+            let seed = round * 1_000 + n * 7 % 60;
+            store.put(&store.handle().bucket(b"b").unwrap(), &format!("k{}", n * 7 % 60), &noise(300, seed)).unwrap();
+            last.insert(n * 7 % 60, seed);
+        }
+        let create = |name: String| Intent::CreateSnapshot { bucket: bucket.id, name: name.into() };
+        store.handle().execute(create(format!("s{round}"))).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in [3u64, 8, 4, 9, 0, 1, 7] {
+                let name = format!("s{round}").into();
+                store.handle().execute(Intent::DeleteSnapshot { bucket: bucket.id, name }).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        store.seal_stored();
+    });
+    let report = store.seal_stored();
+    assert_eq!((report.changed, report.left), (0, Left::default()), "{report:?}");
+    for _ in 0..2 {
+        for (n, seed) in &last {
+            let now = store.handle().bucket(b"b").unwrap();
+            let found = super::layers::get(&store, &now, &format!("k{n}"));
+            assert!(found.as_ref() == Some(&noise(300, *seed)), "{n}");
+        }
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+    let restore = Intent::RestoreBucket { bucket: bucket.id, snapshot: "s5".into() };
+    store.handle().execute(restore).unwrap();
+    let now = store.handle().bucket(b"b").unwrap();
+    assert!((0..60).all(|n| super::layers::get(&store, &now, &format!("k{n}")) == Some(noise(300, 5_000 + n))));
 }
 
 #[test]

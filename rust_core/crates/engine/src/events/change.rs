@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(kinds.collect::<Vec<_>>(), ChangeKind::ALL.map(|kind| kind as u8));
         let versions = rows[2].1.strip_prefix("version: ").unwrap().split(',').map(number);
         assert_eq!(versions.collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(rows[5].1.ends_with(&format!("unless `operation` is {ENGINE} or {LIFECYCLE}")));
+        assert!(rows[5].1.ends_with(&format!("unless `operation` is {ENGINE}, {SEALING} or {LIFECYCLE}")));
         let operation = NonZeroU8::new(9).unwrap();
         let request = RequestCause { operation, request: 0x0102_0304_0506_0708, principal: [5; 32] };
         let etag = Etag { md5: [6; 16], parts: 300 };
@@ -244,7 +244,7 @@ mod tests {
         let operation = NonZeroU8::new(9).unwrap();
         let request = Cause::Request(RequestCause { operation, request: u64::MAX - 1, principal: [5; 32] });
         let etag = Etag { md5: [6; 16], parts: 300 };
-        for cause in [Cause::Engine, Cause::Lifecycle, request] {
+        for cause in [Cause::Engine, Cause::Lifecycle, Cause::Sealing, request] {
             for version in [None, Some(VersionId::Null), Some(VersionId::Named([4; 16]))] {
                 for content in [None, Some((u64::MAX, etag))] {
                     let change = change(cause, version, content);

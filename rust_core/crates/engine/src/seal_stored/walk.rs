@@ -10,9 +10,9 @@ use orcas_base::error::Result;
 use orcas_record::BucketId;
 
 /// Versions that are read at a time.
-const PAGE: usize = 1_000;
+const PAGE: usize = if cfg!(test) { 16 } else { 1_000 };
 /// Versions of one key that are changed together.
-pub(super) const VERSIONS_MAX: usize = 10_000;
+pub(super) const VERSIONS_MAX: usize = if cfg!(test) { 50 } else { 10_000 };
 
 /// Reads the keys of a layer while others write. What it gives was so at some moment.
 pub(super) struct Keys<'a> {
@@ -45,7 +45,8 @@ impl<'a> Keys<'a> {
         let mut found = KeyFound { key: key.clone(), versions: vec![first], is_cut: false };
         loop {
             self.fill()?;
-            match self.rows.pop_front_if(|row| row.key == key) {
+            let same_key = self.rows.front().is_some_and(|row| row.key == key);
+            match if same_key { self.rows.pop_front() } else { None } {
                 None => return Ok(Some(found)),
                 Some(_) if found.versions.len() == VERSIONS_MAX => {
                     found.is_cut = true;

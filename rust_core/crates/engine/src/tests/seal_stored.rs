@@ -385,6 +385,54 @@ fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
 }
 
 #[test]
+fn what_cannot_be_read_stays_and_keeps_nothing_else() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    let contents: Vec<Vec<u8>> = (0..3).map(|seed| noise(3_000, seed)).collect();
+    for (at, content) in contents.iter().enumerate() {
+        store.put(&bucket, &format!("k{at}"), content).unwrap();
+    }
+    store.close();
+    for entry in std::fs::read_dir(store.path().join("log")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = memchr::memmem::find(&bytes, &contents[1]) {
+            bytes[at] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+        }
+    }
+    store.open();
+    store.handle().use_keys(OneKey::new(7));
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.unreadable, report.left.blobs), (2, 1, 1), "{report:?}");
+    for at in [0, 2] {
+        assert_eq!(store.get(&bucket, &format!("k{at}")).unwrap().as_ref(), Some(&contents[at]));
+        assert!(!has(store.path(), &contents[at][..20]));
+    }
+    assert!(store.get(&bucket, "k1").is_err());
+}
+
+#[test]
+fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.versioned("b");
+    for n in 0..60 {
+        store.put(&bucket, "k", &noise(if n % 3 == 0 { 3_000 } else { 30 }, n)).unwrap();
+    }
+    let before = store.seen(bucket.id);
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.too_long), (50, 1), "{report:?}");
+    for _ in 0..2 {
+        let after = store.seen(bucket.id);
+        assert!(is_sealed(&after[..50]) && !is_sealed(&after[50..]));
+        assert!(shown(after) == shown(before.clone()));
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+}
+
+#[test]
 fn a_run_that_is_cancelled_is_continued_by_the_next() {
     let store = Store::new();
     store.handle().use_keys(OneKey::new(7));

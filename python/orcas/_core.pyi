@@ -999,8 +999,8 @@ class StoredUsage(TypedDict):
 
 @final
 class Maintenance:
-    """What is to be done at intervals, for whoever keeps the time. Each call blocks until the work is done or the store
-    is closed, and raises StoreError if it cannot be done."""
+    """What is to be done at intervals, for whoever keeps the time, and the sealing of what is stored. Each call blocks
+    until the work is done or the store is closed, and raises StoreError if it cannot be done."""
 
     def run_lifecycle(self) -> LifecycleStats:
         """Apply the lifecycle rules of all buckets."""
@@ -1013,6 +1013,17 @@ class Maintenance:
 
     def scrub(self) -> None:
         """Read everything once, at the rate of the scrub."""
+
+    def can_seal(self) -> bool:
+        """Whether the keyring is open, so that content can be sealed."""
+
+    def seal_stored(self, progress: SealProgress) -> SealReport:
+        """Seal what was stored without encryption, and rewrite files so that nothing unsealed is left in them. Blocks.
+
+        Raises:
+            StoreError: there is no keyring, its keys cannot be used, the disk has no room, or the store is read-only or
+                closed. What was sealed before stays so.
+        """
 
 @final
 class UsageCounts:
@@ -1260,17 +1271,6 @@ class Core:
 
         Raises:
             StoreError: the store is read-only or closed, or a file cannot be read or written.
-        """
-
-    def can_seal(self) -> bool:
-        """Whether the keyring is open, so that content can be sealed."""
-
-    def seal_stored(self, progress: SealProgress) -> SealReport:
-        """Seal what was stored without encryption, and rewrite files so that nothing unsealed is left in them. Blocks.
-
-        Raises:
-            StoreError: there is no keyring, its keys cannot be used, the disk has no room, or the store is read-only or
-                closed. What was sealed before stays so.
         """
 
     def reclaim_progress(self) -> ReclaimState:

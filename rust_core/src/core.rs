@@ -23,7 +23,6 @@ use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
 use super::request_logs::RequestLogs;
-use super::seal_stored::{SealProgress, SealReport};
 use super::snapshots::{self, Refused, Snapshot};
 use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
@@ -343,18 +342,6 @@ impl Core {
     fn reclaim(&self, py: Python<'_>, compact: bool) -> PyResult<ReclaimStats> {
         let effort = if compact { Effort::Compact } else { Effort::Collect };
         py.detach(|| self.lane.engine.reclaim(effort)).map(ReclaimStats::from).map_err(store_error)
-    }
-
-    /// Whether the keyring is open, so that content can be sealed.
-    fn can_seal(&self) -> bool {
-        self.lane.engine.can_seal()
-    }
-
-    /// Seals what was stored without encryption, and rewrites files so that nothing unsealed is left in them. Blocks;
-    /// `progress` shows how far it is and can end it.
-    fn seal_stored(&self, py: Python<'_>, progress: &SealProgress) -> PyResult<SealReport> {
-        let progress = progress.shared();
-        py.detach(|| self.lane.engine.seal_stored(&progress)).map(SealReport::from).map_err(store_error)
     }
 
     fn reclaim_progress(&self) -> ReclaimState {

@@ -98,7 +98,8 @@ class Tools:
         Raises:
             Refusal: there is no master key.
         """
-        if not self.core.can_seal():
+        maintenance = self.core.maintenance()
+        if not maintenance.can_seal():
             raise Refusal(400, "NoMasterKey", NO_MASTER_KEY)
         progress = SealProgress()
 
@@ -106,7 +107,7 @@ class Tools:
             if not self._sealing.acquire(blocking=False):
                 raise OrcasError("Another job is sealing what is stored")
             try:
-                return dict(self.core.seal_stored(progress))
+                return dict(maintenance.seal_stored(progress))
             finally:
                 self._sealing.release()
 

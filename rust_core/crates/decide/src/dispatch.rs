@@ -49,7 +49,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
         Intent::StoredCopy(copy) => stored_copies::stored_copy(view, context, *copy),
-        Intent::SealStored(seal) => stored_sealing::seal_stored(view, context, *seal),
+        Intent::SealStored(seal, blobs) => stored_sealing::seal_stored(view, context, *seal, blobs),
         Intent::AbortUpload { bucket, key, upload, idle_since_ms } => {
             uploads::abort(view, bucket, &key, upload, idle_since_ms)
         }

@@ -12,69 +12,21 @@ use super::decision::{Context, Decision};
 use super::intent::Body;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome};
+use super::sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
 use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
     Annotation, Annotations, Attributes, BucketId, BucketRole, Encryption, Extent, Object, Record, Sequence, Version,
-    VersionId,
 };
 
-/// Versions whose content was stored again, sealed under keys of the server.
-#[derive(Clone, Debug)]
-pub struct SealStored {
-    /// The bucket or the layer that has them, also one that takes no writes.
-    pub layer: BucketId,
-    /// Sealed contents and chunks, each of them one blob.
-    pub blobs: Vec<Body>,
-    /// Different keys. Each is decided on its own.
-    pub keys: Vec<SealKey>,
-}
-
-/// The versions of a key from the oldest that is sealed to the newest, in this order.
-#[derive(Clone, Debug)]
-pub struct SealKey {
-    pub key: Bytes,
-    pub versions: Vec<SealVersion>,
-}
-
-#[derive(Clone, Debug)]
-pub struct SealVersion {
-    pub id: VersionId,
-    /// Of the record that brought the version, when it was found.
-    pub sequence: Sequence,
-    /// `None` if it stays as it is.
-    pub content: Option<SealedContent>,
-}
-
-/// Where the content of a version is now.
-#[derive(Clone, Debug)]
-pub struct SealedContent {
-    pub extents: Vec<SealedExtent>,
-    /// As they were found, and the blob of each text.
-    pub annotations: Annotations,
-    pub texts: Vec<usize>,
-}
-
-/// A part of one of [`SealStored::blobs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealedExtent {
-    pub blob: usize,
-    pub start: u32,
-    pub length: u32,
-}
-
-/// What was sealed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sealed {
-    pub versions: u64,
-    /// Of their content.
-    pub bytes: u64,
-    /// Keys that were passed over, because something had changed since they were found.
-    pub changed: u64,
-}
-
-pub(super) fn seal_stored(view: &dyn View, context: &Context, seal: SealStored) -> Result<Decision, Failure> {
-    let SealStored { layer, blobs, keys } = seal;
+/// `blobs`: sealed contents and chunks, each of them one blob.
+pub(super) fn seal_stored(
+    view: &dyn View,
+    context: &Context,
+    seal: SealStored,
+    blobs: Vec<Body>,
+) -> Result<Decision, Failure> {
+    let SealStored { layer, keys } = seal;
     let gone =
         view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
     let mut blobs = Blobs { bodies: blobs.into_iter().map(Place::Body).collect() };

@@ -12,7 +12,7 @@ fn versioned() -> State {
 }
 
 /// The versions of `k` as they are now, of which those from `first` on are sealed.
-fn seal(state: &State, first: usize) -> SealStored {
+fn seal(state: &State, first: usize) -> (SealStored, Vec<Body>) {
     let chunk = |length| {
         let place = ChunkPlace::New { head: 0, at: codec::chunk(9, length), seal: None };
         let (fingerprint, sharing) = (Fingerprint([length as u8; 32]), Sharing::Off);
@@ -31,11 +31,11 @@ fn seal(state: &State, first: usize) -> SealStored {
         SealVersion { id: object.version.version_id, sequence: object.sequence, content }
     };
     let versions = found.iter().enumerate().map(entry).collect();
-    SealStored { layer: BUCKET, blobs, keys: vec![SealKey { key: "k".into(), versions }] }
+    (SealStored { layer: BUCKET, keys: vec![SealKey { key: "k".into(), versions }] }, blobs)
 }
 
-fn run(state: &mut State, seal: SealStored) -> Sealed {
-    match state.run(Intent::SealStored(Box::new(seal))) {
+fn run(state: &mut State, (seal, blobs): (SealStored, Vec<Body>)) -> Sealed {
+    match state.run(Intent::SealStored(Box::new(seal), blobs)) {
         Ok(Outcome::Sealed(sealed)) => sealed,
         other => panic!("{other:?}"),
     }
@@ -117,9 +117,9 @@ fn what_does_not_fit_its_version_is_an_error() {
     state.run(put("k", 5)).unwrap();
     let changes: [fn(&mut SealedExtent); 3] = [|it| it.length = 4, |it| it.start = 1, |it| it.blob = 1];
     for change in changes {
-        let mut read = seal(&state, 0);
+        let (mut read, blobs) = seal(&state, 0);
         read.keys[0].versions[0].content.iter_mut().for_each(|content| change(&mut content.extents[0]));
-        assert!(matches!(state.run(Intent::SealStored(Box::new(read))), Err(Failure::Engine(_))));
+        assert!(matches!(state.run(Intent::SealStored(Box::new(read), blobs)), Err(Failure::Engine(_))));
     }
 }
 

@@ -142,7 +142,7 @@ impl<'a> Again<'a> {
     ///
     /// # Errors
     /// When it cannot be made durable. It is dropped then.
-    pub fn take(&mut self) -> Result<Option<SealStored>> {
+    pub fn take(&mut self) -> Result<Option<(SealStored, Vec<Body>)>> {
         self.by_source.clear();
         self.by_fingerprint.clear();
         (self.contents_bytes, self.written_bytes) = (0, 0);
@@ -152,7 +152,7 @@ impl<'a> Again<'a> {
             return Ok(None);
         }
         self.engine.shared.sync_content(&written)?;
-        Ok(Some(SealStored { layer: self.layer, blobs, keys }))
+        Ok(Some((SealStored { layer: self.layer, keys }, blobs)))
     }
 
     /// A manifest without segments.

@@ -1,12 +1,10 @@
-//! Seals what was stored without encryption: every version of every bucket, of its snapshots and of its forks, under the
-//! data key of its owner. Then it has nothing unsealed left on the disk, as far as the files of the store go.
+//! Seals what was stored without encryption, under the data keys of owners: every version of every bucket and snapshot.
+//! Then it leaves nothing unsealed in the files of the store.
 //!
-//! Invariants. A version that is not sealed yet, or has changed since it was read, stays as it is (`decide`). Each blob
-//! is stored again once for each owner, so what was shared stays shared. Nothing is remembered between runs: after a
-//! crash or an error, the next run finds what is left. In memory are a blob and one batch. Runs on the caller's thread
-//! and gives way to clients.
-//!
-//! `again` is the one place in which the content of a version is sealed anew.
+//! Invariants. A version that has changed since it was read stays as it is. Each blob is stored again once, so what was
+//! shared stays shared. Nothing is remembered between runs: the next one finds what a crash or an error has left. In
+//! memory are a blob and one batch. Runs on the caller's thread and gives way to clients. `again` is the one place in
+//! which the content of a version is sealed anew.
 
 mod again;
 mod finish;
@@ -15,3 +13,5 @@ mod run;
 mod walk;
 
 pub use report::{Left, SealProgress, SealReport};
+#[cfg(test)]
+pub(super) use run::first_batch;

@@ -41,14 +41,7 @@ impl Handle {
             return Err(Error::NoKeyring);
         }
         self.shared.faults.check_writable()?;
-        let mut run = Run {
-            engine: self,
-            progress,
-            report: SealReport::default(),
-            pace: Pace::default(),
-            took: Duration::ZERO,
-            reclaimed_at: 0,
-        };
+        let mut run = Run::of(self, progress);
         for _ in 0..PASSES_MAX {
             (run.report.seen, run.report.changed, run.report.no_room) = (0, 0, 0);
             (run.report.too_long, run.report.unreadable) = (0, 0);
@@ -87,6 +80,21 @@ impl Handle {
     }
 }
 
+/// What a run would submit first of a layer, as far as it fits into one batch.
+#[cfg(test)]
+pub(crate) fn first_batch(engine: &Handle, bucket: &Bucket) -> Result<Option<Intent>> {
+    let progress = SealProgress::default();
+    let mut run = Run::of(engine, &progress);
+    let mut again = Again::of(engine, &progress, bucket, bucket.id)?;
+    let mut keys = Keys::of(&engine.shared, bucket.id);
+    while let Some(found) = keys.next()? {
+        if let Some((found, pinned)) = run.unsealed(bucket.id, found)? {
+            run.key(&mut again, &found, &pinned)?;
+        }
+    }
+    Ok(again.take()?.map(|(seal, blobs)| Intent::SealStored(Box::new(seal), blobs)))
+}
+
 struct Run<'a> {
     engine: &'a Handle,
     progress: &'a SealProgress,
@@ -99,6 +107,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    fn of(engine: &'a Handle, progress: &'a SealProgress) -> Self {
+        let (report, pace) = (SealReport::default(), Pace::default());
+        Self { engine, progress, report, pace, took: Duration::ZERO, reclaimed_at: 0 }
+    }
+
     fn shared(&self) -> &'a Arc<EngineState> {
         &self.engine.shared
     }
@@ -165,7 +178,7 @@ impl<'a> Run<'a> {
         mut found: KeyFound,
     ) -> Result<Option<(KeyFound, Vec<Option<PinnedObject>>)>> {
         let mut pinned = Vec::with_capacity(found.versions.len());
-        let mut records_len = 0;
+        let (mut records_len, mut changed) = (0, false);
         for row in &found.versions {
             if records_len > KEY_RECORDS_LEN_MAX {
                 found.is_cut = true;
@@ -178,9 +191,14 @@ impl<'a> Run<'a> {
             };
             let located = located.filter(|located| located.object.sequence == row.sequence);
             let located = located.map(|located| PinnedObject::of(located, pin));
+            changed |= located.is_none() && !row.delete_marker;
             records_len += located.as_ref().map_or(0, |it| record_len(&it.object.version));
             let is_plain = |it: &PinnedObject| it.object.version.attributes.encryption.is_none();
             pinned.push(located.map(|it| (is_plain(&it), it)));
+        }
+        if changed {
+            self.report.changed += 1;
+            return Ok(None);
         }
         // Those that come after stay as they are.
         self.report.too_long += u64::from(found.is_cut);
@@ -227,21 +245,22 @@ impl<'a> Run<'a> {
     /// Makes durable what was stored, and changes the versions that are still what they were.
     fn commit(&mut self, again: &mut Again<'_>) -> Result<()> {
         let keys = again.keys();
-        let taken = match again.take() {
+        let (seal, blobs) = match again.take() {
             Err(error) => return self.without_room(error, keys),
             Ok(None) => return Ok(()),
-            Ok(Some(seal)) => seal,
+            Ok(Some(taken)) => taken,
         };
         let shared = self.shared();
         self.pace.before(shared, self.took)?;
         let begun = shared.clock.monotonic();
-        let layer = taken.layer;
+        let layer = seal.layer;
         let answer = {
             // A merge takes a version as it was found to another layer. So none is found until the change shows.
             let is_layer = shared.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role == BucketRole::Layer);
             let _pause = is_layer.then(|| shared.reclaim_pause.begin());
             let (sink, answer) = ChannelSink::pair();
-            let submitted = Submitted::S3(Intent::SealStored(Box::new(taken)), Cause::Sealing, Waiter::new(sink, 0));
+            let submitted =
+                Submitted::S3(Intent::SealStored(Box::new(seal), blobs), Cause::Sealing, Waiter::new(sink, 0));
             if shared.intents.push(submitted, &*shared.clock).is_some() {
                 return Err(shared.refusal());
             }

@@ -7,16 +7,20 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 
-use super::super::{CopyRequest, Effort, Left, ListVersions, SealProgress, SealReport};
+use super::super::seal_stored::first_batch;
+use super::super::{CopyRequest, Effort, Handle, Left, ListVersions, SealProgress, SealReport};
 use super::sealing::OneKey;
+use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::error::Error;
+use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::Ordering;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, AttributeChange, BucketChange, Copy, CopyAttributes, CopyHeaders, Intent, Precondition,
     SourceConditions, UpdateVersion,
 };
+use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketId, Cause, Encryption, Version, VersionId, Versioning};
 
 fn key(name: &str) -> Bytes {
@@ -86,42 +90,45 @@ impl Store {
         self.handle().copy_object(&request).unwrap();
     }
 
-    /// All versions under an id, with their content and the texts of their annotations.
     fn seen(&self, bucket: BucketId) -> Vec<Seen> {
-        #[derive(Default)]
-        struct Names(Vec<(Bytes, VersionId)>);
-        impl super::super::VersionSink for Names {
-            fn version(&mut self, version: &super::super::ListedVersion<'_>) {
-                self.0.push((Bytes::copy_from_slice(version.key), version.id));
-            }
-            fn prefix(&mut self, _: &[u8]) {}
-            fn restart(&mut self) {
-                self.0.clear();
-            }
-        }
-        let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
-        let mut names = Names::default();
-        let handle = self.handle();
-        handle.list_versions_to(&list, &mut names).unwrap();
-        let read = |found: &super::super::PinnedObject| {
-            let size = found.object.version.size;
-            let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
-            let mut at = 0;
-            while at < out.len() {
-                at += reader.read(&mut out[at..]).unwrap();
-            }
-            out
-        };
-        let of = |(key, id): (Bytes, VersionId)| {
-            let found = handle.version(bucket, &key, id).unwrap().unwrap();
-            let mut content = read(&found);
-            for note in found.object.version.attributes.annotations.as_slice() {
-                content.extend(read(&found.annotation(&note.name).unwrap()));
-            }
-            (key, id, found.object.version.clone(), content)
-        };
-        names.0.into_iter().map(of).collect()
+        seen(&self.handle(), bucket)
     }
+}
+
+/// All versions under an id, with their content and the texts of their annotations.
+fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
+    #[derive(Default)]
+    struct Names(Vec<(Bytes, VersionId)>);
+    impl super::super::VersionSink for Names {
+        fn version(&mut self, version: &super::super::ListedVersion<'_>) {
+            self.0.push((Bytes::copy_from_slice(version.key), version.id));
+        }
+        fn prefix(&mut self, _: &[u8]) {}
+        fn restart(&mut self) {
+            self.0.clear();
+        }
+    }
+    let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
+    let mut names = Names::default();
+    handle.list_versions_to(&list, &mut names).unwrap();
+    let read = |found: &super::super::PinnedObject| {
+        let size = found.object.version.size;
+        let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
+        let mut at = 0;
+        while at < out.len() {
+            at += reader.read(&mut out[at..]).unwrap();
+        }
+        out
+    };
+    let of = |(key, id): (Bytes, VersionId)| {
+        let found = handle.version(bucket, &key, id).unwrap().unwrap();
+        let mut content = read(&found);
+        for note in found.object.version.attributes.annotations.as_slice() {
+            content.extend(read(&found.annotation(&note.name).unwrap()));
+        }
+        (key, id, found.object.version.clone(), content)
+    };
+    names.0.into_iter().map(of).collect()
 }
 
 /// Without what sealing changes.
@@ -407,9 +414,10 @@ fn what_cannot_be_read_stays_and_keeps_nothing_else() {
     assert_eq!((report.versions, report.unreadable, report.left.blobs), (2, 1, 1), "{report:?}");
     for at in [0, 2] {
         assert_eq!(store.get(&bucket, &format!("k{at}")).unwrap().as_ref(), Some(&contents[at]));
-        assert!(!has(store.path(), &contents[at][..20]));
     }
     assert!(store.get(&bucket, "k1").is_err());
+    // Its file cannot be rewritten, which is said.
+    assert!(report.left.files);
 }
 
 #[test]
@@ -430,6 +438,48 @@ fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
         store.check_rebuild();
         store.handle().use_keys(OneKey::new(7));
     }
+}
+
+#[test]
+fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| options.log_file_size = 3 << 20);
+    steps.handle().use_keys(OneKey::new(7));
+    let bucket = steps.bucket("b");
+    for (name, size) in [("inline", 100), ("content", 3_000), ("chunks", 400_000)] {
+        let put = steps.intent(&bucket, name, &noise(size, size as u64));
+        steps.run(put).unwrap();
+    }
+    let change = BucketChange::Versioning(Versioning::Enabled);
+    steps.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+    for n in 0..3 {
+        let put = steps.intent(&bucket, "content", &noise(200 + n, 1_000 + n as u64));
+        steps.run(put).unwrap();
+    }
+    steps.apply();
+    let before = seen(steps.handle(), bucket.id);
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
+    disk.on_step(move |_, disk| {
+        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
+    });
+    let intent = first_batch(steps.handle(), &bucket).unwrap().unwrap();
+    steps.run(intent).unwrap();
+    disk.on_step(|_, _| {});
+    let images = std::mem::take(&mut *images.lock());
+    let mut sealed = 0;
+    for image in &images {
+        let steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
+        steps.handle().use_keys(OneKey::new(7));
+        let after = seen(steps.handle(), bucket.id);
+        assert!(shown(after.clone()) == shown(before.clone()));
+        // One batch, so all or none.
+        assert!(is_sealed(&after) || after == before);
+        sealed += usize::from(is_sealed(&after));
+    }
+    assert!(0 < sealed && sealed < images.len(), "{sealed} of {}", images.len());
+    assert!(is_sealed(&seen(steps.handle(), bucket.id)));
 }
 
 #[test]

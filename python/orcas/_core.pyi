@@ -29,6 +29,7 @@ __all__ = [
     "Request",
     "RequestLogs",
     "Response",
+    "SealProgress",
     "StoreError",
     "UsageCounts",
     "check_store",
@@ -457,6 +458,59 @@ class CheckProgress:
 
     def cancel(self) -> None:
         """End it: it fails at its next look."""
+
+@final
+class SealProgress:
+    """How far the sealing of what is stored is. Any thread may look, or end it."""
+
+    def __new__(cls) -> SealProgress: ...
+    @property
+    def seen(self) -> int:
+        """Versions that were looked at."""
+
+    @property
+    def versions(self) -> int:
+        """Versions that were sealed."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of their content."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that were stored again."""
+
+    @property
+    def finishing(self) -> bool:
+        """Whether all versions were seen, and files are rewritten."""
+
+    def cancel(self) -> None:
+        """End it soon. What it has done counts."""
+
+@type_check_only
+class LeftUnsealed(TypedDict):
+    """Contents and chunks that are not sealed, incomplete uploads without encryption, and what files may still have."""
+
+    blobs: int
+    bytes: int
+    uploads: int
+    files: bool
+    index: bool
+
+@type_check_only
+class SealReport(TypedDict):
+    """What was sealed, and what was not."""
+
+    seen: int
+    versions: int
+    bytes: int
+    stored_bytes: int
+    changed: int
+    no_room: int
+    too_long: int
+    unreadable: int
+    cancelled: bool
+    left: LeftUnsealed
 
 @type_check_only
 class Finding(TypedDict):
@@ -945,8 +999,8 @@ class StoredUsage(TypedDict):
 
 @final
 class Maintenance:
-    """What is to be done at intervals, for whoever keeps the time. Each call blocks until the work is done or the store
-    is closed, and raises StoreError if it cannot be done."""
+    """What is to be done at intervals, for whoever keeps the time, and the sealing of what is stored. Each call blocks
+    until the work is done or the store is closed, and raises StoreError if it cannot be done."""
 
     def run_lifecycle(self) -> LifecycleStats:
         """Apply the lifecycle rules of all buckets."""
@@ -959,6 +1013,17 @@ class Maintenance:
 
     def scrub(self) -> None:
         """Read everything once, at the rate of the scrub."""
+
+    def can_seal(self) -> bool:
+        """Whether the keyring is open, so that content can be sealed."""
+
+    def seal_stored(self, progress: SealProgress) -> SealReport:
+        """Seal what was stored without encryption, and rewrite files so that nothing unsealed is left in them. Blocks.
+
+        Raises:
+            StoreError: there is no keyring, its keys cannot be used, the disk has no room, or the store is read-only or
+                closed. What was sealed before stays so.
+        """
 
 @final
 class UsageCounts:

@@ -31,6 +31,7 @@ mod piece;
 mod request;
 mod request_logs;
 mod room;
+mod seal_stored;
 mod snapshots;
 mod tally;
 mod tools;
@@ -58,6 +59,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<events::EventListener>()?;
     module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
+    module.add_class::<seal_stored::SealProgress>()?;
     module.add_class::<load::Load>()?;
     module.add_class::<event_stream::EventParser>()?;
     module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;

@@ -1,9 +1,10 @@
-//! What is to be done at intervals, for whoever keeps the time. Each call blocks until the work is done or the store is
-//! closed.
+//! What is to be done at intervals, for whoever keeps the time, and the sealing of what is stored. Each call blocks until
+//! the work is done or the store is closed.
 
 use pyo3::prelude::*;
 
 use super::errors::store_error;
+use super::seal_stored::{SealProgress, SealReport};
 use super::tools::LifecycleStats;
 use orcas_engine::{AbandonedReport, Handle};
 
@@ -48,5 +49,17 @@ impl Maintenance {
     /// Reads everything once, at the rate of the scrub.
     fn scrub(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.engine.scrub()).map_err(store_error)
+    }
+
+    /// Whether the keyring is open, so that content can be sealed.
+    fn can_seal(&self) -> bool {
+        self.engine.can_seal()
+    }
+
+    /// Seals what was stored without encryption, and rewrites files so that nothing unsealed is left in them. Blocks;
+    /// `progress` shows how far it is and can end it.
+    fn seal_stored(&self, py: Python<'_>, progress: &SealProgress) -> PyResult<SealReport> {
+        let progress = progress.shared();
+        py.detach(|| self.engine.seal_stored(&progress)).map(SealReport::from).map_err(store_error)
     }
 }

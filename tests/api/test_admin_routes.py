@@ -73,7 +73,9 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("GET", "/stats"): Row(),
     ("GET", "/scrub"): Row(),
     ("POST", "/gc"): Row(status=202),
-    ("POST", "/compact"): Row(status=202),
+    ("POST", "/compact"): Row(
+        order={"seal": False}, optional=("seal",), wrong=(("seal", [None, "perhaps", 2]),), status=202
+    ),
     ("POST", "/lifecycle/run"): Row(status=202),
     ("POST", "/check"): Row(
         order={"read_content": False, "threads": 1, "bytes_per_sec": 0},

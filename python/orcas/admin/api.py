@@ -51,6 +51,13 @@ class CheckBody(BaseModel):
     bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
 
 
+class CompactBody(BaseModel):
+    """`seal`: seal what was stored without encryption, and leave nothing of it in files."""
+
+    model_config = ConfigDict(extra="forbid")
+    seal: bool = False
+
+
 class Place(BaseModel):
     """The keys of a bucket that begin with a prefix."""
 
@@ -140,8 +147,10 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return tools().start("gc", tools().reclaim(compact=False))
 
     @app.post("/compact", status_code=202)
-    def compact() -> dict[str, Any]:
-        """Begin a job that also rewrites files which hold dead records or chunks."""
+    def compact(order: Annotated[CompactBody | None, Body()] = None) -> dict[str, Any]:
+        """Begin a job that also rewrites files which hold dead records or chunks, or seals everything first."""
+        if order is not None and order.seal:
+            return tools().start("seal", tools().seal())
         return tools().start("compact", tools().reclaim(compact=True))
 
     @app.post("/lifecycle/run", status_code=202)

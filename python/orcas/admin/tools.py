@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +16,15 @@ from orcas.admin.jobs import Jobs, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
-from orcas.edge import CheckProgress, Core
+from orcas.edge import CheckProgress, Core, SealProgress
+from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
 
+# What those are told who want to seal something.
+NO_MASTER_KEY: Final = (
+    "Sealing needs the keyring of the store: set ORCAS_MASTER_KEY_FILE or ORCAS_MASTER_PASSPHRASE_FILE, for a running"
+    " server where it starts."
+)
 # Where the admin API is mounted.
 MOUNT: Final = "/_orcas/admin"
 
@@ -52,6 +59,8 @@ class Tools:
         self._loop = asyncio.get_running_loop()
         self._move_objects_max = move_objects_max
         self.jobs = Jobs()
+        # Held by the job that seals what is stored.
+        self._sealing = threading.Lock()
         self.pins = BackupPins()
 
     async def cancel(self) -> None:
@@ -82,6 +91,33 @@ class Tools:
             return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
 
         return Work(run, lambda: dict(self.core.reclaim_progress()))
+
+    def seal(self) -> Work:
+        """The work of sealing what was stored without encryption. Cancelled, it keeps what it has done.
+
+        Raises:
+            Refusal: there is no master key.
+        """
+        maintenance = self.core.maintenance()
+        if not maintenance.can_seal():
+            raise Refusal(400, "NoMasterKey", NO_MASTER_KEY)
+        progress = SealProgress()
+
+        def run() -> dict[str, Any]:
+            if not self._sealing.acquire(blocking=False):
+                raise OrcasError("Another job is sealing what is stored")
+            try:
+                return dict(maintenance.seal_stored(progress))
+            finally:
+                self._sealing.release()
+
+        def state() -> dict[str, Any]:
+            return {
+                "seen": progress.seen, "versions": progress.versions, "bytes": progress.bytes,
+                "stored_bytes": progress.stored_bytes, "finishing": progress.finishing,
+            }  # fmt: skip
+
+        return Work(run, state, progress.cancel)
 
     def move(self, source: tuple[str, str], target: tuple[str, str], *, overwrite: bool) -> dict[str, int]:
         """Move all objects of a bucket and prefix to another. Blocks.

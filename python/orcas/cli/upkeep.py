@@ -86,8 +86,26 @@ def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) ->
     _reclaim("gc", data, endpoint, as_json)
 
 
-def compact(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Do what gc does, and rewrite files that hold dead records or chunks."""
+def compact(
+    data: Data = None,
+    endpoint: Endpoint = None,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="First seal everything that is stored without encryption, with orcas/s3.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do what gc does, and rewrite files that hold dead records or chunks.
+
+    With --seal, all content that is not encrypted is first stored again, encrypted as with SSE-S3. Objects and their
+    versions stay what they are. Then all files are rewritten without the unencrypted content. This needs the master key,
+    and free space: at most as much as the content takes. It can be interrupted and repeated at any time. Exit code 1:
+    something is still unencrypted.
+    """
+    if seal:
+        from orcas.cli.seal import seal_stored
+
+        seal_stored(settings_of(data), endpoint, as_json=as_json)
+        return
     _reclaim("compact", data, endpoint, as_json)
 
 

@@ -479,6 +479,7 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
         Outcome::Done
         | Outcome::DeletedOne(_)
         | Outcome::Updated(_)
+        | Outcome::Sealed(_)
         | Outcome::Annotated { .. }
         | Outcome::Bucket(_) => {}
     }

@@ -6,7 +6,7 @@
 
 #[cfg(not(feature = "shuttle"))]
 mod native {
-    pub use crossbeam_channel::{Receiver, Sender, bounded};
+    pub use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
     pub use std::hash::RandomState;
     pub use std::sync::atomic;
@@ -30,6 +30,7 @@ mod scheduled {
 
     pub use shuttle::sync::atomic;
     pub use shuttle::sync::mpsc::{Receiver, SyncSender as Sender, sync_channel as bounded};
+    pub use std::sync::mpsc::TryRecvError;
 
     /// The hasher that assigns keys to locks must be deterministic too.
     pub type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;

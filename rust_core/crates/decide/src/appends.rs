@@ -74,6 +74,10 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
 
 /// The metadata, the tags and the encryption of an object stay what they are.
 fn check_metadata(put: &PutObject, user_metadata: bool, before: &Version) -> Result<(), Refusal> {
+    // The object was sealed while the body arrived.
+    if put.attributes.encryption.is_none() && before.attributes.encryption == Some(Encryption::Managed) {
+        return Err(Refusal::SourceChanged);
+    }
     let reason = if !Encryption::shares(put.attributes.encryption.as_ref(), before.attributes.encryption.as_ref()) {
         "The encryption of what is appended must be that of the object."
     } else if user_metadata {

@@ -5,7 +5,8 @@ use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
 use super::{
-    annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, stored_copies, uploads, versions,
+    annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, stored_copies, stored_sealing,
+    uploads, versions,
 };
 use orcas_record::Upload;
 
@@ -48,6 +49,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
         Intent::StoredCopy(copy) => stored_copies::stored_copy(view, context, *copy),
+        Intent::SealStored(seal, blobs) => stored_sealing::seal_stored(view, context, *seal, blobs),
         Intent::AbortUpload { bucket, key, upload, idle_since_ms } => {
             uploads::abort(view, bucket, &key, upload, idle_since_ms)
         }

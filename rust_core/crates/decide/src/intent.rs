@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::attributes::{CopyAttributes, UpdateVersion};
 use super::expired::Expire;
+use super::sealed::SealStored;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object, ObjectHeaders,
@@ -96,6 +97,8 @@ pub enum Intent {
     PutPart(Box<PutPart>),
     CopyPart(Box<CopyPart>),
     StoredCopy(Box<StoredCopy>),
+    /// Nothing that a client asks for: what is stored is sealed.
+    SealStored(Box<SealStored>, Vec<Body>),
     AbortUpload {
         bucket: BucketId,
         key: Bytes,

@@ -22,8 +22,10 @@ mod moves;
 mod objects;
 mod outcome;
 mod quotas;
+mod sealed;
 mod snapshots;
 mod stored_copies;
+mod stored_sealing;
 mod uploads;
 mod versions;
 mod view;
@@ -49,5 +51,6 @@ pub use limits::{
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, QuotaOf, Refusal};
 pub use quotas::{Held, Quota};
+pub use sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
 pub use snapshots::{layer_name, snapshot_name};
 pub use view::View;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::sealed::Sealed;
 use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, Encryption, Sequence, UploadId, VersionId};
@@ -17,6 +18,7 @@ pub enum Outcome {
     DeletedOne(Deleted),
     Deleted(Vec<Result<Deleted, Refusal>>),
     Expired(Expired),
+    Sealed(Sealed),
     /// The attributes of this version were changed.
     Updated(Option<VersionId>),
     /// An annotation of this version was written.

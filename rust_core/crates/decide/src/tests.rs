@@ -9,6 +9,7 @@ mod locks;
 mod snapshots;
 mod state;
 mod stored_copies;
+mod stored_sealing;
 mod uploads;
 mod versions;
 
@@ -21,7 +22,7 @@ use orcas_base::error::Result;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
 use orcas_record::placement::codec;
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence,
+    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, Object, ObjectHeaders, Part, Record, Sequence,
     UploadId, Version, VersionId,
 };
 use state::TestView;

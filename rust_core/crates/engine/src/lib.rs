@@ -55,6 +55,7 @@ mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
 mod seal_ids;
+mod seal_stored;
 mod sealed_headers;
 mod sealing;
 mod sharing;
@@ -105,6 +106,7 @@ pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
 pub use round::RoundTimes;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
+pub use seal_stored::{Left, SealProgress, SealReport};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};
 pub use usage::{BucketUsage, FilesUsage, Usage};

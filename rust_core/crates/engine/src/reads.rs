@@ -231,7 +231,7 @@ impl EngineState {
         }))
     }
 
-    fn place(&self, blob: Sequence) -> Result<BlobPlace> {
+    pub fn place(&self, blob: Sequence) -> Result<BlobPlace> {
         if let Some(place) = self.overlay.read().blob(blob) {
             return Ok(place.clone());
         }

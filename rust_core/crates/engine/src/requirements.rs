@@ -12,6 +12,7 @@ pub(super) fn adds_content(intent: &Intent) -> bool {
             | Intent::AppendObject(_)
             | Intent::PutPart(_)
             | Intent::StoredCopy(_)
+            | Intent::SealStored(..)
             | Intent::CreateBucket { .. }
             | Intent::CreateUpload { .. }
     ) || annotation(intent).is_some()
@@ -34,11 +35,16 @@ pub(super) fn may_be_long(intent: &Intent) -> bool {
     )
 }
 
-/// Whether the intent removes something. It may add delete markers, which no quota keeps from being added.
+/// Whether no quota keeps the intent from happening: it removes something, though it may add delete markers, or it
+/// replaces content by as much.
 pub(super) fn frees(intent: &Intent) -> bool {
     matches!(
         intent,
-        Intent::DeleteObject { .. } | Intent::DeleteObjects { .. } | Intent::Expire(_) | Intent::AbortUpload { .. }
+        Intent::DeleteObject { .. }
+            | Intent::DeleteObjects { .. }
+            | Intent::Expire(_)
+            | Intent::AbortUpload { .. }
+            | Intent::SealStored(..)
     )
 }
 
@@ -69,6 +75,7 @@ pub(super) fn adds_to(intent: &Intent) -> Option<BucketId> {
         | Intent::DeleteObject { .. }
         | Intent::DeleteObjects { .. }
         | Intent::Expire(_)
+        | Intent::SealStored(..)
         | Intent::CreateUpload { .. }
         | Intent::AbortUpload { .. } => None,
     }
@@ -96,6 +103,9 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
         Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
         Body::Chunks(_) => 0,
     };
+    if let Intent::SealStored(_, blobs) = intent {
+        return blobs.iter().map(of).sum();
+    }
     body(intent).or_else(|| annotation(intent)).map_or(0, of)
 }
 
@@ -119,6 +129,9 @@ pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
         Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
         Body::Inline(_) | Body::Content { .. } => Vec::new(),
     };
+    if let Intent::SealStored(_, blobs) = intent {
+        return blobs.iter().flat_map(of).collect();
+    }
     body(intent).map(of).unwrap_or_default()
 }
 
@@ -139,6 +152,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::RestoreBucket { .. }
         | Intent::UpdateVersion(_)
         | Intent::MovePrefix(..)
+        | Intent::SealStored(..)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),
         Intent::AppendObject(append) => of_body(append.put.bucket, &append.put.body),

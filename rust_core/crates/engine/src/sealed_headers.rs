@@ -16,7 +16,7 @@ use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::verifying::verifying;
 use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, decode_headers, encode_headers};
-use orcas_seal::{BlobKey, TAG_LENGTH};
+use orcas_seal::{BlobKey, DataKey, TAG_LENGTH};
 
 const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
 
@@ -30,9 +30,7 @@ impl Handle {
         if sealing.encryption.is_none() || !headers.has_unsealed() {
             return Ok(headers);
         }
-        let (hidden, visible) = headers.split();
-        let sealed = self.shared.seal_headers(bucket, sealing, &hidden)?;
-        Ok(ObjectHeaders { sealed: Some(Box::new(sealed)), ..visible })
+        self.shared.seal_headers(&*self.shared.data_key(bucket, sealing)?, headers)
     }
 
     /// The headers of an object in the clear. Never waits.
@@ -49,13 +47,18 @@ impl Handle {
 }
 
 impl EngineState {
-    fn seal_headers(&self, bucket: &Bucket, sealing: &Sealing, hidden: &ObjectHeaders) -> Result<SealedHeaders> {
-        let key = self.data_key(bucket, sealing)?;
-        let (mut sealer, seal) = self.sealer(&key, 0)?;
-        let mut bytes = encode_headers(hidden);
+    /// The headers as an object stores them that is encrypted with `key`.
+    pub fn seal_headers(&self, key: &DataKey, headers: ObjectHeaders) -> Result<ObjectHeaders> {
+        if !headers.has_unsealed() {
+            return Ok(headers);
+        }
+        let (hidden, visible) = headers.split();
+        let (mut sealer, seal) = self.sealer(key, 0)?;
+        let mut bytes = encode_headers(&hidden);
         let tag = sealer.seal_metadata(&mut bytes);
         bytes.extend_from_slice(&tag.map_err(|_| Error::Record { reason: "headers are too long to be sealed" })?);
-        Ok(SealedHeaders { seal, bytes: bytes.into() })
+        let sealed = SealedHeaders { seal, bytes: bytes.into() };
+        Ok(ObjectHeaders { sealed: Some(Box::new(sealed)), ..visible })
     }
 
     fn open_headers(&self, sealed: &SealedHeaders, sealing: &Sealing) -> Result<ObjectHeaders> {

@@ -10,7 +10,7 @@ use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::bucket_counts::{Counts, all_counts};
-use super::columns::stored_int;
+use super::columns::{loaded_int, stored_int};
 use super::counters::Totals;
 use super::error::{self, failure};
 use super::heads::HeadRow;
@@ -167,6 +167,18 @@ impl<'i> Reader<'i> {
     /// Whether the version that the record `sequence` added still exists, current or not.
     pub fn has_version(&self, sequence: Sequence) -> Result<bool> {
         self.with(|conn| versions::exists(conn, sequence))
+    }
+
+    /// How many blobs are not sealed, with references or without, and their bytes.
+    ///
+    /// # Errors
+    /// When the rows cannot be read.
+    pub fn unsealed_blobs(&self) -> Result<(u64, u64)> {
+        self.with(|conn| {
+            let select = "SELECT count(*), ifnull(sum(length), 0) FROM blobs WHERE seal IS NULL";
+            let (blobs, bytes): (i64, i64) = conn.query_row(select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok((loaded_int(blobs)?, loaded_int(bytes)?))
+        })
     }
 
     /// The sequence of the newest UpdateVersion record of the version that the record `version` added.

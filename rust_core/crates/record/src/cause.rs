@@ -10,6 +10,8 @@ pub enum Cause {
     Engine,
     /// A lifecycle rule of the bucket.
     Lifecycle,
+    /// Content that was there is stored again, sealed. No client sees a change.
+    Sealing,
     Request(RequestCause),
 }
 
@@ -26,3 +28,6 @@ pub struct RequestCause {
 
 /// How [`Cause::Lifecycle`] is stored: under a code that no operation has.
 pub(super) const LIFECYCLE: RequestCause = RequestCause { operation: NonZeroU8::MAX, request: 0, principal: [0; 32] };
+/// The same for [`Cause::Sealing`].
+pub(super) const SEALING: RequestCause =
+    RequestCause { operation: NonZeroU8::new(254).unwrap(), request: 0, principal: [0; 32] };

@@ -212,10 +212,13 @@ impl Input {
     fn cause(&mut self) -> Result<Cause> {
         let Some(operation) = NonZeroU8::new(self.u8()?) else { return Ok(Cause::Engine) };
         let request = RequestCause { operation, request: self.u64()?, principal: self.array()? };
-        match operation == LIFECYCLE.operation {
-            false => Ok(Cause::Request(request)),
-            true if request == LIFECYCLE => Ok(Cause::Lifecycle),
-            true => Err(Error::Record { reason: "a cause that is neither a request nor a lifecycle rule" }),
+        match request {
+            LIFECYCLE => Ok(Cause::Lifecycle),
+            SEALING => Ok(Cause::Sealing),
+            RequestCause { operation, .. } if [LIFECYCLE, SEALING].iter().any(|it| it.operation == operation) => {
+                Err(Error::Record { reason: "a cause that is neither a request nor the server itself" })
+            }
+            request => Ok(Cause::Request(request)),
         }
     }
 

@@ -41,6 +41,7 @@ fn put_cause<T: Trace>(cause: &Cause, out: &mut Output<'_, T>) {
     out.structure("cause", "Cause", |out| match cause {
         Cause::Engine => out.u8("operation", 0),
         Cause::Lifecycle => put_request(&LIFECYCLE, out),
+        Cause::Sealing => put_request(&SEALING, out),
         Cause::Request(request) => put_request(request, out),
     });
 }

@@ -37,8 +37,8 @@ pub use annotations::{ANNOTATIONS_MAX, Annotation, Annotations};
 pub use attributes::{
     Attributes, DefaultRetention, Encryption, KeyCheck, NamedKey, ObjectLock, Period, Retention, RetentionMode,
 };
-use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
+use cause::{LIFECYCLE, SEALING};
 pub use decode::{decode, decode_caused, decode_extents, decode_headers, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents, encode_headers};

@@ -21,9 +21,9 @@ fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
 }
 
 /// Each kind of cause.
-pub fn causes() -> [Cause; 3] {
+pub fn causes() -> [Cause; 4] {
     let request = RequestCause { operation: NonZeroU8::MIN, request: 0x0123_4567_89ab_cdef, principal: [7; 32] };
-    [Cause::Engine, Cause::Lifecycle, Cause::Request(request)]
+    [Cause::Engine, Cause::Lifecycle, Cause::Sealing, Cause::Request(request)]
 }
 
 fn text(bytes: &'static str) -> Bytes {

@@ -20,11 +20,11 @@ fn encoded_caused((record, cause): &(Record, Cause)) -> (u8, Bytes) {
 }
 
 fn any_cause() -> impl Strategy<Value = Cause> {
-    let request = (1..u8::MAX, any::<u64>(), any::<[u8; 32]>()).prop_map(|(operation, request, principal)| {
+    let request = (1..u8::MAX - 1, any::<u64>(), any::<[u8; 32]>()).prop_map(|(operation, request, principal)| {
         let operation = NonZeroU8::new(operation).unwrap();
         Cause::Request(RequestCause { operation, request, principal })
     });
-    prop_oneof![Just(Cause::Engine), Just(Cause::Lifecycle), request]
+    prop_oneof![Just(Cause::Engine), Just(Cause::Lifecycle), Just(Cause::Sealing), request]
 }
 
 fn numbers() -> Vec<u8> {

@@ -5,7 +5,7 @@ use super::*;
 use orcas_record::INLINE_MAX;
 
 /// An append of content, which is stored by itself.
-fn appended(offset: u64, bytes: &[u8]) -> Append {
+pub(super) fn appended(offset: u64, bytes: &[u8]) -> Append {
     let Intent::PutObject(put) = put("k", 0) else { unreachable!("put makes a PutObject") };
     let body = Body::Content {
         fingerprint: Fingerprint([bytes.len() as u8; 32]),

@@ -11,6 +11,7 @@ use orcas_record::{BucketId, Cause, RequestCause, VersionId};
 /// The codes of causes that no request has.
 const ENGINE: u8 = 0;
 const LIFECYCLE: u8 = 255;
+const SEALING: NonZeroU8 = NonZeroU8::new(254).unwrap();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -69,13 +70,13 @@ impl Change {
     /// Appends everything but place and time.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let request = match &self.cause {
-            Cause::Engine => None,
-            Cause::Lifecycle => None,
+            Cause::Engine | Cause::Lifecycle | Cause::Sealing => None,
             Cause::Request(request) => Some(request),
         };
         let operation = match &self.cause {
             Cause::Engine => ENGINE,
             Cause::Lifecycle => LIFECYCLE,
+            Cause::Sealing => SEALING.get(),
             Cause::Request(request) => request.operation.get(),
         };
         let version = match self.version {
@@ -112,6 +113,7 @@ impl Change {
         let cause = match NonZeroU8::new(operation) {
             None => Cause::Engine,
             Some(NonZeroU8::MAX) => Cause::Lifecycle,
+            Some(SEALING) => Cause::Sealing,
             Some(operation) => {
                 let request = u64::from_le_bytes(input.array()?);
                 Cause::Request(RequestCause { operation, request, principal: input.array()? })
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(kinds.collect::<Vec<_>>(), ChangeKind::ALL.map(|kind| kind as u8));
         let versions = rows[2].1.strip_prefix("version: ").unwrap().split(',').map(number);
         assert_eq!(versions.collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(rows[5].1.ends_with(&format!("unless `operation` is {ENGINE} or {LIFECYCLE}")));
+        assert!(rows[5].1.ends_with(&format!("unless `operation` is {ENGINE}, {SEALING} or {LIFECYCLE}")));
         let operation = NonZeroU8::new(9).unwrap();
         let request = RequestCause { operation, request: 0x0102_0304_0506_0708, principal: [5; 32] };
         let etag = Etag { md5: [6; 16], parts: 300 };
@@ -242,7 +244,7 @@ mod tests {
         let operation = NonZeroU8::new(9).unwrap();
         let request = Cause::Request(RequestCause { operation, request: u64::MAX - 1, principal: [5; 32] });
         let etag = Etag { md5: [6; 16], parts: 300 };
-        for cause in [Cause::Engine, Cause::Lifecycle, request] {
+        for cause in [Cause::Engine, Cause::Lifecycle, Cause::Sealing, request] {
             for version in [None, Some(VersionId::Null), Some(VersionId::Named([4; 16]))] {
                 for content in [None, Some((u64::MAX, etag))] {
                     let change = change(cause, version, content);

@@ -84,6 +84,8 @@ impl Source {
                     made.bucket(ChangeKind::BucketRemoved, &bucket, now_ms);
                 }
             }
+            // What clients see stays as it is.
+            Record::PutVersion(_) if cause == Cause::Sealing => {}
             Record::PutVersion(version) => {
                 if let Some(bucket) = self.of_object(version.bucket) {
                     match (version.delete_marker, bucket.versioning) {

@@ -14,6 +14,7 @@ use super::super::faults::StorePart;
 use super::super::recover::{apply_recovered, index_options};
 use super::super::state::{EngineState, UpkeepTask};
 use super::mark::{REBUILT_NAME, mark, unmark};
+use super::requests::Task;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Index, Writer};
 use orcas_log::{LogFiles, LogPosition, RecoveredBatch};
@@ -38,7 +39,18 @@ const TOO_OFTEN: &str = "the index was damaged repeatedly: stop the server, chec
 /// The thread, until `RebuildRequests::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     let mut built: VecDeque<Duration> = VecDeque::new();
-    while let Some(reason) = shared.index_rebuild.wait() {
+    while let Some(task) = shared.index_rebuild.wait() {
+        let reason = match task {
+            Task::Repair(reason) => reason,
+            Task::Renew(waiting) => {
+                let renewed = rebuild(shared, logs);
+                for answer in waiting {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(renewed.clone());
+                }
+                continue;
+            }
+        };
         let now = shared.clock.monotonic();
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {

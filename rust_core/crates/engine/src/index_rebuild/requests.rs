@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::{Condvar, Mutex};
+use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
 
 /// Between two attempts while there is no room.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -13,7 +13,17 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 struct Wanted {
     /// Why the index is to be rebuilt.
     wanted: Option<Arc<str>>,
+    /// Who waits for a new index in the place of one that is not damaged.
+    renewals: Vec<Sender<Result<()>>>,
     stopped: bool,
+}
+
+/// What the thread is to do.
+pub(super) enum Task {
+    /// The index is damaged: why.
+    Repair(Arc<str>),
+    /// It is not. Who waits for the new one.
+    Renew(Vec<Sender<Result<()>>>),
 }
 
 /// What the thread is asked.
@@ -30,6 +40,23 @@ impl RebuildRequests {
         self.changed.notify_all();
     }
 
+    /// Has an index built that has nothing of what was deleted from this one. The receiver learns whether it is in use, or
+    /// why it could not be built.
+    ///
+    /// # Errors
+    /// `Closed` when the store closes.
+    pub fn renew(&self) -> Result<Receiver<Result<()>>> {
+        let (answer, receiver) = bounded(1);
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Closed);
+        }
+        state.renewals.push(answer);
+        drop(state);
+        self.changed.notify_all();
+        Ok(receiver)
+    }
+
     /// Whether an index is to be built, for which disk space is needed.
     pub fn is_wanted(&self) -> bool {
         self.state.lock().wanted.is_some()
@@ -37,7 +64,10 @@ impl RebuildRequests {
 
     /// Ends the thread soon.
     pub fn stop(&self) {
-        self.state.lock().stopped = true;
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.renewals.clear();
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -46,12 +76,15 @@ impl RebuildRequests {
     }
 
     /// Waits for a request; `None` when the thread is to end.
-    pub fn wait(&self) -> Option<Arc<str>> {
+    pub(super) fn wait(&self) -> Option<Task> {
         let mut state = self.state.lock();
         loop {
             match (&state.wanted, state.stopped) {
                 (_, true) => return None,
-                (Some(reason), false) => return Some(Arc::clone(reason)),
+                (Some(reason), false) => return Some(Task::Repair(Arc::clone(reason))),
+                (None, false) if !state.renewals.is_empty() => {
+                    return Some(Task::Renew(std::mem::take(&mut state.renewals)));
+                }
                 (None, false) => self.changed.wait(&mut state),
             }
         }

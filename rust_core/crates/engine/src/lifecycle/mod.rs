@@ -16,6 +16,7 @@ mod walk;
 pub use abandoned::AbandonedReport;
 pub(super) use driver::run;
 pub use options::LifecycleOptions;
+pub(super) use pace::Pace;
 pub(super) use requests::LifecycleRequests;
 pub use requests::{LifecycleProgress, LifecycleReport};
 #[cfg(test)]

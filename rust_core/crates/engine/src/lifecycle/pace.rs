@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Who else writes, and what follows from it.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Mutations that clients had submitted when it was looked at last.
     seen: Option<u64>,
     /// Those of this run among them.

@@ -19,7 +19,7 @@ const RECORD_OVERHEAD: u64 = 36;
 /// The same beside the bytes of a content, with its fingerprint.
 const CONTENT_OVERHEAD: u64 = RECORD_OVERHEAD + 32;
 /// Bytes that one compaction writes at most, so that it ends some time.
-const OUTPUT_MAX: u64 = 256 << 20;
+pub(super) const OUTPUT_MAX: u64 = 256 << 20;
 /// Adjacent files smaller than this share of a log file are put together when there are `SMALL_FILES_MIN` of them.
 const SMALL_SHARE: u64 = 8;
 const SMALL_FILES_MIN: usize = 4;
@@ -153,6 +153,8 @@ pub(super) struct Compaction {
     in_force: HashSet<LogFileId>,
     output: LogCompaction,
     moves: Vec<ContentMove>,
+    /// For a request that leaves nothing dead in files.
+    pub renews: bool,
 }
 
 impl Compaction {
@@ -162,7 +164,7 @@ impl Compaction {
         let compacted = shared.index.read()?.log_files()?;
         let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
         let output = logs.compact(&files)?;
-        Ok(Self { logs: logs.clone(), files, next: 0, prefix, in_force, output, moves: Vec::new() })
+        Ok(Self { logs: logs.clone(), files, next: 0, prefix, in_force, output, moves: Vec::new(), renews: false })
     }
 
     /// Rewrites the next file and returns the bytes that were written; `None` when all are done.

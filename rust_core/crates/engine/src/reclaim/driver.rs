@@ -10,6 +10,7 @@ use super::limits::{ReclaimLimits, Step};
 use super::requests::{Effort, ReclaimProgress, Reclaimed};
 use super::work::Reclaimer;
 use orcas_base::error::{Error, Result};
+use orcas_base::sync::atomic::Ordering;
 use orcas_log::{LogFiles, size_at};
 
 /// Between two looks when nothing was worth doing.
@@ -61,6 +62,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         if let Some(request) = shared.reclaim.queue.take() {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
             reclaimer.unlimited();
+            reclaimer.end_renewal();
             shared.reclaim.queue.done();
             tell(shared, &mut told.0);
             // Whoever asked may have gone.
@@ -120,7 +122,7 @@ fn limits(shared: &EngineState, effort: Effort, demanded: bool) -> ReclaimLimits
         live_max: if demanded { COMPACT_LIVE_MAX } else { LIVE_MAX },
         freed_min: if demanded { COMPACT_FREED_MIN } else { FREED_MIN },
         output_max: room.saturating_sub(size_at(room, shared.options.log_file_size)) / 2,
-        compact: effort == Effort::Compact,
+        compact: effort != Effort::Collect,
         hurry: demanded,
     }
 }
@@ -128,7 +130,8 @@ fn limits(shared: &EngineState, effort: Effort, demanded: bool) -> ReclaimLimits
 pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
-    reclaimer.settle(effort == Effort::Compact, true);
+    reclaimer.renew(effort == Effort::Renew)?;
+    reclaimer.settle(effort != Effort::Collect, true);
     shared.events.settle(EVENTS_MAX);
     let mut waiting_since: Option<Instant> = None;
     let mut failures = Vec::new();
@@ -162,7 +165,10 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
             }
         }
     }
-    if effort == Effort::Compact {
+    if let Some(left) = reclaimer.end_renewal() {
+        shared.reclaim.left_files.store(left, Ordering::Relaxed);
+    }
+    if effort != Effort::Collect {
         for _ in 0..VACUUM_ROUNDS_MAX {
             if !shared.index.vacuum(VACUUM_PAGES)? {
                 break;

@@ -14,10 +14,7 @@ const HELD_FILES_MAX: u64 = 4;
 
 impl Reclaimer {
     pub(super) fn choose_logs(&mut self, limits: &ReclaimLimits) -> Result<Option<Step>> {
-        let mut sealed = self.logs.sealed();
-        let applied = self.shared.applies.applied_to().sequence;
-        let followed = self.followed(&sealed);
-        sealed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
+        let sealed = self.settled_logs();
         let now = self.shared.clock.monotonic();
         if self.estimates.refresh(&self.shared, &sealed, now)? {
             return Ok(Some(Step::Worked { bytes: 0 }));
@@ -30,6 +27,15 @@ impl Reclaimer {
             begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes_over(error))))?;
         self.activity = Activity::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
+    }
+
+    /// The sealed files whose records are in the index and were looked at for events.
+    pub(super) fn settled_logs(&self) -> Vec<SealedLog> {
+        let mut sealed = self.logs.sealed();
+        let applied = self.shared.applies.applied_to().sequence;
+        let followed = self.followed(&sealed);
+        sealed.retain(|log| log.last <= applied.min(followed) && log.first <= self.limit);
+        sealed
     }
 
     /// The record up to which events were taken from the log for good. If the journal cannot be written, the log keeps
@@ -59,9 +65,12 @@ impl Reclaimer {
             self.activity = Activity::Rewriting(compaction);
             return Ok(Step::Worked { bytes });
         }
-        let prefix = compaction.prefix;
+        let (prefix, renews) = (compaction.prefix, compaction.renews);
         let (compacted, replacement) = compaction.finish()?;
         self.estimates.made(compacted.file, prefix);
+        if renews && let Some(renewal) = &mut self.renewal {
+            renewal.renewed(compacted.file);
+        }
         self.done.lock().moved_bytes += compacted.bytes;
         if planted::is(Bug::ReplaceLogBeforeDurable) {
             self.replaced(compacted);

@@ -18,6 +18,7 @@ mod merges;
 mod pack_space;
 mod packs;
 mod pause;
+mod renewal;
 mod requests;
 mod steps;
 mod work;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::worker::{WorkerQueue, WorkerState};
 use orcas_base::error::Result;
+use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
 
 /// How much a request does.
@@ -13,6 +14,9 @@ pub enum Effort {
     Collect,
     /// And what is left of files that hold dead records is rewritten.
     Compact,
+    /// And every file of the log is rewritten, and every gap in a pack is punched out, however little that frees: nothing
+    /// dead is left in files.
+    Renew,
 }
 
 /// What was reclaimed, since the store was opened or by one request.
@@ -66,9 +70,16 @@ pub(crate) struct Request {
 pub(crate) struct ReclaimRequests {
     pub queue: WorkerQueue<Request>,
     pub done: Arc<Mutex<Reclaimed>>,
+    /// The last `Renew` has left files as they were.
+    pub left_files: AtomicBool,
 }
 
 impl ReclaimRequests {
+    /// Whether the last `Renew` could not rewrite, or not remove, all that it was to.
+    pub fn has_left_files(&self) -> bool {
+        self.left_files.load(Ordering::Relaxed)
+    }
+
     /// Queues a request, whose answer the receiver gets.
     ///
     /// # Errors

@@ -111,12 +111,16 @@ impl Reclaimer {
                 },
                 1 => self.choose_blobs()?,
                 2 => self.choose_pack(limits)?,
-                _ if limits.compact => self.choose_logs(limits)?,
+                _ if limits.compact && self.renewal.is_none() => self.choose_logs(limits)?,
                 _ => None,
             };
             if let Some(step) = step {
                 return Ok(step);
             }
+        }
+        // When nothing is left to condemn.
+        if let Some(step) = self.choose_renewal(limits)? {
+            return Ok(step);
         }
         Ok(if self.removals.is_empty() { Step::Idle } else { Step::Waiting })
     }

@@ -10,6 +10,7 @@ use super::super::state::EngineState;
 use super::compaction::{Compaction, Estimates};
 use super::limits::Step;
 use super::pack_space::{Move, Sweep};
+use super::renewal::Renewal;
 use super::requests::Reclaimed;
 use orcas_base::error::Error;
 use orcas_base::sync::Mutex;
@@ -91,6 +92,8 @@ pub struct Reclaimer {
     pub(super) passed_since: Duration,
     /// Log files that could not be rewritten lately.
     pub(super) passed_logs: HashSet<LogFileId>,
+    /// What a request that leaves nothing dead in files has still to look at.
+    pub(super) renewal: Option<Renewal>,
     /// The buckets when no layers could be merged.
     pub(super) merged: Option<Arc<BucketTable>>,
     pub(super) done: Arc<Mutex<Reclaimed>>,
@@ -111,6 +114,7 @@ impl Reclaimer {
             passed: HashSet::new(),
             passed_since: Duration::ZERO,
             passed_logs: HashSet::new(),
+            renewal: None,
             merged: None,
             done,
         }

@@ -24,6 +24,7 @@ mod reclaim_failures;
 mod rooms;
 mod rounds;
 mod scopes;
+mod seal_stored;
 mod sealed_headers;
 mod sealing;
 mod sharing;

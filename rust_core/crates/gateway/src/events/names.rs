@@ -14,7 +14,7 @@ pub fn event_of(change: &Change) -> Option<Event> {
     let name = name_of(change)?;
     let principal = match &change.cause {
         Cause::Request(request) if request.principal != [0; 32] => hex(&request.principal),
-        Cause::Request(_) | Cause::Engine | Cause::Lifecycle => String::new(),
+        Cause::Request(_) | Cause::Engine | Cause::Lifecycle | Cause::Sealing => String::new(),
     };
     let object = (!name.is_of_bucket()).then(|| Object {
         key: change.key.to_vec(),
@@ -68,7 +68,7 @@ fn name_of(change: &Change) -> Option<EventName> {
 fn operation(cause: &Cause) -> Option<Operation> {
     match cause {
         Cause::Request(request) => Operation::from_code(request.operation),
-        Cause::Engine | Cause::Lifecycle => None,
+        Cause::Engine | Cause::Lifecycle | Cause::Sealing => None,
     }
 }
 
@@ -76,7 +76,7 @@ fn operation(cause: &Cause) -> Option<Operation> {
 pub(super) fn request_id(cause: &Cause) -> String {
     match cause {
         Cause::Request(request) => format!("{:016X}", request.request),
-        Cause::Engine | Cause::Lifecycle => String::new(),
+        Cause::Engine | Cause::Lifecycle | Cause::Sealing => String::new(),
     }
 }
 

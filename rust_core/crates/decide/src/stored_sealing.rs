@@ -1,0 +1,142 @@
+//! Sealing what is stored already: versions get other blobs, with the same bytes, and stay what they are.
+//!
+//! Invariants. A version changes only if it is still the one whose content was stored again. The sequences of versions
+//! are their order, so every newer version of its key is put again behind it, in the same decision: clients see the same
+//! versions in the same order before and after. Nothing but the encryption of content and headers changes, so locks do
+//! not matter.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::decision::{Context, Decision};
+use super::intent::Body;
+use super::manifest::Draft;
+use super::objects;
+use super::outcome::{Failure, Outcome};
+use super::sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
+use super::view::View;
+use orcas_base::error::{Error, Result};
+use orcas_record::{
+    Annotation, Annotations, Attributes, BucketId, BucketRole, Encryption, Extent, Object, Record, Sequence, Version,
+};
+
+/// `blobs`: sealed contents and chunks, each of them one blob.
+pub(super) fn seal_stored(
+    view: &dyn View,
+    context: &Context,
+    seal: SealStored,
+    blobs: Vec<Body>,
+) -> Result<Decision, Failure> {
+    let SealStored { layer, keys } = seal;
+    let gone =
+        view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
+    let mut blobs = Blobs { bodies: blobs.into_iter().map(Place::Body).collect() };
+    let mut draft = Draft::new(context.next_sequence);
+    let mut counts = Sealed::default();
+    for SealKey { key, versions } in keys {
+        match found(view, layer, &key, &versions)?.filter(|_| !gone) {
+            None => counts.changed += 1,
+            Some(found) => {
+                for (object, entry) in found.iter().zip(versions) {
+                    let version = match entry.content {
+                        None => object.version.clone(),
+                        Some(content) => {
+                            counts.versions += 1;
+                            counts.bytes += object.version.size;
+                            sealed(view, &mut draft, &mut blobs, &object.version, content)?
+                        }
+                    };
+                    draft.push(Record::PutVersion(version));
+                }
+            }
+        }
+    }
+    Ok(Decision { outcome: Outcome::Sealed(counts), records: draft.into_records() })
+}
+
+/// The versions as they are now, if they are what was found, and the last of them is still the newest of its key.
+fn found(view: &dyn View, layer: BucketId, key: &Bytes, entries: &[SealVersion]) -> Result<Option<Vec<Arc<Object>>>> {
+    let newest = view.layer_newest(layer, key)?.map(|newest| newest.sequence);
+    if newest != entries.last().map(|last| last.sequence) {
+        return Ok(None);
+    }
+    let mut found = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let Some(object) = view.layer_version(layer, key, entry.id)? else { return Ok(None) };
+        let attributes = &object.version.attributes;
+        let as_found = object.sequence == entry.sequence
+            && entry
+                .content
+                .as_ref()
+                .is_none_or(|content| attributes.annotations == content.annotations && attributes.encryption.is_none());
+        if !as_found {
+            return Ok(None);
+        }
+        found.push(object);
+    }
+    Ok(Some(found))
+}
+
+/// The version with sealed content. Everything else, attributes included, is what it has now.
+fn sealed(
+    view: &dyn View,
+    draft: &mut Draft,
+    blobs: &mut Blobs,
+    version: &Version,
+    content: SealedContent,
+) -> Result<Version> {
+    let mut extents = Vec::with_capacity(content.extents.len());
+    for SealedExtent { blob, start, length } in content.extents {
+        let (blob, whole) = blobs.stored(view, draft, blob)?;
+        if start.checked_add(length).is_none_or(|end| end > whole) {
+            return Err(UNFIT);
+        }
+        extents.push(Extent::Blob { blob, start, length });
+    }
+    if extents.iter().map(Extent::length).sum::<u64>() != version.size {
+        return Err(UNFIT);
+    }
+    let mut annotations = Vec::with_capacity(content.texts.len());
+    for (annotation, text) in content.annotations.as_slice().iter().zip(content.texts) {
+        let (blob, length) = blobs.stored(view, draft, text)?;
+        if u64::from(length) != annotation.size() {
+            return Err(UNFIT);
+        }
+        annotations.push(Annotation { text: Extent::Blob { blob, start: 0, length }, ..annotation.clone() });
+    }
+    let annotations = Annotations::from_sorted(annotations).ok_or(UNFIT)?;
+    let encryption = Some(Encryption::Managed);
+    objects::check_headers(&content.headers, encryption.as_ref())?;
+    let attributes = Attributes { annotations, encryption, ..version.attributes.clone() };
+    Ok(Version { manifest: draft.segmented(extents), attributes, headers: content.headers, ..version.clone() })
+}
+
+const UNFIT: Error = Error::Record { reason: "what was stored again is not the content of its version" };
+
+/// The blobs of an intent. Those that no version needs after all are not recorded.
+struct Blobs {
+    bodies: Vec<Place>,
+}
+
+enum Place {
+    Body(Body),
+    Stored(Sequence, u32),
+}
+
+impl Blobs {
+    fn stored(&mut self, view: &dyn View, draft: &mut Draft, at: usize) -> Result<(Sequence, u32)> {
+        let place = self.bodies.get_mut(at).ok_or(UNFIT)?;
+        let body = match place {
+            Place::Stored(blob, length) => return Ok((*blob, *length)),
+            Place::Body(body) => std::mem::replace(body, Body::Inline(Bytes::new())),
+        };
+        match draft.store(view, body, Some(&Encryption::Managed))?[..] {
+            [Extent::Blob { blob, start: 0, length }] => {
+                *place = Place::Stored(blob, length);
+                Ok((blob, length))
+            }
+            _ => Err(UNFIT),
+        }
+    }
+}

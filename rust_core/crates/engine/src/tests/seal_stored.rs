@@ -1,0 +1,531 @@
+//! Sealing what is stored: versions stay what clients see, and what was unsealed leaves the disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+
+use super::super::seal_stored::first_batch;
+use super::super::{CopyRequest, Effort, Handle, Left, ListVersions, SealProgress, SealReport};
+use super::sealing::OneKey;
+use super::steps::Steps;
+use super::support::{Store, noise};
+use orcas_base::error::Error;
+use orcas_base::sync::Mutex;
+use orcas_base::sync::atomic::Ordering;
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{
+    Annotate, AnnotationChange, AttributeChange, BucketChange, Copy, CopyAttributes, CopyHeaders, Intent, Precondition,
+    SourceConditions, UpdateVersion,
+};
+use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_record::{Bucket, BucketId, Cause, Encryption, Version, VersionId, Versioning};
+
+fn key(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
+}
+
+/// Whether a file of the store has these bytes.
+fn has(dir: &Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(dir).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => has(&path, bytes),
+            false => memchr::memmem::find(&std::fs::read(&path).unwrap(), bytes).is_some(),
+        }
+    })
+}
+
+/// A piece of a content that no other content has.
+fn pieces(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    [0, content.len() / 2, content.len().saturating_sub(20)]
+        .into_iter()
+        .map(|at| &content[at..content.len().min(at + 20)])
+}
+
+/// A version as clients see it, newest first within its key.
+type Seen = (Bytes, VersionId, Version, Vec<u8>);
+
+impl Store {
+    fn seal_stored(&self) -> SealReport {
+        self.handle().seal_stored(&SealProgress::default()).unwrap()
+    }
+
+    fn versioned(&self, name: &str) -> Arc<Bucket> {
+        let bucket = self.bucket(name);
+        let change = BucketChange::Versioning(Versioning::Enabled);
+        self.handle().execute(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+        self.handle().bucket(name.as_bytes()).unwrap()
+    }
+
+    fn note(&self, bucket: &Bucket, of: &str, name: &str, text: &[u8]) {
+        let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
+        let md5 = Md5Hasher::digest(text);
+        let change = AnnotationChange::Put { md5, checksum: None, encryption: None, body: Box::new(body) };
+        let annotate =
+            Annotate { bucket: bucket.id, key: key(of), version: None, name: key(name), if_match: None, change };
+        self.handle().execute(Intent::Annotate(Box::new(annotate))).unwrap();
+    }
+
+    fn tag(&self, bucket: &Bucket, of: &str, tag: &'static str) {
+        let change = AttributeChange::Tags(vec![(Bytes::from_static(b"tag"), Bytes::from_static(tag.as_bytes()))]);
+        let update = UpdateVersion { bucket: bucket.id, key: key(of), version: None, change };
+        self.handle().execute(Intent::UpdateVersion(Box::new(update))).unwrap();
+    }
+
+    fn copy_within(&self, bucket: &Bucket, from: &str, to: &str) {
+        let copy = Copy {
+            source: (bucket.id, key(from), None),
+            source_conditions: SourceConditions::default(),
+            bucket: bucket.id,
+            key: key(to),
+            precondition: Precondition::default(),
+            headers: CopyHeaders::default(),
+            attributes: CopyAttributes::default(),
+            checksum: None,
+        };
+        let request = CopyRequest { copy, algorithm: None, keys: Default::default(), cause: Cause::Engine };
+        self.handle().copy_object(&request).unwrap();
+    }
+
+    fn seen(&self, bucket: BucketId) -> Vec<Seen> {
+        seen(&self.handle(), bucket)
+    }
+}
+
+/// All versions under an id, with their content and the texts of their annotations.
+fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
+    #[derive(Default)]
+    struct Names(Vec<(Bytes, VersionId)>);
+    impl super::super::VersionSink for Names {
+        fn version(&mut self, version: &super::super::ListedVersion<'_>) {
+            self.0.push((Bytes::copy_from_slice(version.key), version.id));
+        }
+        fn prefix(&mut self, _: &[u8]) {}
+        fn restart(&mut self) {
+            self.0.clear();
+        }
+    }
+    let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
+    let mut names = Names::default();
+    handle.list_versions_to(&list, &mut names).unwrap();
+    let read = |found: &super::super::PinnedObject| {
+        let size = found.object.version.size;
+        let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
+        let mut at = 0;
+        while at < out.len() {
+            at += reader.read(&mut out[at..]).unwrap();
+        }
+        out
+    };
+    let of = |(key, id): (Bytes, VersionId)| {
+        let found = handle.version(bucket, &key, id).unwrap().unwrap();
+        let mut content = read(&found);
+        for note in found.object.version.attributes.annotations.as_slice() {
+            content.extend(read(&found.annotation(&note.name).unwrap()));
+        }
+        (key, id, found.object.version.clone(), content)
+    };
+    names.0.into_iter().map(of).collect()
+}
+
+/// Without what sealing changes.
+fn shown(seen: Vec<Seen>) -> Vec<Seen> {
+    let of = |(key, id, version, content): Seen| {
+        let mut attributes = version.attributes;
+        attributes.encryption = None;
+        let notes = attributes.annotations.as_slice().to_vec();
+        let text = |size| orcas_record::Extent::Inline(Bytes::from(vec![0; size as usize]));
+        let notes = notes.into_iter().map(|note| orcas_record::Annotation { text: text(note.size()), ..note });
+        attributes.annotations = orcas_record::Annotations::from_sorted(notes.collect()).unwrap();
+        (key, id, Version { attributes, manifest: Vec::new(), ..version }, content)
+    };
+    seen.into_iter().map(of).collect()
+}
+
+fn is_sealed(seen: &[Seen]) -> bool {
+    seen.iter()
+        .all(|(.., version, _)| version.delete_marker || version.attributes.encryption == Some(Encryption::Managed))
+}
+
+/// A store with every kind of object, the contents that must not be found, and where they are.
+struct Filled {
+    store: Store,
+    contents: Vec<Vec<u8>>,
+    buckets: Vec<BucketId>,
+}
+
+fn filled() -> Filled {
+    let store = Store::with(|options| options.chunk_size = 100_000);
+    let (plain, versioned) = (store.bucket("plain"), store.versioned("versioned"));
+    let mut contents: Vec<Vec<u8>> =
+        [40, 300, 5_000, 70_000, 450_000].iter().map(|&size| noise(size, size as u64)).collect();
+    for (at, content) in contents.iter().enumerate() {
+        store.put(&plain, &format!("object-{at}"), content).unwrap();
+        store.copy_within(&plain, &format!("object-{at}"), &format!("copy-{at}"));
+    }
+    store.put(&plain, "empty", b"").unwrap();
+    store.tag(&plain, "object-2", "blue");
+    let note = noise(500, 7);
+    store.note(&plain, "object-1", "long", &note);
+    store.note(&plain, "object-1", "short", b"a short text of some bytes");
+    contents.extend([note, b"a short text of some bytes".to_vec()]);
+    let upload = store.create_upload(&plain, "parts");
+    let parts = [noise(5 << 20, 20), noise(5 << 20, 21), noise(99, 22)];
+    let done: Vec<_> = (1..).zip(&parts).map(|(n, part)| store.put_part(&plain, "parts", upload, n, part)).collect();
+    store.complete(&plain, "parts", upload, &done).unwrap();
+    contents.extend(parts);
+    for round in 0..4 {
+        let content = noise(if round % 2 == 0 { 200 } else { 2_000 }, 100 + round);
+        store.put(&versioned, "several", &content).unwrap();
+        contents.push(content);
+    }
+    store.put(&versioned, "marked", &noise(250, 200)).unwrap();
+    contents.push(noise(250, 200));
+    store.delete(&versioned, "marked").unwrap();
+    // What was overwritten and deleted before is on the disk as well.
+    for (name, seed) in [("object-0", 300), ("gone", 301)] {
+        store.put(&plain, name, &noise(120, seed)).unwrap();
+        contents.push(noise(120, seed));
+    }
+    store.delete(&plain, "gone").unwrap();
+    let buckets = vec![plain.id, versioned.id];
+    Filled { store, contents, buckets }
+}
+
+#[test]
+fn versions_stay_what_they_are_and_nothing_unsealed_is_left_in_files() {
+    let Filled { mut store, contents, buckets } = filled();
+    store.handle().use_keys(OneKey::new(7));
+    let before: Vec<_> = buckets.iter().map(|bucket| store.seen(*bucket)).collect();
+    for piece in contents.iter().flat_map(|content| pieces(content)) {
+        assert!(has(store.path(), piece), "the search does not find what is there");
+    }
+    let report = store.seal_stored();
+    let versions = before.iter().flatten().filter(|(.., version, _)| !version.delete_marker).count();
+    assert_eq!(report.versions, versions as u64, "{report:?}");
+    assert_eq!(report.left, Left::default(), "{report:?}");
+    assert_eq!((report.changed, report.no_room, report.too_long, report.unreadable), (0, 0, 0, 0));
+    // Copies share what they shared.
+    let bytes: u64 = contents.iter().map(|content| content.len() as u64).sum();
+    assert!(report.stored_bytes <= bytes, "{report:?}, {bytes}");
+    for round in 0..2 {
+        for (bucket, before) in buckets.iter().zip(&before) {
+            let after = store.seen(*bucket);
+            assert!(is_sealed(&after));
+            assert!(shown(after) == shown(before.clone()), "{round}");
+        }
+        for (at, content) in contents.iter().enumerate() {
+            for piece in pieces(content) {
+                assert!(!has(store.path(), piece), "content {at} of {} bytes, {round}", content.len());
+            }
+        }
+        let again = store.seal_stored();
+        assert_eq!((again.versions, again.left), (0, Left::default()), "{again:?}");
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+}
+
+#[test]
+fn without_keys_nothing_happens() {
+    let Filled { store, buckets, .. } = filled();
+    let before = store.seen(buckets[0]);
+    assert!(matches!(store.handle().seal_stored(&SealProgress::default()), Err(Error::NoKeyring)));
+    assert!(store.seen(buckets[0]) == before);
+}
+
+#[test]
+fn snapshots_and_forks_are_sealed_with_their_bucket() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    let contents: Vec<Vec<u8>> = (0..6).map(|seed| noise(if seed % 2 == 0 { 100 } else { 3_000 }, seed)).collect();
+    let snapshot = |name: &'static str| {
+        store.handle().execute(Intent::CreateSnapshot { bucket: bucket.id, name: name.into() }).unwrap();
+    };
+    store.put(&bucket, "a", &contents[0]).unwrap();
+    store.put(&bucket, "b", &contents[1]).unwrap();
+    snapshot("one");
+    store.put(&bucket, "a", &contents[2]).unwrap();
+    store.put(&bucket, "c", &contents[3]).unwrap();
+    snapshot("two");
+    store
+        .handle()
+        .execute(Intent::DeleteObject {
+            bucket: bucket.id,
+            key: "c".into(),
+            precondition: Precondition::default(),
+            version: None,
+            bypass: false,
+        })
+        .unwrap();
+    store.put(&bucket, "b", &contents[4]).unwrap();
+    let fork = Intent::ForkBucket { bucket: bucket.id, snapshot: Some("one".into()), name: "fork".into() };
+    store.handle().execute(fork).unwrap();
+    let fork = store.handle().bucket(b"fork").unwrap();
+    store.put(&fork, "d", &contents[5]).unwrap();
+
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.left), (6, Left::default()), "{report:?}");
+    for content in &contents {
+        pieces(content).for_each(|piece| assert!(!has(store.path(), piece)));
+    }
+    for _ in 0..2 {
+        let get =
+            |name: &str, key: &str| super::layers::get(&store, &store.handle().bucket(name.as_bytes()).unwrap(), key);
+        assert_eq!(get("b", "a").as_ref(), Some(&contents[2]));
+        assert_eq!(get("b", "b").as_ref(), Some(&contents[4]));
+        assert_eq!(get("b", "c"), None);
+        assert_eq!(get("fork", "a").as_ref(), Some(&contents[0]));
+        assert_eq!(get("fork", "b").as_ref(), Some(&contents[1]));
+        assert_eq!(get("fork", "d").as_ref(), Some(&contents[5]));
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+    let restore = Intent::RestoreBucket { bucket: bucket.id, snapshot: "two".into() };
+    store.handle().execute(restore).unwrap();
+    let bucket = store.handle().bucket(b"b").unwrap();
+    assert_eq!(super::layers::get(&store, &bucket, "c").as_ref(), Some(&contents[3]));
+}
+
+#[test]
+fn clients_that_write_meanwhile_win() {
+    let store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    let versioned = store.versioned("v");
+    for n in 0..200 {
+        store.put(&bucket, &format!("k{n}"), &noise(300 + n, n as u64)).unwrap();
+        store.put(&versioned, &format!("k{}", n % 20), &noise(300 + n, n as u64)).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let mut last: BTreeMap<usize, Option<u64>> = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut last, mut round) = (BTreeMap::new(), 0u64);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let n = (round * 7) as usize % 200;
+                match round % 5 {
+                    0 => {
+                        store.delete(&bucket, &format!("k{n}")).unwrap();
+                        last.insert(n, None);
+                    }
+                    1 => {
+                        // Tags must not be lost, whichever comes first.
+                        if last.get(&n).is_none_or(Option::is_some) {
+                            store.tag(&bucket, &format!("k{n}"), "kept");
+                        }
+                    }
+                    _ => {
+                        store.put(&bucket, &format!("k{n}"), &noise(400, 10_000 + round)).unwrap();
+                        store.put(&versioned, &format!("k{}", n % 20), &noise(40, 10_000 + round)).unwrap();
+                        last.insert(n, Some(10_000 + round));
+                    }
+                }
+                round += 1;
+            }
+            last
+        });
+        for _ in 0..3 {
+            store.seal_stored();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        last = writer.join().unwrap();
+    });
+    let report = store.seal_stored();
+    assert_eq!((report.changed, report.left), (0, Left::default()), "{report:?}");
+    assert!(is_sealed(&store.seen(bucket.id)) && is_sealed(&store.seen(versioned.id)));
+    for n in 0..200 {
+        let expected = match last.get(&n) {
+            None => Some(noise(300 + n, n as u64)),
+            Some(None) => None,
+            Some(Some(seed)) => Some(noise(400, *seed)),
+        };
+        assert!(store.get(&bucket, &format!("k{n}")).unwrap() == expected, "{n}");
+    }
+}
+
+/// A merge takes what it has looked up to another layer. It must not bring unsealed content back.
+#[test]
+fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    let mut last = BTreeMap::new();
+    for round in 0..12u64 {
+        for n in 0..60 {
+            let seed = round * 1_000 + n * 7 % 60;
+            store.put(&store.handle().bucket(b"b").unwrap(), &format!("k{}", n * 7 % 60), &noise(300, seed)).unwrap();
+            last.insert(n * 7 % 60, seed);
+        }
+        let create = |name: String| Intent::CreateSnapshot { bucket: bucket.id, name: name.into() };
+        store.handle().execute(create(format!("s{round}"))).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in [3u64, 8, 4, 9, 0, 1, 7] {
+                let name = format!("s{round}").into();
+                store.handle().execute(Intent::DeleteSnapshot { bucket: bucket.id, name }).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        store.seal_stored();
+    });
+    let report = store.seal_stored();
+    assert_eq!((report.changed, report.left), (0, Left::default()), "{report:?}");
+    for _ in 0..2 {
+        for (n, seed) in &last {
+            let now = store.handle().bucket(b"b").unwrap();
+            let found = super::layers::get(&store, &now, &format!("k{n}"));
+            assert!(found.as_ref() == Some(&noise(300, *seed)), "{n}");
+        }
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+    let restore = Intent::RestoreBucket { bucket: bucket.id, snapshot: "s5".into() };
+    store.handle().execute(restore).unwrap();
+    let now = store.handle().bucket(b"b").unwrap();
+    assert!((0..60).all(|n| super::layers::get(&store, &now, &format!("k{n}")) == Some(noise(300, 5_000 + n))));
+}
+
+#[test]
+fn what_cannot_be_read_stays_and_keeps_nothing_else() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    let contents: Vec<Vec<u8>> = (0..3).map(|seed| noise(3_000, seed)).collect();
+    for (at, content) in contents.iter().enumerate() {
+        store.put(&bucket, &format!("k{at}"), content).unwrap();
+    }
+    store.close();
+    for entry in std::fs::read_dir(store.path().join("log")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = memchr::memmem::find(&bytes, &contents[1]) {
+            bytes[at] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+        }
+    }
+    store.open();
+    store.handle().use_keys(OneKey::new(7));
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.unreadable, report.left.blobs), (2, 1, 1), "{report:?}");
+    for at in [0, 2] {
+        assert_eq!(store.get(&bucket, &format!("k{at}")).unwrap().as_ref(), Some(&contents[at]));
+    }
+    assert!(store.get(&bucket, "k1").is_err());
+    // Its file cannot be rewritten, which is said.
+    assert!(report.left.files);
+}
+
+#[test]
+fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.versioned("b");
+    for n in 0..60 {
+        store.put(&bucket, "k", &noise(if n % 3 == 0 { 3_000 } else { 30 }, n)).unwrap();
+    }
+    let before = store.seen(bucket.id);
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.too_long), (50, 1), "{report:?}");
+    for _ in 0..2 {
+        let after = store.seen(bucket.id);
+        assert!(is_sealed(&after[..50]) && !is_sealed(&after[50..]));
+        assert!(shown(after) == shown(before.clone()));
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| options.log_file_size = 3 << 20);
+    steps.handle().use_keys(OneKey::new(7));
+    let bucket = steps.bucket("b");
+    for (name, size) in [("inline", 100), ("content", 3_000), ("chunks", 400_000)] {
+        let put = steps.intent(&bucket, name, &noise(size, size as u64));
+        steps.run(put).unwrap();
+    }
+    let change = BucketChange::Versioning(Versioning::Enabled);
+    steps.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+    for n in 0..3 {
+        let put = steps.intent(&bucket, "content", &noise(200 + n, 1_000 + n as u64));
+        steps.run(put).unwrap();
+    }
+    steps.apply();
+    let before = seen(steps.handle(), bucket.id);
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
+    disk.on_step(move |_, disk| {
+        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
+    });
+    let intent = first_batch(steps.handle(), &bucket).unwrap().unwrap();
+    steps.run(intent).unwrap();
+    disk.on_step(|_, _| {});
+    let images = std::mem::take(&mut *images.lock());
+    let mut sealed = 0;
+    for image in &images {
+        let steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
+        steps.handle().use_keys(OneKey::new(7));
+        let after = seen(steps.handle(), bucket.id);
+        assert!(shown(after.clone()) == shown(before.clone()));
+        // One batch, so all or none.
+        assert!(is_sealed(&after) || after == before);
+        sealed += usize::from(is_sealed(&after));
+    }
+    assert!(0 < sealed && sealed < images.len(), "{sealed} of {}", images.len());
+    assert!(is_sealed(&seen(steps.handle(), bucket.id)));
+}
+
+#[test]
+fn a_run_that_is_cancelled_is_continued_by_the_next() {
+    let store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    for n in 0..50 {
+        store.put(&bucket, &format!("k{n}"), &noise(3_000, n)).unwrap();
+    }
+    let progress = SealProgress::default();
+    progress.cancelled.store(true, Ordering::Relaxed);
+    let report = store.handle().seal_stored(&progress).unwrap();
+    assert!(report.cancelled && report.versions == 0 && report.left.blobs == 50, "{report:?}");
+    assert_eq!(store.seal_stored().versions, 50);
+}
+
+#[test]
+fn uploads_that_are_not_complete_are_counted_and_left() {
+    let store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    let upload = store.create_upload(&bucket, "k");
+    let part = store.put_part(&bucket, "k", upload, 1, &noise(3_000, 1));
+    let report = store.seal_stored();
+    assert_eq!((report.left.uploads, report.left.blobs), (1, 1), "{report:?}");
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+    let report = store.seal_stored();
+    assert_eq!((report.versions, report.left), (1, Left::default()), "{report:?}");
+    assert_eq!(store.get(&bucket, "k").unwrap().unwrap(), noise(3_000, 1));
+    // The answer is still there for who repeats the request.
+    store.complete(&bucket, "k", upload, &[part]).unwrap();
+}
+
+#[test]
+fn reclamation_by_itself_does_not_rewrite_what_is_not_worth_it() {
+    let store = Store::new();
+    let bucket = store.bucket("b");
+    for n in 0..30 {
+        store.put(&bucket, &format!("k{n}"), &noise(30_000, n)).unwrap();
+    }
+    store.put(&bucket, "short", &noise(100, 77)).unwrap();
+    store.delete(&bucket, "short").unwrap();
+    store.handle().reclaim(Effort::Compact).unwrap();
+    assert!(has(store.path(), &noise(100, 77)[..20]));
+    store.handle().reclaim(Effort::Renew).unwrap();
+    store.handle().shared.index_rebuild.renew().unwrap().recv().unwrap().unwrap();
+    assert!(!has(store.path(), &noise(100, 77)[..20]));
+}

@@ -321,7 +321,7 @@ fn clients_that_write_meanwhile_win() {
                     }
                     _ => {
                         store.put(&bucket, &format!("k{n}"), &noise(400, 10_000 + round)).unwrap();
-                        store.put(&versioned, &format!("k{}", n % 20), &noise(40, 10_000 + round)).unwrap();
+                        store.put(&versioned, &format!("k{n}"), &noise(40, 10_000 + round)).unwrap();
                         last.insert(n, Some(10_000 + round));
                     }
                 }
@@ -425,15 +425,15 @@ fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
     let mut store = Store::new();
     store.handle().use_keys(OneKey::new(7));
     let bucket = store.versioned("b");
-    for n in 0..60 {
+    for n in 0..110 {
         store.put(&bucket, "k", &noise(if n % 3 == 0 { 3_000 } else { 30 }, n)).unwrap();
     }
     let before = store.seen(bucket.id);
     let report = store.seal_stored();
-    assert_eq!((report.versions, report.too_long), (50, 1), "{report:?}");
+    assert_eq!((report.versions, report.too_long), (100, 1), "{report:?}");
     for _ in 0..2 {
         let after = store.seen(bucket.id);
-        assert!(is_sealed(&after[..50]) && !is_sealed(&after[50..]));
+        assert!(is_sealed(&after[..100]) && !is_sealed(&after[100..]));
         assert!(shown(after) == shown(before.clone()));
         store.check_rebuild();
         store.handle().use_keys(OneKey::new(7));

@@ -19,6 +19,7 @@ mod pack_space;
 mod packs;
 mod pause;
 mod renewal;
+mod renewing;
 mod requests;
 mod steps;
 mod work;

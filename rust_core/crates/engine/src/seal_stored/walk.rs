@@ -12,7 +12,7 @@ use orcas_record::BucketId;
 /// Versions that are read at a time.
 const PAGE: usize = if cfg!(test) { 16 } else { 1_000 };
 /// Versions of one key that are changed together.
-pub(super) const VERSIONS_MAX: usize = if cfg!(test) { 50 } else { 10_000 };
+pub(super) const VERSIONS_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
 /// Reads the keys of a layer while others write. What it gives was so at some moment.
 pub(super) struct Keys<'a> {

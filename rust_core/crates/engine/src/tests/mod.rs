@@ -25,6 +25,7 @@ mod rooms;
 mod rounds;
 mod scopes;
 mod seal_stored;
+mod seal_stored_failures;
 mod sealed_headers;
 mod sealing;
 mod sharing;

@@ -62,7 +62,8 @@ def fill(s3: Any, bodies: Bodies) -> None:
     for size in (20, 256, 257, 5_000, 70_000, 300_000, 5 * MIB + 3):
         body = bodies.new(size)
         s3.put_object(
-            Bucket=BUCKET, Key=f"size/{size}", Body=body, Metadata={"color": bodies.text()}, ContentType=f"text/{bodies.text()}",
+            Bucket=BUCKET, Key=f"size/{size}", Body=body,
+            Metadata={"color": bodies.text()}, ContentType=f"text/{bodies.text()}",
             Tagging="tag=value", ChecksumAlgorithm="SHA256", StorageClass="STANDARD_IA",
         )  # fmt: skip
         s3.copy_object(Bucket=BUCKET, Key=f"copy/{size}", CopySource={"Bucket": BUCKET, "Key": f"size/{size}"})

@@ -29,6 +29,7 @@ mod run;
 mod sealed;
 mod steps;
 mod text;
+mod vacated;
 mod versions;
 mod workload;
 mod world;

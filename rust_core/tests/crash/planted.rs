@@ -1,5 +1,5 @@
-//! Each deliberate defect of `orcas_base::planted` that is this suite's until it has caught it: lives, failing disks and
-//! reclamation on failing disks in turn. `make planted` runs it; `ORCAS_PLANTED=Name` asks for one of them only.
+//! Each deliberate defect of `orcas_base::planted` that is this suite's until it has caught it: lives, failing disks,
+//! reclamation on failing disks and empty packs in turn. `make planted` runs it; `ORCAS_PLANTED=Name` asks for one of them only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use orcas_base::planted::{Bug, Suite, choose};
 use parking_lot::Mutex;
 
 use crate::images::Tally;
-use crate::{THREADS, faults, live};
+use crate::{THREADS, faults, live, vacated};
 
 /// Attempts after which a defect counts as hidden.
 const ATTEMPTS_MAX: u64 = 600;
@@ -25,11 +25,12 @@ struct Caught {
 fn attempt(number: u64, tally: &Arc<Tally>) -> Option<Caught> {
     type Suite = fn(u64, &Arc<Tally>);
     // Each suite gets all seeds. What a life does depends on remainders of its seed.
-    let seed = number / 3 + 1;
-    let (by, suite): (_, Suite) = match number % 3 {
+    let seed = number / 4 + 1;
+    let (by, suite): (_, Suite) = match number % 4 {
         0 => ("power cuts", live),
         1 => ("failing disks", |seed, tally| drop(faults::fail(seed, tally))),
-        _ => ("failing disks during reclamation", |seed, tally| drop(faults::reclaim(seed, tally))),
+        2 => ("failing disks during reclamation", |seed, tally| drop(faults::reclaim(seed, tally))),
+        _ => ("empty packs", vacated::live),
     };
     let panic = catch_unwind(AssertUnwindSafe(|| suite(seed, tally))).err()?;
     let words = panic.downcast_ref::<String>().cloned();

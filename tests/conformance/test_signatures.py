@@ -20,6 +20,8 @@ from tests.fixtures.wire import Answer, Wire
 pytestmark = pytest.mark.conformance
 
 REFUSED = {400, 403}
+# A header that is signed: one that an object stores, and one that means nothing.
+METADATA, OTHER = "x-amz-meta-n", "x-other-n"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,10 @@ class Signed:
 def sign(wire: Wire, scene: Scene, call: Call) -> Signed:
     filled = scene.fill(call)
     target = f"{filled['path']}?{filled['query']}" if filled["query"] else filled["path"]
-    headers = {"Host": wire.netloc, "x-amz-meta-n": "v", "Cache-Control": "no-cache", **filled["headers"]}
+    headers = {"Host": wire.netloc, **filled["headers"]}
+    # Renames and moves refuse what an object would store.
+    moves = any(name.endswith(("-move-source", "-rename-source")) for name in headers)
+    headers |= {OTHER: "v"} if moves else {METADATA: "v", "Cache-Control": "no-cache"}
     headers = signed_headers(wire.identity, filled["method"], wire.endpoint + target, headers, filled["body"])
     return Signed(filled["method"], filled["path"], filled["query"], headers, filled["body"])
 
@@ -68,6 +73,7 @@ def mutations(request: Signed, region: str) -> dict[str, Signed]:
     second = dt.datetime.strptime(f"{moment}+0000", "%Y%m%dT%H%M%SZ%z") - dt.timedelta(seconds=1)
     named = authorization.split("SignedHeaders=")[1].split(",")[0]
     host = request.headers["Host"]
+    signed = METADATA if METADATA in request.headers else OTHER
     spoiled = {
         "path": replace(request, path=request.path + "x"),
         "query added": replace(request, query=f"{request.query}&x-id=1".lstrip("&")),
@@ -78,11 +84,10 @@ def mutations(request: Signed, region: str) -> dict[str, Signed]:
         "payload hash": request.header("X-Amz-Content-SHA256", flipped(request.headers["X-Amz-Content-SHA256"], 5)),
         "payload hash unsigned": request.header("X-Amz-Content-SHA256", "UNSIGNED-PAYLOAD"),
         "payload hash missing": request.header("X-Amz-Content-SHA256", None),
-        "metadata": request.header("x-amz-meta-n", "w"),
-        "metadata missing": request.header("x-amz-meta-n", None),
+        "metadata": request.header(signed, "w"),
+        "metadata missing": request.header(signed, None),
         "metadata unsigned": request.header("x-amz-meta-other", "v"),
-        "other header": request.header("Cache-Control", "no-store"),
-        "signed headers fewer": request.authorization(named, named.replace(";x-amz-meta-n", "")),
+        "signed headers fewer": request.authorization(named, named.replace(f";{signed}", "")),
         "signed headers without host": request.authorization(named, named.replace("host;", "")),
         "signed headers reordered": request.authorization(named, ";".join(reversed(named.split(";")))),
         "scope date": request.authorization(f"/{moment[:8]}/", "/20200101/"),
@@ -101,6 +106,8 @@ def mutations(request: Signed, region: str) -> dict[str, Signed]:
         "authorization empty": request.header("Authorization", ""),
         "authorization other": request.header("Authorization", "AWS " + "x:y"),
     }
+    if "Cache-Control" in request.headers:
+        spoiled["other header"] = request.header("Cache-Control", "no-store")
     for name, value in request.headers.items():
         if name.lower().startswith(("x-amz-copy", "x-amz-move", "x-amz-rename", "x-amz-orcas", "content-md5")):
             spoiled[f"header {name}"] = request.header(name, value[:-1] + "z")

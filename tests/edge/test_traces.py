@@ -129,7 +129,7 @@ def sample(server: Running, name: str, label: str) -> dict[str, float]:
     """The values of a metric by one of its labels."""
     from tests.edge.test_metrics import get
 
-    families = text_string_to_metric_families(get(server.url, accept="text/plain")[2])
+    families = text_string_to_metric_families(get(server, accept="text/plain")[2])
     return {
         sample.labels[label]: sample.value for family in families for sample in family.samples if sample.name == name
     }
@@ -281,8 +281,8 @@ def test_durations_show_the_trace_of_a_recent_request_where_the_format_can(tmp_p
         for trace_id in traces:
             asked(s3, "HeadBucket", f"00-{trace_id}-{secrets.token_hex(8)}-01", Bucket="bucket")
         s3.head_bucket(Bucket="bucket")
-        page = get(server.url, accept="application/openmetrics-text;version=1.0.0")[2]
-        plain = get(server.url, accept="text/plain")[2]
+        page = get(server, accept="application/openmetrics-text;version=1.0.0")[2]
+        plain = get(server, accept="text/plain")[2]
         assert server.stop() == 0
     assert "trace_id" not in plain
     found: dict[str, set[str]] = {}

@@ -214,13 +214,21 @@ impl Reader<'_> {
             }
         };
         let version = &found.object.version;
-        let stored = self.lane.engine.headers(found)?;
+        let opened;
+        // Most headers are not sealed, and are not even moved then.
+        let headers = match &version.headers.sealed {
+            None => &version.headers,
+            Some(_) => {
+                opened = self.lane.engine.headers(found)?;
+                &*opened
+            }
+        };
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
             etag: version.etag,
             size: version.size,
             modified_ms,
-            stored: shown(&stored),
+            stored: shown(headers),
             overrides: &read.overrides,
             range: None,
             checksum: None,

@@ -190,17 +190,10 @@ fn objects(handle: &Handle, bucket: &Bucket, contents: &mut Contents) -> Result<
 }
 
 fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
-    let mut list = ListUploads {
-        bucket: bucket.id,
-        prefix: Default::default(),
-        delimiter: None,
-        after_key: None,
-        after_upload: None,
-        max_uploads: PAGE,
-    };
+    let mut list = ListUploads::first(bucket.id, Bytes::new(), PAGE);
     loop {
         let page = handle.list_uploads(&list)?;
-        for upload in page.entries {
+        for upload in &page.entries {
             let mut object = as_object(bucket, &NO_PART, upload.attributes.encryption.clone());
             object.version.headers = upload.headers.clone();
             upload_line(out, &upload.key, upload.id, upload.initiated_ms, &opened_headers(handle, &object)?);
@@ -217,8 +210,9 @@ fn uploads(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
                 parts.after = last.number;
             }
         }
-        let Some((key, upload)) = page.last.filter(|_| page.truncated) else { return Ok(()) };
-        (list.after_key, list.after_upload) = (Some(key), upload);
+        if !list.advance(&page) {
+            return Ok(());
+        }
     }
 }
 

@@ -249,14 +249,7 @@ type StoredPart = (Part, Option<Encryption>);
 type Uploads = (Vec<(Bytes, String)>, Vec<(Bytes, StoredPart)>);
 
 fn uploads(handle: &Handle, bucket: &Bucket) -> Result<Uploads> {
-    let list = ListUploads {
-        bucket: bucket.id,
-        prefix: Bytes::new(),
-        delimiter: None,
-        after_key: None,
-        after_upload: None,
-        max_uploads: 1_000,
-    };
+    let list = ListUploads::first(bucket.id, Bytes::new(), 1_000);
     let (mut lines, mut parts) = (Vec::new(), Vec::new());
     for upload in handle.list_uploads(&list)?.entries {
         let found = handle.list_parts(ListParts { upload: upload.id, after: 0, max_parts: 1_000 })?.entries;

@@ -227,6 +227,18 @@ pub fn initiated_ms(UploadId(id): UploadId) -> u64 {
 }
 
 impl ListUploads {
+    /// The first page of all uploads of keys that begin with `prefix`.
+    pub fn first(bucket: BucketId, prefix: Bytes, max_uploads: usize) -> Self {
+        Self { bucket, prefix, delimiter: None, after_key: None, after_upload: None, max_uploads }
+    }
+
+    /// Goes on to what follows a page. `false` if that was the last one.
+    pub fn advance(&mut self, page: &UploadPage) -> bool {
+        let Some((key, upload)) = page.last.as_ref().filter(|_| page.truncated) else { return false };
+        (self.after_key, self.after_upload) = (Some(key.clone()), *upload);
+        true
+    }
+
     fn common_prefix(&self, key: &Bytes) -> Option<Bytes> {
         let delimiter = self.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
         let rest = key.strip_prefix(self.prefix.as_ref())?;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::super::handle::Handle;
 use super::super::uploads::{ListParts, ListUploads, UploadEntry};
 use super::pace::Pace;
@@ -69,28 +71,20 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     fn bucket(&mut self, bucket: BucketId) -> Result<()> {
-        let mut list = ListUploads {
-            bucket,
-            prefix: "".into(),
-            delimiter: None,
-            after_key: None,
-            after_upload: None,
-            max_uploads: PAGE,
-        };
+        let mut list = ListUploads::first(bucket, Bytes::new(), PAGE);
         loop {
             if self.engine.shared.lifecycle.queue.is_stopped() {
                 return Err(Error::Closed);
             }
             let page = self.engine.list_uploads(&list);
             let Some(page) = self.readable(page)? else { return Ok(()) };
-            for upload in page.entries {
+            for upload in &page.entries {
                 self.report.seen += 1;
-                let ended = self.upload(&upload);
+                let ended = self.upload(upload);
                 self.readable(ended)?;
             }
-            match page.last {
-                Some((key, upload)) if page.truncated => (list.after_key, list.after_upload) = (Some(key), upload),
-                _ => return Ok(()),
+            if !list.advance(&page) {
+                return Ok(());
             }
         }
     }

@@ -206,17 +206,10 @@ impl<'a> Walk<'a> {
         let rules = Arc::clone(&bucket.rules);
         let Some(rules) = &*rules else { return Ok(()) };
         for prefix in rules.upload_prefixes() {
-            let mut list = ListUploads {
-                bucket: bucket.id,
-                prefix: Bytes::copy_from_slice(prefix),
-                delimiter: None,
-                after_key: None,
-                after_upload: None,
-                max_uploads: PAGE,
-            };
+            let mut list = ListUploads::first(bucket.id, Bytes::copy_from_slice(prefix), PAGE);
             while !bucket.void {
                 let page = Handle { shared: Arc::clone(self.shared) }.list_uploads(&list)?;
-                for upload in page.entries {
+                for upload in &page.entries {
                     self.report.seen += 1;
                     let (key, modified_ms) = (&upload.key[..], upload.initiated_ms);
                     let facts = Facts { key, size: 0, modified_ms, has_tag: &|_, _| false };
@@ -227,9 +220,8 @@ impl<'a> Walk<'a> {
                     }
                     self.submit_if_full(bucket)?;
                 }
-                match page.last {
-                    Some((key, upload)) if page.truncated => (list.after_key, list.after_upload) = (Some(key), upload),
-                    _ => break,
+                if !list.advance(&page) {
+                    break;
                 }
             }
         }

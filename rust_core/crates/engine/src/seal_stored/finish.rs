@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::super::handle::Handle;
 use super::super::reclaim::Effort;
 use super::super::uploads::ListUploads;
@@ -63,14 +65,7 @@ impl Handle {
         self.shared.applies.wait_for(last)?;
         (report.left.blobs, report.left.bytes) = self.shared.index.read()?.unsealed_blobs()?;
         for bucket in self.buckets() {
-            let mut list = ListUploads {
-                bucket: bucket.id,
-                prefix: "".into(),
-                delimiter: None,
-                after_key: None,
-                after_upload: None,
-                max_uploads: PAGE,
-            };
+            let mut list = ListUploads::first(bucket.id, Bytes::new(), PAGE);
             loop {
                 let page = self.list_uploads(&list)?;
                 for upload in &page.entries {
@@ -78,9 +73,8 @@ impl Handle {
                     let is_plain = upload.is_some_and(|upload| upload.attributes.encryption.is_none());
                     report.left.uploads += u64::from(is_plain);
                 }
-                match page.last {
-                    Some((key, upload)) if page.truncated => (list.after_key, list.after_upload) = (Some(key), upload),
-                    _ => break,
+                if !list.advance(&page) {
+                    break;
                 }
             }
         }

@@ -214,14 +214,7 @@ fn incomplete_uploads_are_aborted() {
     assert_eq!(store.run_in(0).uploads, 0);
     let report = store.run_in(LATER);
     assert_eq!((report.seen, report.uploads), (1, 1));
-    let list = ListUploads {
-        bucket: bucket.id,
-        prefix: Bytes::new(),
-        delimiter: None,
-        after_key: None,
-        after_upload: None,
-        max_uploads: 10,
-    };
+    let list = ListUploads::first(bucket.id, Bytes::new(), 10);
     let left = store.handle().list_uploads(&list).unwrap().entries;
     assert_eq!(left.iter().map(|upload| &upload.key[..]).collect::<Vec<_>>(), [b"kept"]);
 }

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from figures import Plan
+if TYPE_CHECKING:
+    from figures import Plan
 
-# Group and function of a benchmark.
-Cell = tuple[str, str]
+# Group and function of a benchmark; outside a group, its name and None.
+Cell = tuple[str, str | None]
 
 
 def run(plan: Plan, directory: Path, suite: str, only: str = "") -> tuple[str, dict[Cell, float]]:
@@ -30,9 +32,14 @@ def run(plan: Plan, directory: Path, suite: str, only: str = "") -> tuple[str, d
     done = subprocess.run(command, cwd=plan.repository, check=False, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(f"cargo bench ended with {done.returncode}: {done.stderr}")
-    medians = {}
-    for found in directory.glob("*/*/new/estimates.json"):
-        named = json.loads((found.parent / "benchmark.json").read_text())
-        median = json.loads(found.read_text())["median"]["point_estimate"]
-        medians[named["group_id"], named["function_id"]] = median
-    return done.stdout, medians
+    return done.stdout, medians(directory)
+
+
+def medians(directory: Path) -> dict[Cell, float]:
+    """The median nanoseconds of each benchmark of which Criterion left an estimate in the directory."""
+    found: dict[Cell, float] = {}
+    # A benchmark outside a group has no directory for one.
+    for path in directory.rglob("new/estimates.json"):
+        named = json.loads((path.parent / "benchmark.json").read_text())
+        found[named["group_id"], named["function_id"]] = json.loads(path.read_text())["median"]["point_estimate"]
+    return found

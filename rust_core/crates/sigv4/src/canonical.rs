@@ -5,11 +5,12 @@
 //! canonical request contains a line end.
 
 use std::cmp::Ordering;
+use std::iter;
 
 use sha2::{Digest, Sha256};
 
 use super::date::Timestamp;
-use orcas_http::{Headers, hex_value, percent_encode_into};
+use orcas_http::{Headers, hex_pairs, hex_value, percent_encode_into};
 
 /// The service that every scope here names.
 pub(super) const SERVICE: &str = "s3";
@@ -20,20 +21,23 @@ pub(super) struct BadEscape;
 
 /// Appends the strict encoding of what `raw` decodes to. With `query`, a `+` is a space and a slash is encoded.
 pub(super) fn encode_decoded_into(out: &mut Vec<u8>, raw: &[u8], query: bool) -> Result<(), BadEscape> {
-    let mut at = 0;
-    while let Some(&byte) = raw.get(at) {
-        let (decoded, length) = match byte {
-            b'%' => {
-                let digit = |index: usize| raw.get(index).copied().and_then(hex_value).ok_or(BadEscape);
-                (digit(at + 1)? << 4 | digit(at + 2)?, 3)
-            }
-            b'+' if query => (b' ', 1),
-            plain => (plain, 1),
+    let mut rest = raw;
+    loop {
+        let escape = if query { memchr::memchr2(b'%', b'+', rest) } else { memchr::memchr(b'%', rest) };
+        let Some(at) = escape else {
+            percent_encode_into(out, rest, !query);
+            return Ok(());
+        };
+        percent_encode_into(out, &rest[..at], !query);
+        let (decoded, length) = if rest[at] == b'+' {
+            (b' ', 1)
+        } else {
+            let digit = |index: usize| rest.get(index).copied().and_then(hex_value).ok_or(BadEscape);
+            (digit(at + 1)? << 4 | digit(at + 2)?, 3)
         };
         percent_encode_into(out, &[decoded], !query);
-        at += length;
+        rest = &rest[at + length..];
     }
-    Ok(())
 }
 
 /// The canonical form of a raw path; the empty path is `/`.
@@ -161,7 +165,7 @@ impl CanonicalRequest<'_> {
         out.push(b'\n');
         self.query.write(&mut out);
         out.push(b'\n');
-        for name in self.signed.split(';') {
+        for name in parts(self.signed, b';') {
             push_header(&mut out, name, &self.headers);
         }
         out.push(b'\n');
@@ -190,6 +194,10 @@ fn push_header(out: &mut Vec<u8>, name: &str, headers: &Headers<'_>) {
 
 /// Appends `value` without white space at its ends and with each inner run of it as one space.
 pub(super) fn push_trimmed(out: &mut Vec<u8>, value: &[u8]) {
+    // Most values have none, which takes vector instructions to see.
+    if value.iter().copied().fold(u8::MAX, u8::min) > b' ' {
+        return out.extend_from_slice(value);
+    }
     let mut first = true;
     for word in value.split(|&byte| byte.is_ascii_whitespace() || byte == 0x0b).filter(|word| !word.is_empty()) {
         if !first {
@@ -224,23 +232,42 @@ pub(super) fn push_scope(out: &mut Vec<u8>, day: &[u8; 8], region: &str, service
 
 /// Appends 32 bytes as 64 lower-case hexadecimal digits.
 pub(super) fn push_hex(out: &mut Vec<u8>, bytes: &[u8; 32]) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 64];
-    for (two, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        two.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-    }
-    out.extend_from_slice(&text);
+    out.extend_from_slice(hex_pairs(bytes).as_flattened());
 }
+
+/// The value of each lower-case hexadecimal digit, and `NO_DIGIT` for any other byte.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
+    }
+    digits
+};
+const NO_DIGIT: u8 = 0xff;
 
 /// Reads 64 hexadecimal digits, lower case only: a signature has one spelling.
 pub(super) fn parse_hex(text: &[u8]) -> Option<[u8; 32]> {
     let text: &[u8; 64] = text.try_into().ok()?;
     let mut bytes = [0; 32];
+    let mut seen = 0;
     for (byte, two) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        if two.iter().any(u8::is_ascii_uppercase) {
-            return None;
-        }
-        *byte = hex_value(two[0])? << 4 | hex_value(two[1])?;
+        let (high, low) = (DIGITS[usize::from(two[0])], DIGITS[usize::from(two[1])]);
+        seen |= high | low;
+        *byte = high << 4 | low & 15;
     }
-    Some(bytes)
+    (seen < 16).then_some(bytes)
+}
+
+/// The parts of `text` between ASCII characters `separator`. They are short, and `str::split`
+/// spends more on beginning each search.
+pub(super) fn parts(text: &str, separator: u8) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    iter::from_fn(move || {
+        let text = rest?;
+        let at = memchr::memchr(separator, text.as_bytes());
+        rest = at.map(|at| &text[at + 1..]);
+        Some(at.map_or(text, |at| &text[..at]))
+    })
 }

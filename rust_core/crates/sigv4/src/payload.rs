@@ -82,5 +82,6 @@ impl PayloadClaim {
 
 /// A payload hash may be written in either case; it is signed as written.
 fn hex_lower(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.iter().any(u8::is_ascii_uppercase) { Cow::Owned(text.to_ascii_lowercase()) } else { Cow::Borrowed(text) }
+    let has_upper = text.iter().fold(false, |found, byte| found | byte.is_ascii_uppercase());
+    if has_upper { Cow::Owned(text.to_ascii_lowercase()) } else { Cow::Borrowed(text) }
 }

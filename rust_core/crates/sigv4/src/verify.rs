@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp};
-use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, string_to_sign};
+use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, parts, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
@@ -94,25 +94,36 @@ fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<()
 
 /// `host` and all `x-amz-*` headers are signed, all signed headers are there, and the method is one word.
 fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), SignatureError> {
-    if !claim.is_signed(b"host") {
+    let (mut signs_host, mut is_complete, mut covered) = (false, true, 0);
+    for name in parts(&claim.signed, b';') {
+        let values = head.headers.get_all(name).count();
+        is_complete &= values != 0;
+        signs_host |= name == "host";
+        covered += if is_amz(name.as_bytes()) { values } else { 0 };
+    }
+    if !signs_host {
         return Err(SignatureError::UnsignedHeaders { names: "host".to_owned() });
     }
-    let unsigned = |name: &[u8]| name.starts_with(b"x-amz-") && !claim.is_signed(name);
-    if head.headers.iter().any(|(name, _)| unsigned(name)) {
-        let names = head.headers.iter().map(|(name, _)| name).filter(|name| unsigned(name));
+    // No name is signed twice, so these are all of them or fewer.
+    if covered != head.headers.iter().filter(|(name, _)| is_amz(name)).count() {
+        let unsigned = |name: &&[u8]| is_amz(name) && !claim.is_signed(name);
+        let names = head.headers.iter().map(|(name, _)| name).filter(unsigned);
         let mut names: Vec<_> = names.map(String::from_utf8_lossy).collect();
         names.sort_unstable();
         names.dedup();
         return Err(SignatureError::UnsignedHeaders { names: names.join(", ") });
     }
-    let mut names = claim.signed.split(';');
-    if head.method.is_empty() || !is_graphic(head.method) || names.any(|name| head.headers.get(name).is_none()) {
+    if head.method.is_empty() || !is_graphic(head.method) || !is_complete {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     if head.headers.get("x-amz-security-token").is_some() {
         return Err(SignatureError::InvalidToken);
     }
     Ok(())
+}
+
+fn is_amz(name: &[u8]) -> bool {
+    name.starts_with(b"x-amz-")
 }
 
 pub(super) fn canonical_request(

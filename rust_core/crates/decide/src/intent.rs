@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::attributes::{CopyAttributes, UpdateVersion};
 use super::expired::Expire;
 use super::sealed::SealStored;
+use super::stored::StoredCopy;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object, ObjectHeaders,
@@ -361,25 +362,6 @@ pub struct PutPart {
     /// One that the server computed in the algorithm of the upload.
     pub computed: Option<Checksum>,
     pub body: Body,
-}
-
-/// A copy whose bytes were read from the source at `source_sequence` and stored again, because they cannot be shared.
-#[derive(Clone, Debug)]
-pub struct StoredCopy {
-    pub source: Source,
-    pub source_sequence: Sequence,
-    pub source_conditions: SourceConditions,
-    pub into: StoredInto,
-}
-
-#[derive(Clone, Debug)]
-pub enum StoredInto {
-    /// Its attributes are those that the source has when this is decided, changed like this.
-    Object {
-        put: Box<PutObject>,
-        attributes: CopyAttributes,
-    },
-    Part(Box<PutPart>),
 }
 
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.

@@ -24,6 +24,7 @@ mod outcome;
 mod quotas;
 mod sealed;
 mod snapshots;
+mod stored;
 mod stored_copies;
 mod stored_sealing;
 mod uploads;
@@ -40,7 +41,7 @@ pub use expired::{Expire, ExpireEntry, ExpiredPlace};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
     CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
-    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, StoredCopy, StoredInto, UnderPrefix,
+    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use lengths::{record_len, records_len};
@@ -53,4 +54,5 @@ pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome
 pub use quotas::{Held, Quota};
 pub use sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
 pub use snapshots::{layer_name, snapshot_name};
+pub use stored::{StoredAnnotations, StoredCopy, StoredInto, StoredText};
 pub use view::View;

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::buckets::live_bucket;
+use super::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
 use super::decision::{Context, Decision};
-use super::intent::{
-    Copy, CopyHeaders, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind,
-    StateConditions,
-};
+use super::intent::{Copy, CopyHeaders, Move, PutObject, RequestToken, Source};
 use super::layers::{self, delete_marker};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;

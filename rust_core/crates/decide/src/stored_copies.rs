@@ -3,11 +3,10 @@
 
 use super::annotations::in_one_piece;
 use super::decision::{Context, Decision};
-use super::intent::PutObject;
+use super::intent::{PutObject, StoredAnnotations, StoredCopy, StoredInto};
 use super::manifest::Draft;
 use super::objects::{self, source};
 use super::outcome::{Failure, Refusal};
-use super::stored::{StoredAnnotations, StoredCopy, StoredInto};
 use super::uploads;
 use super::view::View;
 use orcas_base::error::{Error, Result};

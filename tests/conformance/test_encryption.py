@@ -164,6 +164,29 @@ def test_appends_and_annotations_are_encrypted_as_their_object_is(target: Target
             assert target.wire("GET", f"/{bucket}/{key}", "annotation&annotationName=note").body == text
 
 
+@pytest.mark.parametrize("copy", ["AES256", "aws:kms"])
+@pytest.mark.parametrize("source", [None, "AES256", "aws:kms"])
+def test_annotations_are_encrypted_as_the_copy_is(
+    target: Target, s3: Any, bucket: str, source: str | None, copy: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"body", **({"ServerSideEncryption": source} if source else {}))
+    texts = {f"of-{size}": ("note " * size)[:size].encode() for size in (1, 64, 65, 5000, MIB)}
+    for name, text in texts.items():
+        assert target.wire("PUT", f"/{bucket}/k", f"annotation&annotationName={name}", body=text).status == 200
+    place = {"Bucket": bucket, "CopySource": {"Bucket": bucket, "Key": "k"}, "ServerSideEncryption": copy}
+    s3.copy_object(Key="copy", **place)
+    s3.copy_object(Key="bare", AnnotationDirective="EXCLUDE", **place)
+    s3.delete_object(Bucket=bucket, Key="k")
+    assert encryption_of(s3, bucket, "copy") == copy
+    for name, text in texts.items():
+        found = target.wire("GET", f"/{bucket}/copy", f"annotation&annotationName={name}")
+        assert (found.status, found.body) == (200, text)
+        digest = f'"{hashlib.md5(text, usedforsecurity=False).hexdigest()}"'
+        assert (found.headers["etag"] == digest) == (copy == "AES256")
+    assert s3.list_object_annotations(Bucket=bucket, Key="bare").get("Annotations", []) == []
+    assert read(s3, bucket, "copy") == b"body"
+
+
 @pytest.mark.parametrize("size", [3000, 5 * MIB])
 def test_identical_content_is_stored_once(tmp_path: Path, size: int) -> None:
     with running(tmp_path / "store", master_key=KEY, encrypt_by_default=True) as target:

@@ -270,6 +270,12 @@ def test_what_else_is_done_with_such_an_object(target: Target, s3: Any, bucket: 
     assert refusal(s3.put_object, **append, **customer()) == (400, "InvalidRequest")
     answer = target.wire("PUT", f"/{bucket}/k", "annotation&annotationName=note", body=b"text")
     assert (answer.status, answer.code) == (400, "InvalidRequest")
+    s3.put_object(Bucket=bucket, Key="noted", Body=b"body")
+    assert target.wire("PUT", f"/{bucket}/noted", "annotation&annotationName=note", body=b"text").status == 200
+    copy = {"Bucket": bucket, "Key": "copy", "CopySource": {"Bucket": bucket, "Key": "noted"}, **customer()}
+    assert refusal(s3.copy_object, **copy) == (400, "InvalidRequest")
+    s3.copy_object(**copy, AnnotationDirective="EXCLUDE")
+    assert read(s3, bucket, "copy", **customer()) == b"body"
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
     assert read(s3, bucket, "k", **customer()) == b"first "
     s3.delete_object(Bucket=bucket, Key="k")

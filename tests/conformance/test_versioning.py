@@ -248,6 +248,29 @@ def test_uploads_in_parts_make_versions(s3: Any, versioned: str) -> None:
     assert read(s3, versioned, "k", VersionId=done["VersionId"]) == b"part"
 
 
+@pytest.mark.parametrize("completed", ["Enabled", "Suspended"])
+@pytest.mark.parametrize("begun", [None, "Enabled", "Suspended"])
+def test_an_upload_becomes_what_its_bucket_has_when_it_is_completed(
+    s3: Any, bucket: str, begun: str | None, completed: str
+) -> None:
+    address = {"Bucket": bucket, "Key": "k"}
+    s3.put_object(**address, Body=b"before")
+    if begun:
+        set_versioning(s3, bucket, begun)
+    upload = s3.create_multipart_upload(**address)["UploadId"]
+    part = s3.upload_part(**address, UploadId=upload, PartNumber=1, Body=b"part")["ETag"]
+    set_versioning(s3, bucket, completed)
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
+    name = s3.complete_multipart_upload(**address, UploadId=upload, MultipartUpload=parts).get("VersionId", "null")
+    if completed == "Enabled":
+        assert name != "null"
+        assert read(s3, bucket, "k", VersionId="null") == b"before"
+    # Where versioning is suspended, it takes the place of what was there.
+    older = [("k", "null", False, False)] if completed == "Enabled" else []
+    assert history(s3, bucket) == sorted([("k", name, True, False), *older])
+    assert read(s3, bucket, "k", VersionId=name) == read(s3, bucket, "k") == b"part"
+
+
 def test_renames_and_moves_need_a_bucket_without_versions(s3: Any, wire: Wire, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for status in ("Enabled", "Suspended"):

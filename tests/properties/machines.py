@@ -17,6 +17,9 @@ from tests.fixtures.wire import Signer
 
 import orcas
 
+# Days of lifecycle rules end at midnight, so what is counted in days is due at the latest after two of them.
+DAY_SEC = 1
+
 
 class Machines:
     """The server of all sequences; each sequence has its own buckets."""
@@ -27,7 +30,7 @@ class Machines:
         self.start()
 
     def start(self) -> None:
-        self.server = orcas.Server(self.data / "store", chunk_size=128 << 10)
+        self.server = orcas.Server(self.data / "store", chunk_size=128 << 10, lifecycle_day_sec=DAY_SEC)
         self.client = Target(self.server).client(s3={"addressing_style": "path"})
 
     def restart(self, *, kill: bool) -> None:

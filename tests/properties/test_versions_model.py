@@ -1,4 +1,4 @@
-"""Random sequences of calls that make, tag, lock, name, list and delete versions, compared with the model of versions.
+"""Random sequences of calls that make, tag, lock, name, list, delete and expire versions, compared with a model.
 
 One bucket begins without versioning, the other has Object Lock. A server that was restarted or killed has the same
 versions, tags and locks as before.
@@ -7,22 +7,25 @@ versions, tags and locks as before.
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 from tests.fixtures.targets import content_of
 
 from .calls import compare, condition_on, tag_sets, tagged
-from .machines import Machines
+from .machines import DAY_SEC, Machines
 from .model import Metadata, Object, S3Error, md5
 from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks
-from .versioned_calls import BUCKETS, locked, named
+from .versioned_calls import BUCKETS, Upload, locked, named
 from .versions import UNLOCKED, Entry, Lock, Version
 
 PREFIXES = ("", "a", "a/", "b", "é", "nothing")
+# Versions with names of their own that a sequence has made before noncurrent ones expire.
+MANY = 12
 
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from((0, 1, 257, 4096, 65_537, 300_000)))
 metadata = st.sampled_from(((), (("color", "red"),)))
@@ -33,6 +36,10 @@ conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 class VersionsMachine(AttributeRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited = False
+
     @initialize(
         before=st.lists(keys, max_size=3),
         after=st.lists(st.tuples(st.none() | statuses, buckets, keys, tag_sets, locks), min_size=4, max_size=10),
@@ -42,6 +49,7 @@ class VersionsMachine(AttributeRules):
             self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
             self.put_object("plain", key, content_of(at, 300), (), (), UNLOCKED, 0)
+            self.upload_in_parts("plain", key, content_of(at, 400), (), (), UNLOCKED, completed=False)
         for at, (status, bucket, key, tags, lock) in enumerate(after):
             if status is not None:
                 self.put_bucket_versioning("plain", status)
@@ -89,13 +97,18 @@ class VersionsMachine(AttributeRules):
             assert answer["ETag"] == f'"{stored.content.etag}"'
             self.stored(bucket, key, stored, answer.get("VersionId"))
 
-    @rule(bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks)
-    def upload_in_parts(self, bucket: str, key: str, body: bytes, data: Metadata, tags: Metadata, lock: Lock) -> None:
+    @rule(
+        bucket=buckets, key=keys, body=bodies, data=metadata, tags=tag_sets, lock=locks,
+        completed=st.booleans(),
+    )  # fmt: skip
+    def upload_in_parts(
+        self, bucket: str, key: str, body: bytes, data: Metadata, tags: Metadata, lock: Lock, completed: bool
+    ) -> None:
+        """Uploads that stay open are completed later: in the meantime, the versioning of the bucket may change."""
         address: dict[str, Any] = {"Bucket": self.name(bucket), "Key": key}
         lock = self.lock_for(bucket, lock)
         # An append must have the algorithm of the object, and boto3's is this one.
         address |= {"ChecksumAlgorithm": "CRC32"}
-        etag = f"{md5(bytes.fromhex(md5(body)))}-1"
         created, _ = self.both(
             lambda: self.client.create_multipart_upload(
                 **address, ChecksumType="FULL_OBJECT", Metadata=dict(data), **tagged(tags), **locked(lock)
@@ -105,15 +118,29 @@ class VersionsMachine(AttributeRules):
         if not created:
             return
         part = self.client.upload_part(**address, UploadId=created["UploadId"], PartNumber=1, Body=body)["ETag"]
-        del address["ChecksumAlgorithm"]
+        new = Version(Object(body, f"{md5(bytes.fromhex(md5(body)))}-1", data, tags=tags), lock)
+        self.uploads.append(Upload(bucket, key, created["UploadId"], part, new))
+        if completed:
+            self.complete(self.uploads.pop())
+
+    @precondition(lambda self: self.uploads)
+    @rule(which=st.integers(0, 9))
+    def complete_multipart_upload(self, which: int) -> None:
+        self.complete(self.uploads.pop(which % len(self.uploads)))
+
+    def complete(self, upload: Upload) -> None:
+        """What the version becomes is decided now: its id, and whether it replaces the null version."""
         answer, stored = self.both(
             lambda: self.client.complete_multipart_upload(
-                **address, UploadId=created["UploadId"], MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}
+                Bucket=self.name(upload.bucket),
+                Key=upload.key,
+                UploadId=upload.id,
+                MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": upload.etag}]},
             ),
-            lambda: self.model.put_object(bucket, key, Version(Object(body, etag, data, tags=tags), lock)),
+            lambda: self.model.put_object(upload.bucket, upload.key, upload.new),
         )
-        assert answer["ETag"] == f'"{etag}"'
-        self.stored(bucket, key, stored, answer.get("VersionId"))
+        assert answer["ETag"] == f'"{stored.content.etag}"'
+        self.stored(upload.bucket, upload.key, stored, answer.get("VersionId"))
 
     @rule(
         source_bucket=buckets, pick=picks, bucket=buckets, key=keys, data=st.none() | metadata,
@@ -195,12 +222,7 @@ class VersionsMachine(AttributeRules):
     @rule(bucket=buckets, prefix=st.sampled_from(PREFIXES), lone=st.booleans())
     def expire(self, bucket: str, prefix: str, lone: bool) -> None:
         expiration = {"ExpiredObjectDeleteMarker": True} if lone else {"Date": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}
-        every = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": expiration}
-        self.client.put_bucket_lifecycle_configuration(
-            Bucket=self.name(bucket), LifecycleConfiguration={"Rules": [every]}
-        )
-        self.place.apply_lifecycle_rules()
-        self.place.client.delete_bucket_lifecycle(Bucket=self.name(bucket))
+        self.apply_rule(bucket, prefix, {"Expiration": expiration})
         self.model.expire_lone_markers(bucket, prefix)
         if lone:
             return
@@ -208,6 +230,32 @@ class VersionsMachine(AttributeRules):
             page = self.place.client.list_object_versions(Bucket=self.name(bucket), Prefix=key)
             newest = next(found for found in page["DeleteMarkers"] if found["Key"] == key)
             self.stored(bucket, key, marker, newest["VersionId"])
+
+    # It waits for two days of the server, so a sequence has it once.
+    @precondition(lambda self: not self.waited and len(self.given) > MANY)
+    @rule(prefix=st.sampled_from(("", "", "a")), newer=st.sampled_from((0, 0, 1, 2)), lone=st.booleans())
+    def expire_noncurrent(self, prefix: str, newer: int, lone: bool) -> None:
+        """In both buckets. Delete markers that are alone afterwards go with the next run."""
+        self.waited = True
+        time.sleep(2 * DAY_SEC)
+        action = {"NoncurrentDays": 1} | ({"NewerNoncurrentVersions": newer} if newer else {})
+        rule = {"NoncurrentVersionExpiration": action}
+        rule |= {"Expiration": {"ExpiredObjectDeleteMarker": True}} if lone else {}
+        for bucket in BUCKETS:
+            self.apply_rule(bucket, prefix, rule, runs=2)
+            self.model.expire_noncurrent(bucket, prefix, newer)
+            if lone:
+                self.model.expire_lone_markers(bucket, prefix)
+            self.list_object_versions(bucket, "", "", None, 0, 1000)
+
+    def apply_rule(self, bucket: str, prefix: str, actions: dict[str, Any], *, runs: int = 1) -> None:
+        every = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": prefix}, **actions}
+        self.client.put_bucket_lifecycle_configuration(
+            Bucket=self.name(bucket), LifecycleConfiguration={"Rules": [every]}
+        )
+        for _ in range(runs):
+            self.place.apply_lifecycle_rules()
+        self.place.client.delete_bucket_lifecycle(Bucket=self.name(bucket))
 
     # Reads.
 
@@ -271,7 +319,9 @@ class VersionsMachine(AttributeRules):
         assert listed == [(key, f'"{content.etag}"') for key, content in current if content]
 
     def teardown(self) -> None:
-        """In the end, all that can be deleted goes."""
+        """In the end, what is open is completed, and all that can be deleted goes."""
+        while self.uploads:
+            self.complete(self.uploads.pop())
         self.check_everything()
         for bucket, found in self.model.buckets.items():
             self.list_object_versions(bucket, "", "/", None, 0, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis.stateful import invariant
@@ -39,6 +40,18 @@ def lock_in(answer: Any) -> Lock:
     return Lock(retention, None if hold is None else hold == "ON")
 
 
+@dataclass(frozen=True)
+class Upload:
+    """An open upload of one part, and what becomes of it."""
+
+    bucket: str
+    key: str
+    id: str
+    # Of the part.
+    etag: str
+    new: Version
+
+
 class VersionedCalls(Calls):
     """A server, and the model of its versions."""
 
@@ -50,6 +63,7 @@ class VersionedCalls(Calls):
         self.gone = UNKNOWN
         # Bucket, key and id of what must stay, whatever the model makes of deletions.
         self.kept: set[tuple[str, str, str]] = set()
+        self.uploads: list[Upload] = []
 
     def create_bucket(self, bucket: str, *, locking: bool) -> None:
         self.client.create_bucket(Bucket=self.name(bucket), ObjectLockEnabledForBucket=locking)

@@ -212,6 +212,15 @@ class VersionedModel:
         made = [(key, self.delete_object(bucket, key, None)) for key in due]
         return [(key, marker) for key, marker in made if marker]
 
+    def expire_noncurrent(self, bucket: str, prefix: str, newer: int) -> None:
+        """Apply a lifecycle rule for noncurrent versions, delete markers included, that have been so for long enough: the
+        newest ones stay, as many as `newer`, and so does what is locked."""
+        found = self.buckets[bucket]
+        for key in [key for key in found.keys if key.startswith(prefix)]:
+            for version in found.keys[key][1 + newer :]:
+                if not version.lock.forbids_removal(bypass=False):
+                    found.remove(key, version)
+
     def expire_lone_markers(self, bucket: str, prefix: str) -> None:
         """Apply a lifecycle rule for delete markers that are the only version of their key."""
         found = self.buckets[bucket]

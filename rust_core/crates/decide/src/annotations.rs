@@ -12,9 +12,9 @@ use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Refusal};
 use super::versions::{changed, named_for_change, shown};
 use super::view::View;
-use orcas_base::error::Error;
+use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;
-use orcas_record::{Annotation, Attributes, Encryption};
+use orcas_record::{Annotation, Attributes, Encryption, Extent};
 
 pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -> Result<Decision, Failure> {
     let Annotate { bucket, key, version, name, if_match, change } = annotate;
@@ -32,8 +32,7 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
                 // Whoever stored the text saw another object.
                 return Err(Refusal::EncryptionDiffers.into());
             }
-            let [text] = <[_; 1]>::try_from(draft.store(view, *body, encryption.as_ref())?)
-                .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
+            let text = in_one_piece(draft.store(view, *body, encryption.as_ref())?)?;
             let modified_ms = context.now_ms;
             let checksum = Encryption::storable(encryption.as_ref(), checksum);
             let with = before.annotations.with(Annotation { name, modified_ms, md5, checksum, text });
@@ -51,4 +50,11 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
     };
     draft.push(changed(&bucket, &found, Attributes { annotations, ..before.clone() }));
     Ok(Decision { outcome, records: draft.into_records() })
+}
+
+/// The place of a text.
+pub(super) fn in_one_piece(stored: Vec<Extent>) -> Result<Extent> {
+    let [text] = <[_; 1]>::try_from(stored)
+        .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
+    Ok(text)
 }

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::buckets::live_bucket;
+use super::conditions::Precondition;
 use super::decision::{Context, Decision};
-use super::intent::{DeleteEntry, Precondition};
+use super::intent::DeleteEntry;
 use super::layers::{self, delete_marker};
 use super::locks;
 use super::objects::evaluate;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::attributes::{CopyAttributes, UpdateVersion};
+use super::conditions::{EtagMatch, Precondition, SourceConditions};
 use super::expired::Expire;
 use super::sealed::SealStored;
-use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object, ObjectHeaders,
-    ObjectLock, PackId, Seal, Sequence, UploadId, VersionId, Versioning,
+    Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object,
+    ObjectHeaders, ObjectLock, PackId, Seal, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -378,8 +379,26 @@ pub enum StoredInto {
     Object {
         put: Box<PutObject>,
         attributes: CopyAttributes,
+        annotations: StoredAnnotations,
     },
     Part(Box<PutPart>),
+}
+
+/// Annotations of the source of a copy whose texts were stored again as well.
+#[derive(Clone, Debug, Default)]
+pub struct StoredAnnotations {
+    /// As they were found.
+    pub found: Annotations,
+    /// One for each of them.
+    pub texts: Vec<StoredText>,
+}
+
+#[derive(Clone, Debug)]
+pub struct StoredText {
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+    /// In one piece.
+    pub body: Body,
 }
 
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.
@@ -419,71 +438,4 @@ pub struct Complete {
     /// Size of the whole object as the client expects it, bytes.
     pub size: Option<u64>,
     pub precondition: Precondition,
-}
-
-/// `If-Match` or `If-None-Match` of a write or of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EtagMatch {
-    /// `*`
-    Any,
-    List(Vec<Etag>),
-}
-
-impl EtagMatch {
-    pub fn matches(&self, etag: &Etag) -> bool {
-        match self {
-            Self::Any => true,
-            Self::List(list) => list.contains(etag),
-        }
-    }
-}
-
-/// What must hold of the destination.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Precondition {
-    pub if_match: Option<EtagMatch>,
-    /// `If-None-Match: *`
-    pub if_none_match_any: bool,
-    /// Only deletions and renames have such conditions.
-    pub state: Option<Box<StateConditions>>,
-}
-
-impl Precondition {
-    pub fn is_none(&self) -> bool {
-        self.if_match.is_none() && !self.if_none_match_any && self.state.is_none()
-    }
-}
-
-/// Conditions on the size and the time of an object. Times are seconds since the Unix epoch, as HTTP dates carry them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StateConditions {
-    /// `x-amz-if-match-last-modified-time`
-    pub modified_s: Option<u64>,
-    /// `x-amz-if-match-size`, bytes.
-    pub size: Option<u64>,
-    pub if_modified_since_s: Option<u64>,
-    pub if_unmodified_since_s: Option<u64>,
-}
-
-/// What must hold of the source of a copy or move.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceConditions {
-    pub kind: SourceKind,
-    pub if_match: Option<EtagMatch>,
-    pub if_none_match: Option<EtagMatch>,
-    /// Milliseconds since the Unix epoch, whole seconds.
-    pub if_modified_since_ms: Option<u64>,
-    pub if_unmodified_since_ms: Option<u64>,
-}
-
-/// Under which headers the conditions were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SourceKind {
-    /// `x-amz-copy-source-if-…`, also those of the move extension.
-    #[default]
-    Copy,
-    /// `x-amz-rename-source-if-…`
-    Rename,
-    /// Under none: the source was found by its content, and may be in a layer that clients cannot name.
-    Found,
 }

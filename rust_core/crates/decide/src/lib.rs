@@ -7,6 +7,7 @@ mod annotations;
 mod appends;
 mod attributes;
 mod buckets;
+mod conditions;
 mod decision;
 mod deletions;
 mod dispatch;
@@ -34,13 +35,14 @@ mod view;
 mod tests;
 
 pub use attributes::{AttributeChange, CopyAttributes, UpdateVersion};
+pub use conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use expired::{Expire, ExpireEntry, ExpiredPlace};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
-    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, StoredCopy, StoredInto, UnderPrefix,
+    CopyPart, DeleteEntry, Intent, Move, MovePrefix, Pin, PlacedChunk, PutObject, PutPart, RequestToken, Sharing,
+    Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use lengths::{record_len, records_len};

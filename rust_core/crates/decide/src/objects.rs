@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::buckets::live_bucket;
+use super::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
 use super::decision::{Context, Decision};
-use super::intent::{
-    Copy, CopyHeaders, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind,
-    StateConditions,
-};
+use super::intent::{Copy, CopyHeaders, Move, PutObject, RequestToken, Source};
 use super::layers::{self, delete_marker};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
@@ -21,10 +19,19 @@ use orcas_record::{
 };
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
+    put_with(view, context, Draft::new(context.next_sequence), put)
+}
+
+/// The same with what its attributes name in the draft already.
+pub(super) fn put_with(
+    view: &dyn View,
+    context: &Context,
+    mut draft: Draft,
+    put: PutObject,
+) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, put.bucket)?;
     check_precondition(view, &bucket, &put.key, &put.precondition)?;
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
-    let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body, put.attributes.encryption.as_ref())?;
     check_headers(&put.headers, put.attributes.encryption.as_ref())?;
     let checksum = Encryption::storable(put.attributes.encryption.as_ref(), put.checksum);

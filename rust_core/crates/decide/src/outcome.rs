@@ -155,7 +155,7 @@ pub enum Refusal {
     },
     /// The version has `ANNOTATIONS_MAX` annotations.
     TooManyAnnotations,
-    /// The content of a copy has to be stored again, which annotations are not.
+    /// A copy with annotations is to be encrypted with a customer's key.
     AnnotationsNotCopied,
     /// The object has `OBJECT_PARTS_MAX` parts.
     TooManyParts,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::annotations_again::texts_size;
 use super::body::BodyWriter;
 use super::encrypting::{RequestKey, Sealing};
 use super::handle::Handle;
@@ -16,7 +17,7 @@ use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyAttributes, CopyHeaders, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX,
-    PutObject, PutPart, Refusal, Source, SourceConditions, StoredCopy, StoredInto,
+    PutObject, PutPart, Refusal, Source, SourceConditions, StoredAnnotations, StoredCopy, StoredInto,
 };
 use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, ObjectHeaders, UploadId, Version};
 
@@ -184,13 +185,16 @@ impl Handle {
         let copy = &request.copy;
         let version = &source.object.version;
         decide::check_copy(version, &copy.source_conditions)?;
-        if copy.attributes.annotations && !version.attributes.annotations.is_empty() {
-            return Err(Refusal::AnnotationsNotCopied.into());
-        }
+        let annotated = Some(source).filter(|_| copy.attributes.annotations);
+        let texts_size = annotated.map_or(0, |source| texts_size(&source.object.version));
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
-        self.check_room(bucket, &Addition::Object(copy.key.clone()), version.size)?;
+        self.check_room(bucket, &Addition::Object(copy.key.clone()), version.size + texts_size)?;
+        let annotations = match annotated {
+            Some(source) => self.annotations_again((bucket, sealing), source)?,
+            None => StoredAnnotations::default(),
+        };
         let again = self.store_again((bucket, sealing), source, (0, last), algorithm)?;
         let headers = match &copy.headers {
             CopyHeaders::Replace(headers) => ObjectHeaders::clone(headers),
@@ -210,7 +214,7 @@ impl Handle {
             body: again.body,
         };
         let attributes = CopyAttributes { encryption: sealing.encryption.clone(), ..copy.attributes.clone() };
-        let into = StoredInto::Object { put: Box::new(put), attributes };
+        let into = StoredInto::Object { put: Box::new(put), attributes, annotations };
         self.execute_for(request.cause, stored_copy(&copy.source, source, &copy.source_conditions, into))
     }
 

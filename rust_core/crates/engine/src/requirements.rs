@@ -1,6 +1,6 @@
 //! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
 
-use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto};
+use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto, StoredText};
 use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
@@ -107,6 +107,18 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
         return blobs.iter().map(of).sum();
     }
     body(intent).or_else(|| annotation(intent)).map_or(0, of)
+        + texts(intent).iter().map(|text| of(&text.body)).sum::<u64>()
+}
+
+/// The texts of the annotations that a copy takes along.
+fn texts(intent: &Intent) -> &[StoredText] {
+    match intent {
+        Intent::StoredCopy(copy) => match &copy.into {
+            StoredInto::Object { annotations, .. } => &annotations.texts,
+            StoredInto::Part(_) => &[],
+        },
+        _ => &[],
+    }
 }
 
 /// What becomes content of an object or a part.
@@ -132,7 +144,7 @@ pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
     if let Intent::SealStored(_, blobs) = intent {
         return blobs.iter().flat_map(of).collect();
     }
-    body(intent).map(of).unwrap_or_default()
+    body(intent).into_iter().chain(texts(intent).iter().map(|text| &text.body)).flat_map(of).collect()
 }
 
 /// How durable the intent must be before it is acknowledged, given the mode of each bucket.
@@ -166,7 +178,10 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         Intent::CopyObject(copy) => of_bucket(copy.bucket),
         Intent::CopyPart(copy) => of_bucket(copy.bucket),
         Intent::StoredCopy(copy) => match &copy.into {
-            StoredInto::Object { put, .. } => of_body(put.bucket, &put.body),
+            StoredInto::Object { put, annotations, .. } => {
+                let texts = annotations.texts.iter().map(|text| of_body(put.bucket, &text.body));
+                texts.fold(of_body(put.bucket, &put.body), Durability::max)
+            }
             StoredInto::Part(put) => of_body(put.bucket, &put.body),
         },
         Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => {

@@ -231,8 +231,8 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::InvalidBucketState { reason } => S3Error::with(ErrorCode::InvalidBucketState, *reason),
         Refusal::TooManyAnnotations => ErrorCode::AnnotationLimitExceeded.into(),
         Refusal::AnnotationsNotCopied => S3Error::with(
-            ErrorCode::NotImplemented,
-            "Annotations cannot be copied into a copy that is encrypted although the object is not. Exclude them with \
+            ErrorCode::InvalidRequest,
+            "An object that is encrypted with a customer provided key takes no annotations. Exclude them with \
              x-amz-object-annotation-directive.",
         ),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),

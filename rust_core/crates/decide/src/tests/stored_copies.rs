@@ -1,8 +1,8 @@
 //! Copies whose bytes were stored again count only while their source is what was read.
 
-use super::state::TestView;
+use super::state::{NOW_MS, TestView};
 use super::*;
-use orcas_record::{Attributes, Encryption};
+use orcas_record::{Annotations, Attributes, Encryption};
 
 fn sealed(of: &Version) -> PutObject {
     let Intent::PutObject(put) = put("k", of.size) else { panic!("no put") };
@@ -13,8 +13,15 @@ fn sealed(of: &Version) -> PutObject {
 
 /// A copy of `k` onto itself, which encrypts it, as one that read this object stores it.
 fn encrypt(read: (Sequence, &Version)) -> Intent {
-    let attributes = CopyAttributes { encryption: Some(Encryption::Managed), ..CopyAttributes::default() };
-    stored((BUCKET, "k".into(), None), read.0, StoredInto::Object { put: Box::new(sealed(read.1)), attributes })
+    annotated(read, false, StoredAnnotations::default())
+}
+
+/// The same with annotations.
+fn annotated(read: (Sequence, &Version), wanted: bool, annotations: StoredAnnotations) -> Intent {
+    let encryption = Some(Encryption::Managed);
+    let attributes = CopyAttributes { encryption, annotations: wanted, ..CopyAttributes::default() };
+    let into = StoredInto::Object { put: Box::new(sealed(read.1)), attributes, annotations };
+    stored((BUCKET, "k".into(), None), read.0, into)
 }
 
 fn stored(source: Source, source_sequence: Sequence, into: StoredInto) -> Intent {
@@ -78,4 +85,58 @@ fn a_part_of_what_was_replaced_is_refused() {
     // Of what stands, the rules of the upload are asked.
     let now = state.sequence;
     assert_eq!(refused(state.run(stored((BUCKET, "k".into(), None), now, into(&part)))), Refusal::NoSuchUpload);
+}
+
+fn annotate(state: &mut TestView, name: &'static str, size: usize) {
+    let body = Box::new(Body::Inline(vec![b'x'; size].into()));
+    let change = AnnotationChange::Put { md5: [1; 16], checksum: None, encryption: None, body };
+    let annotate =
+        Annotate { bucket: BUCKET, key: "k".into(), version: None, name: name.into(), if_match: None, change };
+    state.run(Intent::Annotate(Box::new(annotate))).unwrap();
+}
+
+/// These annotations with texts of these sizes, which are sealed.
+fn again(found: Annotations, sizes: &[u64]) -> StoredAnnotations {
+    let text = |size: &u64| {
+        let Intent::PutObject(put) = put("k", *size) else { panic!("no put") };
+        let Body::Chunks(mut chunks) = put.body else { panic!("no chunks") };
+        chunks.iter_mut().for_each(|chunk| chunk.sealed = true);
+        StoredText { md5: [2; 16], checksum: None, body: Body::Chunks(chunks) }
+    };
+    StoredAnnotations { found, texts: sizes.iter().map(text).collect() }
+}
+
+#[test]
+fn annotations_go_with_the_copy_that_are_what_was_read() {
+    let mut state = TestView::with_bucket();
+    state.run(put("k", 1)).unwrap();
+    annotate(&mut state, "a", 10);
+    annotate(&mut state, "b", 20);
+    let read = (state.versions(BUCKET, b"k").last().unwrap().sequence, state.version("k"));
+    let found = read.1.attributes.annotations.clone();
+    let copy = |texts| annotated((read.0, &read.1), true, texts);
+    // One that is not there, another text, and none at all.
+    for (names, sizes) in [(&found, &[10][..]), (&found, &[10, 21]), (&Annotations::default(), &[])] {
+        assert!(state.run(copy(again(names.clone(), sizes))).is_err());
+    }
+    state.run_at(NOW_MS + 5, copy(again(found, &[10, 20]))).unwrap();
+    let copied = state.version("k").attributes;
+    assert_eq!(copied.encryption, Some(Encryption::Managed));
+    let shown: Vec<_> = copied.annotations.as_slice().iter().map(|it| (&it.name[..], it.md5, it.modified_ms)).collect();
+    assert_eq!(shown, [(&b"a"[..], [2; 16], NOW_MS + 5), (b"b", [2; 16], NOW_MS + 5)]);
+    assert!(copied.annotations.extents().all(|text| matches!(text, Extent::Blob { start: 0, .. })));
+}
+
+#[test]
+fn annotations_that_were_changed_meanwhile_are_read_again() {
+    let mut state = TestView::with_bucket();
+    state.run(put("k", 1)).unwrap();
+    let before = state.version("k");
+    annotate(&mut state, "a", 10);
+    let sequence = state.versions(BUCKET, b"k").last().unwrap().sequence;
+    let stale = annotated((sequence, &before), true, again(Annotations::default(), &[]));
+    assert_eq!(refused(state.run(stale)), Refusal::SourceChanged);
+    // Who does not want them does not read them.
+    state.run(annotated((sequence, &before), false, StoredAnnotations::default())).unwrap();
+    assert!(state.version("k").attributes.annotations.is_empty());
 }

@@ -9,6 +9,8 @@ use super::super::{
     CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store, salvage_store,
 };
 use super::backup::copy;
+use super::seal_stored::has;
+use super::sealing::OneKey;
 use super::steps::Steps;
 use super::support::{Store, environment, noise};
 use orcas_base::error::Error;
@@ -18,7 +20,7 @@ use orcas_decide::{
     Outcome, Precondition, Refusal, SourceConditions, UpdateVersion,
 };
 use orcas_fs::sim::SimDisk;
-use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Extent};
+use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Encryption, Extent};
 
 /// Inline, a content, and the longest text.
 const SIZES: [usize; 3] = [10, 3_000, 1 << 20];
@@ -278,29 +280,56 @@ fn a_repair_gives_up_the_annotation_whose_text_is_damaged() {
     }
 }
 
-/// Owners share no content, and texts are not stored again: the copy is refused instead of leaving them out.
+fn copy_request(bucket: &Bucket, to: &Bucket, attributes: CopyAttributes) -> CopyRequest {
+    let copy = Copy { bucket: to.id, ..copy_of(bucket, "k", "copy", attributes) };
+    CopyRequest { copy, algorithm: None, keys: Default::default(), cause: Cause::Engine }
+}
+
+/// Owners share no content, so the texts are stored again.
 #[test]
-fn they_are_not_copied_to_another_owner() {
-    let store = Store::new();
+fn they_are_copied_to_another_owner() {
+    let mut store = Store::new();
     let (bucket, other) = (store.bucket("b"), store.bucket_of("c", "another owner"));
     store.annotated(&bucket, "k", 1);
-    let copied = |annotations| {
+    for annotations in [false, true] {
         let attributes = CopyAttributes { annotations, ..CopyAttributes::default() };
-        let copy = Copy { bucket: other.id, ..copy_of(&bucket, "k", "copy", attributes) };
-        store.handle().copy_object(&CopyRequest {
-            copy,
-            algorithm: None,
-            keys: Default::default(),
-            cause: Cause::Engine,
-        })
-    };
-    assert!(matches!(copied(true), Err(Failure::Refused(Refusal::AnnotationsNotCopied))));
-    copied(false).unwrap();
-    assert!(store.has_none(&other, "copy"));
-    store.unannotate(&bucket, ["k", "10"]);
-    store.unannotate(&bucket, ["k", "3000"]);
-    store.unannotate(&bucket, ["k", "1048576"]);
-    copied(true).unwrap();
+        store.handle().copy_object(&copy_request(&bucket, &other, attributes)).unwrap();
+        assert_eq!(store.has_none(&other, "copy"), !annotations);
+    }
+    store.delete(&bucket, "k").unwrap();
+    store.handle().reclaim(Effort::Compact).unwrap();
+    store.check_rebuild();
+    assert!(store.is_annotated(&other, "copy", 1));
+    store.close();
+    let report = check(store.path());
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+/// More texts than a batch of the log takes, so that some are in packs.
+#[test]
+fn they_are_sealed_in_a_sealed_copy() {
+    const TEXTS: u64 = 11;
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let bucket = store.bucket("b");
+    store.put(&bucket, "k", b"content").unwrap();
+    let text = |n: u64| noise(if n == 0 { 20 } else { 1 << 20 }, n);
+    for n in 0..TEXTS {
+        store.annotate(&bucket, ["k", &n.to_string()], &text(n)).unwrap();
+    }
+    let attributes =
+        CopyAttributes { annotations: true, encryption: Some(Encryption::Managed), ..CopyAttributes::default() };
+    store.handle().copy_object(&copy_request(&bucket, &bucket, attributes)).unwrap();
+    store.delete(&bucket, "k").unwrap();
+    for _ in 0..2 {
+        store.handle().reclaim(Effort::Compact).unwrap();
+        for n in 0..TEXTS {
+            assert!(store.annotation(&bucket, ["copy", &n.to_string()]) == Some(text(n)), "{n}");
+            assert!(!has(&store.path().join("chunks"), &text(n)[..20]), "{n}");
+        }
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
 }
 
 /// Puts an object with as many annotations as are allowed, which have long names.

@@ -83,6 +83,10 @@ impl Configuration {
                 "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.";
             return Err(invalid(message));
         }
+        if rules.iter().any(|rule| rule.is_old() && rule.rule.noncurrent.is_some_and(|noncurrent| noncurrent.newer > 0))
+        {
+            return Err(invalid("NewerNoncurrentVersions can only be specified in a rule with a Filter."));
+        }
         name(&mut rules);
         let mut ids: Vec<&str> = rules.iter().map(|rule| rule.rule.id.as_str()).collect();
         ids.sort_unstable();

@@ -41,7 +41,7 @@ fn every_form_of_a_rule_is_read_and_shown_as_it_was_sent() {
              {ENABLED}<Expiration><Date>2017-09-27T00:00:00.000Z</Date></Expiration>"
         ),
         format!(
-            "<ID>r</ID><Prefix/>{ENABLED}<Expiration><ExpiredObjectDeleteMarker>true\
+            "<ID>r</ID><Filter></Filter>{ENABLED}<Expiration><ExpiredObjectDeleteMarker>true\
              </ExpiredObjectDeleteMarker></Expiration><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays>\
              <NewerNoncurrentVersions>100</NewerNoncurrentVersions></NoncurrentVersionExpiration>\
              <AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>\
@@ -182,6 +182,18 @@ fn overlapping(element: &str, action: &str) -> String {
         format!("<Rule>{scope}{ENABLED}{action}</Rule>")
     });
     format!("<LifecycleConfiguration>{}</LifecycleConfiguration>", rules.concat())
+}
+
+#[test]
+fn how_many_noncurrent_versions_stay_needs_a_filter() {
+    let newer = "<NewerNoncurrentVersions>1</NewerNoncurrentVersions>";
+    let rule = |scope: &str, newer: &str| {
+        let action = format!("<NoncurrentDays>1</NoncurrentDays>{newer}");
+        rule(&format!("{scope}{ENABLED}<NoncurrentVersionExpiration>{action}</NoncurrentVersionExpiration>"))
+    };
+    assert_eq!(refused(&rule("<Prefix/>", newer)), ErrorCode::InvalidRequest);
+    assert!(read(&rule("<Prefix/>", "")).is_ok());
+    assert!(read(&rule("<Filter/>", newer)).is_ok());
 }
 
 #[test]

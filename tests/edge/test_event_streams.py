@@ -202,6 +202,7 @@ def test_refusals(server: Running) -> None:
     assert refusal(server, headers={"authorization": "Bearer " + TOKEN[:-1]})[0] == 403
     assert refusal(server, "event=s3%3AObjectEaten%3A%2A") == (400, "InvalidArgument")
     assert refusal(server, "start=yesterday") == (400, "InvalidArgument")
+    assert refusal(server, "start=") == (400, "InvalidArgument")
     assert refusal(server, "color=red") == (400, "InvalidArgument")
     token = {"authorization": f"Bearer {TOKEN}"}
     assert refusal(server, "prefix=a&prefix=b", headers=token) == (400, "InvalidArgument")
@@ -213,6 +214,16 @@ def test_the_token_of_browsers(server: Running) -> None:
     assert stream.response.headers["access-control-allow-origin"] == "*"
     assert stream.response.headers["content-type"] == "text/event-stream"
     stream.close()
+
+
+def test_pages_can_read_why_they_are_refused(server: Running) -> None:
+    for token, query, status, word in (
+        ("wrong" * 4, "", 403, "bearer token"), (TOKEN, "start=yesterday", 400, "start is now, oldest"),
+    ):  # fmt: skip
+        stream = Stream(server, query, headers={"authorization": f"Bearer {token}", "origin": "https://example.com"})
+        assert (stream.response.status, stream.response.headers["access-control-allow-origin"]) == (status, "*")
+        assert word in json.loads(stream.response.body)["error"]["message"]
+        stream.close()
 
 
 def test_listeners_are_bounded_and_leave_when_they_are_gone(server: Running) -> None:

@@ -30,6 +30,8 @@ _BEARER: Final = b"Bearer "
 HEARTBEAT_SECONDS: Final = 15
 # Before another look at a journal that cannot be read to its end at present.
 _PAUSE_SECONDS: Final = 0.2
+# When the server stops: a client that reads nothing must not use up the time that other requests have.
+_FAREWELL_SECONDS: Final = 2.0
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
 _STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -57,6 +59,7 @@ class EventStreams:
         self._wait = wait
         self._token = None if token is None else _BEARER + token.encode()
         self._guarded = RootOnly(self._serve, lambda: core)
+        self._pumps: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for `PATH`."""
@@ -88,8 +91,11 @@ class EventStreams:
             self._core.wake_listeners()
 
     def close(self) -> None:
-        """End all streams: the server is stopping."""
+        """End all streams: the server is stopping. Those whose clients do not read are cut off a little later."""
         self._core.end_listeners()
+        loop = asyncio.get_running_loop()
+        for pump in self._pumps:
+            loop.call_later(_FAREWELL_SECONDS, pump.cancel)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
@@ -148,6 +154,20 @@ class EventStreams:
         await self._stream(listener, _LINES, scope, receive, send)
 
     async def _stream(
+        self,
+        listener: EventListener,
+        headers: list[tuple[bytes, bytes]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        # A task of its own, because that of the caller may do more than this request.
+        pump = asyncio.create_task(self._pump(listener, headers, scope, receive, send))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        await pump
+
+    async def _pump(
         self,
         listener: EventListener,
         headers: list[tuple[bytes, bytes]],

@@ -365,6 +365,16 @@ def test_a_lost_keyring_is_not_replaced_by_a_new_one(store: Path) -> None:
     assert not any((store / name).exists() for name in FILES)
 
 
+def test_commands_say_that_a_keyring_is_lost(serve: Serve, data: Path) -> None:
+    with serve(master_key=KEY, encrypt_by_default=True) as target:
+        fill(target, range(5))
+    for name in FILES:
+        (data / name).unlink()
+    for words, code in ((["fsck"], 0), (["key", "list"], 1)):
+        said = command(*words, "--data", data, code=code, ORCAS_MASTER_KEY=KEY)
+        assert "keyring and keyring.copy are missing" in said
+
+
 async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     data.mkdir()
     for warned in (False, True, True):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures.sources import PACKAGE, PAGES, PYTHON, ROOT, RUST, relative, without_tests
 
+from orcas.settings.clients import client_environment
+
 LINE_LENGTH_MAX = 120
 ROW_LENGTH_MAX = 300
 
@@ -27,6 +29,14 @@ def test_links_between_documented_pages_hold() -> None:
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", text):
             assert (path.parent / target).exists(), f"{relative(path)} links to {target}"
+
+
+def test_variables_of_clients_in_documents_are_those_of_orcas_env() -> None:
+    """Commands to copy would otherwise run with an empty variable."""
+    known = set(client_environment("", "", "", ""))
+    for path in PAGES:
+        used = set(re.findall(r"\$\{?(AWS_\w+)", path.read_text(encoding="utf-8")))
+        assert used <= known, relative(path)
 
 
 def test_the_functions_of_the_walkthrough_exist() -> None:

@@ -115,10 +115,12 @@ async def open_store(
             async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
                 yield store
         return
+    if keyring_required:
+        # Before there is a directory, with a root key that nothing has sealed.
+        check_default(settings)
+        check_targets(settings)
     with prepared(settings.data) as owner:
         if keyring_required:
-            check_default(settings)
-            check_targets(settings)
             check_presence(settings.data)
         # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()

@@ -241,6 +241,9 @@ impl Report {
     /// Of a check that was given this keyring.
     pub fn new(report: CheckReport, keyring: &Opened) -> Self {
         let why = match keyring {
+            Opened::Absent if report.tags.without_key > 0 => {
+                Some("keyring and keyring.copy are missing: restore them from a backup".to_owned())
+            }
             Opened::Open(_) | Opened::Absent => None,
             Opened::Closed(why) => Some(why.clone()),
         };

@@ -202,6 +202,7 @@ def test_refusals(server: Running) -> None:
     assert refusal(server, headers={"authorization": "Bearer " + TOKEN[:-1]})[0] == 403
     assert refusal(server, "event=s3%3AObjectEaten%3A%2A") == (400, "InvalidArgument")
     assert refusal(server, "start=yesterday") == (400, "InvalidArgument")
+    assert refusal(server, "start=") == (400, "InvalidArgument")
     assert refusal(server, "color=red") == (400, "InvalidArgument")
     token = {"authorization": f"Bearer {TOKEN}"}
     assert refusal(server, "prefix=a&prefix=b", headers=token) == (400, "InvalidArgument")
@@ -213,6 +214,16 @@ def test_the_token_of_browsers(server: Running) -> None:
     assert stream.response.headers["access-control-allow-origin"] == "*"
     assert stream.response.headers["content-type"] == "text/event-stream"
     stream.close()
+
+
+def test_pages_can_read_why_they_are_refused(server: Running) -> None:
+    for token, query, status, word in (
+        ("wrong" * 4, "", 403, "bearer token"), (TOKEN, "start=yesterday", 400, "start is now, oldest"),
+    ):  # fmt: skip
+        stream = Stream(server, query, headers={"authorization": f"Bearer {token}", "origin": "https://example.com"})
+        assert (stream.response.status, stream.response.headers["access-control-allow-origin"]) == (status, "*")
+        assert word in json.loads(stream.response.body)["error"]["message"]
+        stream.close()
 
 
 def test_listeners_are_bounded_and_leave_when_they_are_gone(server: Running) -> None:
@@ -271,18 +282,33 @@ def test_without_events(tmp_path: Path) -> None:
         assert not (tmp_path / "store" / "events").exists()
 
 
+def cause_many_events(running: Running) -> None:
+    """Delete markers, with names that are long in events: more than the buffers of a connection hold."""
+    s3 = running.client()
+    s3.create_bucket(Bucket="bucket")
+    s3.put_bucket_versioning(Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
+    for batch in range(4):
+        names = [f"{batch}/{number:03}/" + "ä" * 500 for number in range(1000)]
+        s3.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": name} for name in names], "Quiet": True})
+
+
+def test_a_client_that_reads_nothing_does_not_delay_the_end_of_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as running:
+        cause_many_events(running)
+        stream = Stream(running, "start=oldest")
+        stream.take(1)
+        began = time.monotonic()
+        assert running.stop() == 0
+        assert time.monotonic() - began < 10
+        assert "Requests were cut off" not in running.text()
+
+
 def test_a_client_that_reads_nothing_loses_its_connection(tmp_path: Path) -> None:
     settings = {"ORCAS_EVENTS_LISTENERS_MAX": "1", "ORCAS_BODY_TIMEOUT_SEC": "1"}
     with serving(tmp_path, level="info", form="json", **settings) as running:
-        s3 = running.client()
-        s3.create_bucket(Bucket="bucket")
-        s3.put_bucket_versioning(Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
         stream = Stream(running)
         assert stream.response.status == 200
-        # Delete markers, with names that are long in events: more than the buffers of a connection hold.
-        for batch in range(4):
-            names = [f"{batch}/{number:03}/" + "ä" * 500 for number in range(1000)]
-            s3.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": name} for name in names], "Quiet": True})
+        cause_many_events(running)
         deadline = time.monotonic() + 20
         while (again := Stream(running)).response.status != 200:
             again.close()

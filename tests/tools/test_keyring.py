@@ -81,10 +81,20 @@ def test_a_server_that_is_to_encrypt_everything_needs_a_keyring(serve: Serve, da
     default = {"ORCAS_ENCRYPT_BY_DEFAULT": "true"}
     sentence = command("serve", "--data", data, "--port", "0", code=78, **default)
     assert "ORCAS_ENCRYPT_BY_DEFAULT needs a keyring: set ORCAS_MASTER_KEY" in sentence
+    assert not data.exists(), "nothing is left, such as a root key that nothing has sealed"
     with serve(master_key=KEY, encrypt_by_default=True) as target:
         fill(target, range(5))
     # Commands that store nothing do not need it.
     assert document("stats", "--data", data, **default)["buckets"][0]["objects"] == 5
+
+
+def test_a_check_of_an_intact_keyring_logs_nothing(store: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "orcas", "fsck", "--data", str(store)],
+        env=child_environment() | {"ORCAS_MASTER_KEY": KEY}, capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
+    assert ["findings", "0"] in [line.split() for line in done.stdout.splitlines()]
+    assert done.stderr == ""
 
 
 def test_only_a_server_and_key_create_create_a_keyring(serve: Serve, data: Path) -> None:
@@ -353,6 +363,16 @@ def test_a_lost_keyring_is_not_replaced_by_a_new_one(store: Path) -> None:
         assert "keyring and keyring.copy are missing" in sentence
     assert document("stats", "--data", store)["buckets"][0]["objects"] == 5
     assert not any((store / name).exists() for name in FILES)
+
+
+def test_commands_say_that_a_keyring_is_lost(serve: Serve, data: Path) -> None:
+    with serve(master_key=KEY, encrypt_by_default=True) as target:
+        fill(target, range(5))
+    for name in FILES:
+        (data / name).unlink()
+    for words, code in ((["fsck"], 0), (["key", "list"], 1)):
+        said = command(*words, "--data", data, code=code, ORCAS_MASTER_KEY=KEY)
+        assert "keyring and keyring.copy are missing" in said
 
 
 async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -48,6 +48,16 @@ def test_thousands_of_findings_of_one_cause_are_one_line(capsys: pytest.CaptureF
     assert not any("x'66'" in line for line in lines)
 
 
+def test_names_of_objects_control_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    found = report("index", lost=1)
+    found["losses"][0]["key"] = "\x1b[2J"
+    found["affected"], found["affected_total"] = ["\x1b[2J"], 1
+    with pytest.raises(OrcasError):
+        show_report(found, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert {r"wrong in the index: \u001b[2J", r"lost: b/\u001b[2J (10 B): gone"} <= set(lines)
+
+
 @pytest.mark.parametrize(
     ("kinds", "lost", "command"),
     [

@@ -20,15 +20,18 @@ from orcas.telemetry.reports import note_cause
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from orcas.edge import Core, EventListener
 
 PATH: Final = "/_orcas/events"
+_BEARER: Final = b"Bearer "
 # A heartbeat is sent after this time without events, so that neither side keeps a dead connection for long.
 HEARTBEAT_SECONDS: Final = 15
 # Before another look at a journal that cannot be read to its end at present.
 _PAUSE_SECONDS: Final = 0.2
+# When the server stops: a client that reads nothing must not use up the time that other requests have.
+_FAREWELL_SECONDS: Final = 2.0
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
 _STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -54,21 +57,32 @@ class EventStreams:
     def __init__(self, core: Core, wait: Callable[[EventListener], Awaitable[None]], token: str | None) -> None:
         self._core = core
         self._wait = wait
-        self._token = None if token is None else b"Bearer " + token.encode()
+        self._token = None if token is None else _BEARER + token.encode()
         self._guarded = RootOnly(self._serve, lambda: core)
+        self._pumps: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for `PATH`."""
-        if scope["method"] == "OPTIONS" and self._token is not None:
+        if self._token is None:
+            await self._answer(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
             # A page of another origin asks whether it may send the token. It gets nothing without it.
             await send({"type": "http.response.start", "status": 204, "headers": _CORS})
             await send({"type": "http.response.body", "body": b""})
-        elif scope["method"] != "GET":
+        else:
+            # Without the header, a page could not see why it is refused.
+            await self._answer(scope, receive, _for_pages(send))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        if scope["method"] != "GET":
             await refuse(scope, send, 405, "MethodNotAllowed", "Events are read with GET.")
-        elif self._has_token(scope):
+        elif self._token is None or not (len(sent) == 1 and sent[0].startswith(_BEARER)):
+            await self._guarded(scope, receive, send)
+        elif hmac.compare_digest(sent[0], self._token):
             await self._serve(scope, receive, send)
         else:
-            await self._guarded(scope, receive, send)
+            await refuse(scope, send, 403, "AccessDenied", "The bearer token is not that of ORCAS_EVENTS_TOKEN.")
 
     async def beat(self) -> None:
         """Let streams send heartbeats. Until it is cancelled."""
@@ -77,14 +91,11 @@ class EventStreams:
             self._core.wake_listeners()
 
     def close(self) -> None:
-        """End all streams: the server is stopping."""
+        """End all streams: the server is stopping. Those whose clients do not read are cut off a little later."""
         self._core.end_listeners()
-
-    def _has_token(self, scope: Scope) -> bool:
-        if self._token is None:
-            return False
-        sent = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(sent) == 1 and hmac.compare_digest(sent[0], self._token)
+        loop = asyncio.get_running_loop()
+        for pump in self._pumps:
+            loop.call_later(_FAREWELL_SECONDS, pump.cancel)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
@@ -100,21 +111,20 @@ class EventStreams:
             await refuse(scope, send, 400, "InvalidArgument", "prefix, suffix and start can be given only once.")
             return
         last = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"last-event-id"), None)
-        single = {name: several[name][0] if several[name] else "" for name in ("prefix", "suffix", "start")}
+        single = {name: several[name][0] if several[name] else "" for name in ("prefix", "suffix")}
         listener = self._core.listen(
             several["event"],
             several["bucket"],
             single["prefix"].encode(),
             single["suffix"].encode(),
             last,
-            single["start"] or None,
+            several["start"][0] if several["start"] else None,
             lines=False,
         )
         if isinstance(listener, tuple):
             await refuse(scope, send, *listener)
             return
-        headers = _STREAM + (_CORS[:1] if self._token is not None else [])
-        await self._stream(listener, headers, scope, receive, send)
+        await self._stream(listener, _STREAM, scope, receive, send)
 
     async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
         """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
@@ -144,6 +154,20 @@ class EventStreams:
         await self._stream(listener, _LINES, scope, receive, send)
 
     async def _stream(
+        self,
+        listener: EventListener,
+        headers: list[tuple[bytes, bytes]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        # A task of its own, because that of the caller may do more than this request.
+        pump = asyncio.create_task(self._pump(listener, headers, scope, receive, send))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        await pump
+
+    async def _pump(
         self,
         listener: EventListener,
         headers: list[tuple[bytes, bytes]],
@@ -185,6 +209,17 @@ class EventStreams:
 
 async def _piece(send: Send, piece: bytes) -> None:
     await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+def _for_pages(send: Send) -> Send:
+    """A `send` that lets pages of all origins read the answer."""
+
+    async def allowed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], _CORS[0]]}
+        await send(message)
+
+    return allowed
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from orcas.admin.tools import Refusal, Tools
+from orcas.admin.upkeep import check_presence
 from orcas.edge import Keyring
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import check_setting
 from orcas.settings.values import SCRYPT_N
 
@@ -50,18 +52,26 @@ class MasterBody(BaseModel):
     scrypt_n: int | None = Field(default=None, ge=SCRYPT_N[0], le=SCRYPT_N[-1])
 
 
+def _why_absent(directory: Path | None) -> str:
+    """Why the store in `directory` has no keyring, and what to do."""
+    try:
+        if directory is not None:
+            check_presence(directory)
+    except UnavailableError as error:
+        return str(error)
+    return (
+        "The store has no keyring: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE and start the server, "
+        "or run `orcas key create`."
+    )
+
+
 def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
     def keyring() -> Keyring:
         found = tools().core.keyring()
         if found is None:
-            raise Refusal(
-                409,
-                "NoKeyring",
-                "The store has no keyring: set ORCAS_MASTER_KEY or ORCAS_MASTER_PASSPHRASE and start the server, "
-                "or run `orcas key create`.",
-            )
+            raise Refusal(409, "NoKeyring", _why_absent(tools().directory))
         if isinstance(found, str):
             raise Refusal(409, "KeyringNotOpen", f"{found[:1].upper()}{found[1:]}.")
         return found

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, progress, size
+from orcas.cli.output import print_json, print_table, progress, say, size
 from orcas.cli.upkeep import Bucket, Endpoint, settings_of
 from orcas.errors import OrcasError, UsageError
 
@@ -165,7 +165,7 @@ def export(
             ],
         )
         for line in in_words(done["salvage"]) if found is not None else []:
-            typer.echo(line, err=True)
+            say(line, err=True)
     doubtful = 0 if found is None else found["doubtful"]
     if done.get("lost") or doubtful:
         raise OrcasError(

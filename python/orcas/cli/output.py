@@ -1,4 +1,7 @@
-"""Output of commands: one JSON document or short tables on stdout, and progress bars on stderr if it is a terminal."""
+"""Output of commands: one JSON document or short tables on stdout, and progress bars on stderr if it is a terminal.
+
+Clients choose keys, so text is printed with everything escaped that could control a terminal or forge a line.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from orcas.telemetry.logs import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Advance = Callable[[str, int, int], None]
+
+# Columns of what is no terminal: more than a row can have, so that each is one line.
+_COLUMNS_MAX: Final = 100_000
 
 
 def print_json(document: Any) -> None:
@@ -29,7 +37,7 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int
         made.add_column(title, overflow="fold", justify="right" if right is not None and at >= right else "left")
     for row in rows:
         # Text, because names may contain characters that rich would interpret as markup.
-        made.add_row(*(Text(str(cell)) for cell in row))
+        made.add_row(*(Text(visible(str(cell))) for cell in row))
     return made
 
 
@@ -37,8 +45,13 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, righ
     """Print a table. Columns from index `right` on are right-aligned."""
     from rich.console import Console
 
-    # If stdout is not a terminal, each row is one line, however long.
-    Console(width=None if sys.stdout.isatty() else 240).print(table(titles, rows, right=right))
+    Console(width=None if sys.stdout.isatty() else _COLUMNS_MAX).print(table(titles, rows, right=right))
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Print one line, which may have names that clients chose."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(visible(line) + "\n")
 
 
 def size(count: int) -> str:

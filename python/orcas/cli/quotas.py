@@ -15,6 +15,7 @@ from orcas.errors import UsageError
 quota_app = typer.Typer(no_args_is_help=True, help="Quotas of buckets and owners: how much each may hold.")
 
 _UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_OWNER: Final = re.compile(r"[0-9a-f]{64}")
 _SIZE: Final = re.compile(r"([0-9]+)\s*(KiB|MiB|GiB|TiB|)", re.ASCII)
 
 Name = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket; with --owner, the id of an owner.")]
@@ -48,6 +49,7 @@ def set_quota(
     if most is None and objects is None:
         raise UsageError("Give --bytes, --objects or both; `orcas quota remove` removes a quota.")
     order = {_kind(owner): name, "bytes": None if most is None else _bytes(most), "objects": objects}
+    _check_owner(name, owner)
     _put(order, data, endpoint)
     tell(order, f"the quota of {_kind(owner)} {name} is set", as_json)
 
@@ -58,6 +60,7 @@ def remove(
 ) -> None:
     """Remove the quota of a bucket or an owner."""
     order = {_kind(owner): name}
+    _check_owner(name, owner)
     _put(order, data, endpoint)
     tell(order, f"{_kind(owner)} {name} has no quota", as_json)
 
@@ -78,6 +81,14 @@ def list_quotas(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = 
         for row in found[f"{kind}s"]
     ]
     print_table(("Of", "Name", "Bytes", "Objects"), rows, right=2)
+
+
+def _check_owner(name: str, owner: bool) -> None:
+    """Raise UsageError if `name` is to be the id of an owner, and cannot be one."""
+    if owner and not _OWNER.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no id of an owner, which has 64 hexadecimal digits: `orcas usage --by owner` shows them."
+        )
 
 
 def _kind(owner: bool) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
-from orcas.cli.output import print_json, print_table, size
+from orcas.cli.output import print_json, print_table, say, size
 from orcas.errors import OrcasError
 
 # Most objects that are listed here; --json lists more.
@@ -38,7 +36,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         for group in report["groups"]:
             severity = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
             times = "" if group["count"] == 1 else f", {group['count']} times, the first"
-            typer.echo(f"{severity}: {group['area']}: {group['cause']}{times}: {group['first']}")
+            say(f"{severity}: {group['area']}: {group['cause']}{times}: {group['first']}")
         _print_objects("wrong in the index", report["affected"], report["affected_total"])
         lost = [
             f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}" for loss in report["losses"]
@@ -74,12 +72,12 @@ def _print_tags(tags: dict[str, Any]) -> None:
     """Say what was encrypted and not opened."""
     if tags["without_key"]:
         why = tags["why"] or "their keys are not in the keyring, or cannot be used now"
-        typer.echo(
+        say(
             f"{tags['without_key']} encrypted contents and chunks were verified by their checksums, but not by their "
             f"tags: {why}."
         )
     if tags["of_customers"]:
-        typer.echo(
+        say(
             f"{tags['of_customers']} contents and chunks are encrypted with keys of customers, so their tags cannot be "
             "verified."
         )
@@ -87,9 +85,9 @@ def _print_tags(tags: dict[str, Any]) -> None:
 
 def _print_objects(what: str, objects: list[str], total: int) -> None:
     for name in objects[:_NAMED_MAX]:
-        typer.echo(f"{what}: {name}")
+        say(f"{what}: {name}")
     if total > _NAMED_MAX:
-        typer.echo(f"{what}: {total - _NAMED_MAX} more; --json lists up to {len(objects)}.")
+        say(f"{what}: {total - _NAMED_MAX} more; --json lists up to {len(objects)}.")
 
 
 def _print_given_up(given_up: dict[str, Any] | None) -> None:
@@ -100,19 +98,19 @@ def _print_given_up(given_up: dict[str, Any] | None) -> None:
     _print_objects("given up", objects, given_up["losses_total"])
     records = sum(last - first + 1 for first, last in given_up["records"])
     if records:
-        typer.echo(
+        say(
             f"{records} records of the log could not be read. Changes that only these records described are undone, "
             "so an object that one of them deleted may reappear."
         )
     for bucket in given_up["buckets"]:
-        typer.echo(f"The name of a bucket is lost. The bucket is now called {bucket}.")
+        say(f"The name of a bucket is lost. The bucket is now called {bucket}.")
     for bucket, versions in given_up["held"]:
-        typer.echo(
+        say(
             f"{versions} versions in {bucket} got a legal hold, because a lost record may have locked them: remove it from "
             "those that were not locked."
         )
     if given_up["kept"]:
-        typer.echo(f"The damaged files are kept: remove {', '.join(given_up['kept'])} when you no longer need them.")
+        say(f"The damaged files are kept: remove {', '.join(given_up['kept'])} when you no longer need them.")
 
 
 def next_step(report: dict[str, Any]) -> str:

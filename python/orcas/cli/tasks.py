@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, show_tasks
+from orcas.cli.output import print_json, print_table, say, show_tasks
 from orcas.cli.upkeep import Endpoint, settings_of
 
 tasks_app = typer.Typer(no_args_is_help=True, help="Periodic tasks: list them, or run one now.")
@@ -29,7 +29,7 @@ def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = F
     show_tasks(found["tasks"])
     for task in found["tasks"]:
         if task["error"] is not None:
-            typer.echo(f"{task['name']} failed: {task['error']}.")
+            say(f"{task['name']} failed: {task['error']}.")
 
 
 @tasks_app.command()

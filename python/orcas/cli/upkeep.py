@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, progress, show_tasks, size
+from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size
 from orcas.cli.report import show_report
 from orcas.errors import OrcasError
 from orcas.settings.config import Settings, resolve
@@ -226,11 +226,11 @@ def scrub(
         right=1,
     )
     for damage in state["damaged"][:_SHOWN_MAX]:
-        typer.echo(f"{damage['place']}: {damage['detail']}")
+        say(f"{damage['place']}: {damage['detail']}")
     if state["damaged_total"]:
         typer.echo("Run `orcas fsck` to see which objects are affected and what to do.")
     if state["failed"]:
-        typer.echo(f"The last round ended early: {state['failed']}.")
+        say(f"The last round ended early: {state['failed']}.")
 
 
 def _check(

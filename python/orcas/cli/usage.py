@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from datetime import date
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -52,6 +53,8 @@ def usage(
 
     if as_csv and as_json:
         raise UsageError("Use either --csv or --json.")
+    for option, text in (("--since", since), ("--until", until)):
+        _check_day(option, text)
     asked = {name: value for name, value in (("since", since), ("until", until), ("by", by)) if value is not None}
     with reached(settings_of(data), endpoint) as session:
         report = session.admin("GET", f"usage?{urlencode(asked)}")
@@ -61,6 +64,16 @@ def usage(
         _print_csv(report)
     else:
         _print_table(report)
+
+
+def _check_day(option: str, text: str | None) -> None:
+    """Raise UsageError if `text` is no day."""
+    try:
+        is_day = text is None or date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_day = False
+    if not is_day:
+        raise UsageError(f"{option} must be a day, as YYYY-MM-DD, not {text!r}.")
 
 
 def _print_csv(report: dict[str, Any]) -> None:

@@ -126,7 +126,11 @@ class Exchange:
         try:
             await self.connection.app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
+            is_cut = self.response_started and self.head is None and not self.response_complete
             self._give_up(STOPPING)
+            if is_cut:
+                # A client that reads nothing would keep the connection for as long as it has unsent bytes.
+                self.connection.transport.abort()
             raise
         except Exception as error:
             # That the client has gone is no failure. Anything else is, even if nobody waits for the answer.

@@ -15,7 +15,7 @@ from typing import Final
 
 from orcas.errors import OrcasError
 from orcas.settings.config import resolve
-from orcas.telemetry.logs import redact
+from orcas.telemetry.logs import redact, visible
 
 EXIT_FAILED: Final = 1
 # The exit codes that a shell reports for SIGINT and SIGPIPE.
@@ -68,7 +68,9 @@ def _debugging() -> bool:
 
 
 def _say(sentence: str) -> None:
-    _write(f"orcas: {redact(sentence)}\n")
+    # It may have names that clients chose.
+    text = "\n".join(map(visible, redact(sentence).split("\n")))
+    _write(f"orcas: {text}\n")
 
 
 def _write(text: str) -> None:

@@ -55,17 +55,19 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """`text` with everything escaped that is no visible character: one record stays one line, and moves no cursor."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+    # JSON leaves DEL as it is.
+    escaped = (letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+    return "".join(escaped).replace("\x7f", "\\u007f")
 
 
 def _quoted(value: object) -> str:
     """A field's value for people: as it is where that is clear, else as a JSON string."""
     text = clip(redact(str(value)))
-    return text if text.isprintable() and _PLAIN.fullmatch(text) else _visible(json.dumps(text, ensure_ascii=False))
+    return text if text.isprintable() and _PLAIN.fullmatch(text) else visible(json.dumps(text, ensure_ascii=False))
 
 
 class HumanFormatter(logging.Formatter):
@@ -76,13 +78,13 @@ class HumanFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides the library's name
         """The line before any traceback."""
-        line = _visible(clip(redact(super().formatMessage(record))))
+        line = visible(clip(redact(super().formatMessage(record))))
         return " ".join([line, *(f"{name}={_quoted(value)}" for name, value in _fields(record).items())])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - overrides the library's name
         """A traceback, indented: whatever an exception says, no line of it looks like a record."""
         lines = redact(super().formatException(ei)).split("\n")
-        return "\n".join(f"  {_visible(line)}" for line in lines)
+        return "\n".join(f"  {visible(line)}" for line in lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -101,7 +103,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in _fields(record).items():
             line[name] = clip(redact(value)) if isinstance(value, str) else value
         # What JSON leaves as it is may still move the cursor of a terminal.
-        return _visible(json.dumps(line, ensure_ascii=False, default=str))
+        return visible(json.dumps(line, ensure_ascii=False, default=str))
 
 
 @dataclass(slots=True)

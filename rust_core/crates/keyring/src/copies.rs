@@ -162,10 +162,11 @@ impl Copies {
         if other.is(bytes) {
             return fs.sync_dir(dir);
         }
+        write(fs, dir, path, bytes).map_err(|(error, _)| error)?;
         if !matches!(other, CopyState::Whole(_)) {
             tracing::warn!(path = %path.display(), "A copy of the keyring was lost and is written again");
         }
-        write(fs, dir, path, bytes).map_err(|(error, _)| error)
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orcas_base::error::Error;
 use orcas_seal::{
     Algorithm, BlobKey, CONTROL_KEY, CacheCounts, CheckKey, ControlKey, DATA_KEYS_MAX, DataKey, DataKeyId,
     Error as SealError, FreshId, KMS_DEFAULT_KEY, Key, KeyCache, KeyId, KeyName, KeyReference, KeyState,
@@ -120,8 +121,12 @@ impl Keyring {
             }
         })?;
         let repaired = copies.repair(&environment.fs, dir);
-        if let Err(error) = &repaired {
-            tracing::warn!(%error, "The keyring has one good copy only: the other cannot be written");
+        match &repaired {
+            // A check and a salvage write nothing. The next start does.
+            Ok(()) | Err(Error::ReadOnly { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, "The keyring has one good copy only: the other cannot be written");
+            }
         }
         let writer = Writer { master, settled: repaired.is_ok() };
         Ok(Self::with(environment, dir, noted, keys, writer, times))

@@ -321,7 +321,10 @@ fn start(lane: &Lane, options: &ListenOptions) -> Result<(JournalCursor, bool), 
         Some("oldest") => Ok((JournalCursor::Oldest, false)),
         Some(text) => match orcas_http::timestamp::parse(text.as_bytes()) {
             Some(time_ms) => Ok((JournalCursor::Since(time_ms), false)),
-            None => named(lane, text, "start"),
+            None => named(lane, text, "start").map_err(|_| {
+                let known = "start is now, oldest, a time such as 2026-01-31T12:00:00Z, or the id of an event.";
+                S3Error::argument(known, "start", text.as_bytes())
+            }),
         },
     }
 }

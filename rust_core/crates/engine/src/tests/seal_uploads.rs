@@ -85,9 +85,8 @@ fn incomplete_uploads_are_sealed_and_go_on() {
     assert_eq!(*store.handle().headers(&found).unwrap(), headers);
 }
 
-/// As of a server that seals while clients upload.
 #[test]
-fn an_upload_that_is_sealed_meanwhile_takes_copies_of_parts() {
+fn an_upload_that_was_sealed_takes_copies_of_parts() {
     let store = Store::new();
     store.handle().use_keys(OneKey::new(7));
     let bucket = store.bucket("b");

@@ -499,10 +499,11 @@ class LeftUnsealed(TypedDict):
 
 @type_check_only
 class SealReport(TypedDict):
-    """What was sealed, and what was not."""
+    """What was sealed, and what was not. `bytes`: of the content of versions and of incomplete uploads."""
 
     seen: int
     versions: int
+    uploads: int
     bytes: int
     stored_bytes: int
     changed: int
@@ -552,7 +553,7 @@ class IndexReport(TypedDict):
 
 @type_check_only
 class TagReport(TypedDict):
-    """Sealed contents and chunks that were read: verified by their tags, sealed with keys of customers, and without a key.
+    """Sealed contents, chunks and metadata: verified by their tags, sealed with keys of customers, and without a key.
 
     `why`: why the keyring was not open, if it was not.
     """

@@ -87,7 +87,7 @@ struct Index {
     detail: Option<String>,
 }
 
-/// Sealed contents and chunks, and why the keyring was not open for them.
+/// Sealed contents, chunks and metadata, and why the keyring was not open for them.
 #[derive(IntoPyObject)]
 struct Tags {
     verified: u64,

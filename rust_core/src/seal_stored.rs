@@ -71,6 +71,7 @@ struct LeftUnsealed {
 pub struct SealReport {
     seen: u64,
     versions: u64,
+    uploads: u64,
     bytes: u64,
     stored_bytes: u64,
     changed: u64,
@@ -87,6 +88,7 @@ impl From<engine::SealReport> for SealReport {
         Self {
             seen: report.seen,
             versions: report.versions,
+            uploads: report.uploads,
             bytes: report.bytes,
             stored_bytes: report.stored_bytes,
             changed: report.changed,

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nkeys import PREFIX_BYTE_USER
 from tests.fixtures.brokers import PASSWORD, SMALL, USER, Broker, Kafka, broker_of
 from tests.fixtures.commands import command, document
+from tests.fixtures.nats_accounts import Accounts, Pair
 from tests.fixtures.serving import Running, serving
 from tests.fixtures.waiting import wait_until
 
@@ -231,3 +233,28 @@ def test_tls_and_passwords_of_nats(tmp_path: Path) -> None:
         assert attempted(tmp_path, broker.table("events", stream="EVENTS")) is None
         assert len(broker.taken("events")) == 1
         assert "stream" in str(attempted(tmp_path, broker.table("events", stream="OTHER")))
+
+
+@pytest.mark.xdist_group("nats")
+def test_credentials_of_nats(tmp_path: Path) -> None:
+    accounts, others = Accounts(), Accounts()
+    with broker_of("nats", tmp_path, accounts=accounts) as broker:
+        broker.create("events")
+
+        def failure(credentials: Path | None) -> str | None:
+            values = {} if credentials is None else {"credentials_file": str(credentials)}
+            return attempted(tmp_path, broker.table("events", **values))
+
+        assert failure(accounts.credentials(tmp_path / "orcas.creds")) is None
+        (taken,) = broker.taken("events")
+        assert (taken.key, taken.body) == ("events.photos", b"{}")
+        refused = {
+            "none": None,
+            "of another operator": others.credentials(tmp_path / "other.creds"),
+            "signed by another account": accounts.credentials(tmp_path / "forged.creds", by=others.account),
+            "with another seed": accounts.credentials(tmp_path / "seed.creds", seed=Pair(PREFIX_BYTE_USER).seed),
+            "expired": accounts.credentials(tmp_path / "expired.creds", exp=int(time.time()) - 60),
+        }
+        for name, credentials in refused.items():
+            assert "uthorization" in str(failure(credentials)), name
+        assert len(broker.taken("events")) == 1

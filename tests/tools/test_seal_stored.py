@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.checksums import multipart_etag
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import MIB, Target, content, read, running
 from tests.fixtures.waiting import wait_until
@@ -180,18 +181,42 @@ def test_it_needs_the_master_key(serve: Serve, data: Path) -> None:
     assert "ORCAS_MASTER_KEY_FILE" in command("compact", "--seal", "--data", data, code=78)
 
 
-def test_what_is_left_is_said(serve: Serve, data: Path) -> None:
+@pytest.mark.parametrize("running", [False, True])
+def test_incomplete_uploads_are_sealed_and_go_on(serve: Serve, data: Path, running: bool) -> None:
+    bodies = Bodies()
+    first, last = bodies.new(5 * MIB), bodies.new(100)
+    upload = {"Bucket": BUCKET, "Key": "k"}
     with serve() as target:
         s3 = target.client()
-        upload = {"Bucket": BUCKET, "Key": "k"}
-        upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
-        s3.upload_part(**upload, PartNumber=1, Body=content(3_000))
-    said = command("compact", "--seal", "--data", data, code=1, ORCAS_MASTER_KEY=KEY)
-    assert "incomplete uploads not sealed 1" in " ".join(said.split())
+        upload["UploadId"] = s3.create_multipart_upload(**upload, Metadata={"a": bodies.text()})["UploadId"]
+        s3.upload_part(**upload, PartNumber=1, Body=first)
+        before = s3.list_parts(**upload)["Parts"]
+    if not running:
+        said = " ".join(command("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY).split())
+        assert ("incomplete uploads sealed 1" in said, "incomplete uploads not sealed 0" in said) == (True, True)
     with serve(master_key=KEY) as target:
-        target.client().abort_multipart_upload(**upload)
-    said = command("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)
-    assert "incomplete uploads not sealed 0" in " ".join(said.split())
+        s3 = target.client()
+        if running:
+            assert document("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)["uploads"] == 1
+        assert s3.list_parts(**upload)["Parts"] == before
+        second = s3.upload_part(**upload, PartNumber=2, Body=last)
+        assert second["ServerSideEncryption"] == "AES256"
+        parts = [{"PartNumber": 1, "ETag": before[0]["ETag"]}, {"PartNumber": 2, "ETag": second["ETag"]}]
+        done = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+        assert done["ETag"] == multipart_etag([first, last])
+        found = s3.get_object(Bucket=BUCKET, Key="k")
+        assert (found["ServerSideEncryption"], found["Metadata"]) == ("AES256", {"a": bodies.all[-1].decode()})
+        assert found["Body"].read() == first + last
+    assert bodies.found(data) == []
+    assert document("fsck", "--data", data, ORCAS_MASTER_KEY=KEY)["clean"]
+
+
+def test_what_comes_without_encryption_is_sealed_by_the_next_run(serve: Serve, data: Path) -> None:
+    with serve(master_key=KEY) as target:
+        assert document("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)["uploads"] == 0
+        target.client().create_multipart_upload(Bucket=BUCKET, Key="k")
+        done = document("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)
+        assert (done["uploads"], done["left"]) == (1, NOTHING_LEFT)
 
 
 def test_each_thing_that_is_left_is_a_reason() -> None:

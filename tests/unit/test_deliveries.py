@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -188,6 +189,44 @@ def test_a_target_lacks_what_is_under_way(tmp_path: Path) -> None:
         release.set()
         assert wait_until(lambda: deliveries.counts()[0]["after"] == "3")
         deliveries.close()
+
+
+def test_a_key_whose_events_are_refused_stops_no_other_key(tmp_path: Path) -> None:
+    journal = Journal(0)
+
+    def refuse(received: Received) -> int:
+        return 500 if received.key == "k1" else 200
+
+    with receiving(refuse) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.count = 12
+        assert wait_until(lambda: place(tmp_path) == "12")
+        deliveries.close()
+        (counts,) = deliveries.counts()
+    taken = [one.headers["webhook-id"] for one in receiver.received if one.key == "k0"]
+    assert taken == [str(number) for number in range(2, 13, 2)]
+    assert [letter.id for letter in deliveries.dead("hook").list()] == [str(number) for number in range(1, 13, 2)]
+    assert (counts["ok"], counts["retried"], counts["dead"]) == (6, 12, 6)
+
+
+def test_a_retried_event_does_not_hold_up_the_other_lanes_of_its_group(tmp_path: Path) -> None:
+    journal = Journal(0)
+    # Of three events, the second one is of another lane than the others.
+    assert len({zlib.crc32(f"photos/k{number}".encode()) % 4 for number in range(2)}) == 2
+
+    def refuse(received: Received) -> int:
+        others = [one for one in receiver.received if one.key == "k0"]
+        return 200 if received.key == "k0" or others else 500
+
+    with receiving(refuse) as receiver:
+        deliveries = running(journal, receiver.url, tmp_path, attempts=20)
+        assert wait_until(lambda: bool(journal.begins))
+        journal.count = 3
+        assert wait_until(lambda: place(tmp_path) == "3")
+        deliveries.close()
+    assert {one.headers["webhook-id"] for one in receiver.received} == {"1", "2", "3"}
+    assert len(deliveries.dead("hook")) == 0
 
 
 def test_a_host_that_no_name_can_be_is_a_failure() -> None:

@@ -99,7 +99,7 @@ def test_what_was_encrypted_and_not_opened_is_told_with_the_reason(capsys: pytes
     assert [line.split()[-1] for line in lines if line.startswith("verified by tags")] == ["7"]
     unopened, of_customers = lines[-2:]
     assert unopened.startswith("3 encrypted contents")
-    assert unopened.endswith("their tags: there is no master key.")
-    assert of_customers.startswith("2 contents and chunks are encrypted with keys of customers")
+    assert unopened.endswith("by their tags: there is no master key.")
+    assert of_customers.startswith("2 contents, chunks and metadata are encrypted with keys of customers")
     show_report(report() | {"tags": tags | {"why": None}}, as_json=False)
     assert "cannot be used now" in capsys.readouterr().out

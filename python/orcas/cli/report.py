@@ -73,13 +73,13 @@ def _print_tags(tags: dict[str, Any]) -> None:
     if tags["without_key"]:
         why = tags["why"] or "their keys are not in the keyring, or cannot be used now"
         say(
-            f"{tags['without_key']} encrypted contents and chunks were verified by their checksums, but not by their "
-            f"tags: {why}."
+            f"{tags['without_key']} encrypted contents, chunks and metadata were verified by their checksums, but not "
+            f"by their tags: {why}."
         )
     if tags["of_customers"]:
         say(
-            f"{tags['of_customers']} contents and chunks are encrypted with keys of customers, so their tags cannot be "
-            "verified."
+            f"{tags['of_customers']} contents, chunks and metadata are encrypted with keys of customers, so their tags "
+            "cannot be verified."
         )
 
 

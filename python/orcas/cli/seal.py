@@ -36,6 +36,7 @@ def seal_stored(settings: Settings, endpoint: str | None, *, as_json: bool) -> N
         rows = [
             ("versions looked at", done["seen"]),
             ("versions sealed", done["versions"]),
+            ("incomplete uploads sealed", done["uploads"]),
             ("bytes of their content", size(done["bytes"])),
             ("stored again", size(done["stored_bytes"])),
             ("contents and chunks not sealed", left["blobs"]),
@@ -51,11 +52,11 @@ def what_is_left(done: dict[str, Any]) -> list[str]:
     """Why something is not sealed, or may still be found in files."""
     left = done["left"]
     reasons = [
-        (done["changed"], f"{done['changed']} keys kept changing"),
-        (done["no_room"], f"there was no room for {done['no_room']} keys: free space on the disk"),
-        (done["too_long"], f"{done['too_long']} versions are too long, or keys have too many versions"),
-        (done["unreadable"], f"{done['unreadable']} versions cannot be read: run `orcas fsck`"),
-        (left["uploads"], f"{left['uploads']} uploads are incomplete: complete or abort them"),
+        (done["changed"], f"{done['changed']} keys and uploads kept changing"),
+        (done["no_room"], f"there was no room for {done['no_room']} keys and uploads: free space on the disk"),
+        (done["too_long"], f"{done['too_long']} versions and uploads are too long, or keys have too many versions"),
+        (done["unreadable"], f"{done['unreadable']} versions and uploads cannot be read: run `orcas fsck`"),
+        (left["uploads"], f"{left['uploads']} incomplete uploads are not sealed, perhaps new ones"),
         (
             left["blobs"],
             f"{left['blobs']} contents and chunks are not sealed, perhaps new ones: turn ORCAS_ENCRYPT_BY_DEFAULT on",

@@ -53,6 +53,6 @@ pub use limits::{
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, QuotaOf, Refusal};
 pub use quotas::{Held, Quota};
-pub use sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
+pub use sealed::{SealKey, SealPart, SealStored, SealUpload, SealVersion, Sealed, SealedContent, SealedExtent};
 pub use snapshots::{layer_name, snapshot_name};
 pub use view::View;

@@ -173,6 +173,8 @@ pub enum Refusal {
     TokenReused,
     /// The source was replaced after its digests were computed; compute and submit again.
     SourceChanged,
+    /// The upload was sealed while the body of a part arrived without encryption; look it up and send the part again.
+    UploadSealed,
     /// The text of an annotation is sealed and its object is not encrypted, or the reverse; look the object up again.
     EncryptionDiffers,
     /// The source of the copy is encrypted with another key than the one that the request sends.

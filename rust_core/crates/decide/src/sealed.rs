@@ -1,16 +1,21 @@
-//! Versions whose content was stored again, sealed: what they were when they were found, and where their content is now.
+//! Versions and uploads whose content was stored again, sealed: what they were when they were found, and where their
+//! content is now.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use orcas_record::{Annotations, BucketId, ObjectHeaders, Sequence, VersionId};
+use orcas_record::{Annotations, BucketId, ObjectHeaders, Part, Sequence, Upload, VersionId};
 
-/// Versions whose content was stored again, sealed under keys of the server.
+/// Versions and incomplete uploads whose content was stored again, sealed under keys of the server.
 #[derive(Clone, Debug)]
 pub struct SealStored {
-    /// The bucket or the layer that has them, also one that takes no writes.
+    /// The bucket or the layer that has the keys, also one that takes no writes.
     pub layer: BucketId,
     /// Different keys. Each is decided on its own.
     pub keys: Vec<SealKey>,
+    /// Different uploads. Each is decided on its own.
+    pub uploads: Vec<SealUpload>,
 }
 
 /// The versions of a key from the oldest that is sealed to the newest, in this order.
@@ -40,6 +45,23 @@ pub struct SealedContent {
     pub headers: ObjectHeaders,
 }
 
+/// An upload that is not completed, as it was found, and where its content is now.
+#[derive(Clone, Debug)]
+pub struct SealUpload {
+    pub upload: Arc<Upload>,
+    /// Those of the upload, sealed.
+    pub headers: ObjectHeaders,
+    /// All that it had, by their numbers.
+    pub parts: Vec<SealPart>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SealPart {
+    /// As it was found.
+    pub part: Arc<Part>,
+    pub extents: Vec<SealedExtent>,
+}
+
 /// A part of one of the blobs of the intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedExtent {
@@ -52,8 +74,9 @@ pub struct SealedExtent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
     pub versions: u64,
+    pub uploads: u64,
     /// Of their content.
     pub bytes: u64,
-    /// Keys that were passed over, because something had changed since they were found.
+    /// Keys and uploads that were passed over, because something had changed since they were found.
     pub changed: u64,
 }

@@ -1,4 +1,4 @@
-//! Sealing what is stored already: versions get other blobs, with the same bytes, and stay what they are.
+//! Sealing what is stored already: versions and parts get other blobs, with the same bytes, and stay what they are.
 //!
 //! Invariants. A version changes only if it is still the one whose content was stored again. The sequences of versions
 //! are their order, so every newer version of its key is put again behind it, in the same decision: clients see the same
@@ -9,16 +9,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::Body;
 use super::manifest::Draft;
 use super::objects;
 use super::outcome::{Failure, Outcome};
-use super::sealed::{SealKey, SealStored, SealVersion, Sealed, SealedContent, SealedExtent};
+use super::sealed::{SealKey, SealPart, SealStored, SealUpload, SealVersion, Sealed, SealedContent, SealedExtent};
 use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Annotation, Annotations, Attributes, BucketId, BucketRole, Encryption, Extent, Object, Record, Sequence, Version,
+    Annotation, Annotations, Attributes, BucketId, BucketRole, Encryption, Extent, Object, Part, Record, Sequence,
+    Upload, Version,
 };
 
 /// `blobs`: sealed contents and chunks, each of them one blob.
@@ -28,7 +30,7 @@ pub(super) fn seal_stored(
     seal: SealStored,
     blobs: Vec<Body>,
 ) -> Result<Decision, Failure> {
-    let SealStored { layer, keys } = seal;
+    let SealStored { layer, keys, uploads } = seal;
     let gone =
         view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
     let mut blobs = Blobs { bodies: blobs.into_iter().map(Place::Body).collect() };
@@ -50,6 +52,15 @@ pub(super) fn seal_stored(
                     draft.push(Record::PutVersion(version));
                 }
             }
+        }
+    }
+    for seal in uploads {
+        if is_as_found(view, &seal)? {
+            counts.uploads += 1;
+            counts.bytes += seal.parts.iter().map(|it| it.part.size).sum::<u64>();
+            seal_upload(view, &mut draft, &mut blobs, seal)?;
+        } else {
+            counts.changed += 1;
         }
     }
     Ok(Decision { outcome: Outcome::Sealed(counts), records: draft.into_records() })
@@ -86,17 +97,7 @@ fn sealed(
     version: &Version,
     content: SealedContent,
 ) -> Result<Version> {
-    let mut extents = Vec::with_capacity(content.extents.len());
-    for SealedExtent { blob, start, length } in content.extents {
-        let (blob, whole) = blobs.stored(view, draft, blob)?;
-        if start.checked_add(length).is_none_or(|end| end > whole) {
-            return Err(UNFIT);
-        }
-        extents.push(Extent::Blob { blob, start, length });
-    }
-    if extents.iter().map(Extent::length).sum::<u64>() != version.size {
-        return Err(UNFIT);
-    }
+    let extents = blobs.extents(view, draft, content.extents, version.size)?;
     let mut annotations = Vec::with_capacity(content.texts.len());
     for (annotation, text) in content.annotations.as_slice().iter().zip(content.texts) {
         let (blob, length) = blobs.stored(view, draft, text)?;
@@ -112,9 +113,37 @@ fn sealed(
     Ok(Version { manifest: draft.segmented(extents), attributes, headers: content.headers, ..version.clone() })
 }
 
-const UNFIT: Error = Error::Record { reason: "what was stored again is not the content of its version" };
+/// Whether the upload is open and has what was found.
+fn is_as_found(view: &dyn View, seal: &SealUpload) -> Result<bool> {
+    let SealUpload { upload, parts, .. } = seal;
+    let is_open = upload.attributes.encryption.is_none()
+        && view.upload(upload.id)?.as_ref() == Some(upload)
+        && live_bucket(view, upload.bucket).is_ok();
+    Ok(is_open && view.parts(upload.id)?.values().eq(parts.iter().map(|it| &it.part)))
+}
 
-/// The blobs of an intent. Those that no version needs after all are not recorded.
+/// Everything but the encryption of content and headers stays, also the times of the parts.
+fn seal_upload(view: &dyn View, draft: &mut Draft, blobs: &mut Blobs, seal: SealUpload) -> Result<()> {
+    let SealUpload { upload, headers, parts } = seal;
+    let encryption = Some(Encryption::Managed);
+    objects::check_headers(&headers, encryption.as_ref())?;
+    let mut sealed = Vec::with_capacity(parts.len());
+    for SealPart { part, extents } in parts {
+        let extents = blobs.extents(view, draft, extents, part.size)?;
+        sealed.push(Part { manifest: draft.segmented(extents), ..Part::clone(&part) });
+    }
+    let attributes = Attributes { encryption, ..upload.attributes.clone() };
+    draft.push(Record::AbortUpload { upload: upload.id });
+    draft.push(Record::CreateUpload(Upload { headers, attributes, ..Upload::clone(&upload) }));
+    for part in sealed {
+        draft.push(Record::PutPart(part));
+    }
+    Ok(())
+}
+
+const UNFIT: Error = Error::Record { reason: "what was stored again is not the content that was found" };
+
+/// The blobs of an intent. Those that nothing needs after all are not recorded.
 struct Blobs {
     bodies: Vec<Place>,
 }
@@ -125,6 +154,28 @@ enum Place {
 }
 
 impl Blobs {
+    /// The manifest of content of this size.
+    fn extents(
+        &mut self,
+        view: &dyn View,
+        draft: &mut Draft,
+        sealed: Vec<SealedExtent>,
+        size: u64,
+    ) -> Result<Vec<Extent>> {
+        let mut extents = Vec::with_capacity(sealed.len());
+        for SealedExtent { blob, start, length } in sealed {
+            let (blob, whole) = self.stored(view, draft, blob)?;
+            if start.checked_add(length).is_none_or(|end| end > whole) {
+                return Err(UNFIT);
+            }
+            extents.push(Extent::Blob { blob, start, length });
+        }
+        if extents.iter().map(Extent::length).sum::<u64>() != size {
+            return Err(UNFIT);
+        }
+        Ok(extents)
+    }
+
     fn stored(&mut self, view: &dyn View, draft: &mut Draft, at: usize) -> Result<(Sequence, u32)> {
         let place = self.bodies.get_mut(at).ok_or(UNFIT)?;
         let body = match place {

@@ -30,6 +30,9 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
     let upload = open_upload(view, put.bucket, &put.key, put.upload)?;
     let checksum = part_checksum(&upload, put.checksum, put.computed)?;
     let encryption = upload.attributes.encryption.as_ref();
+    if encryption == Some(&Encryption::Managed) && !put.body.is(encryption) && put.body.is(None) {
+        return Err(Refusal::UploadSealed.into());
+    }
     let shown = Encryption::storable(encryption, put.checksum.or(checksum));
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body, encryption)?;

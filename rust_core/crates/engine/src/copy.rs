@@ -64,9 +64,10 @@ impl Handle {
     /// # Errors
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
     pub fn copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
-        let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
-        let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
         retry(|| {
+            // It may have been sealed since.
+            let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
+            let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
             let source = self.source(&request.source, &request.keys)?;
             let size = source.object.version.size;
             let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
@@ -320,7 +321,7 @@ fn stored_checksum(version: &Version, algorithm: ChecksumAlgorithm) -> Option<Ch
 fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
     for _ in 1..ATTEMPTS_MAX {
         match attempt() {
-            Err(Failure::Refused(Refusal::SourceChanged)) => {}
+            Err(Failure::Refused(Refusal::SourceChanged | Refusal::UploadSealed)) => {}
             answer => return answer,
         }
     }

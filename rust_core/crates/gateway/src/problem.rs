@@ -290,6 +290,10 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
+        // Clients send the part again.
+        Refusal::UploadSealed => {
+            S3Error::with(ErrorCode::ServiceUnavailable, "The upload was just encrypted. Please send the part again.")
+        }
         // Without a keyring, or only after several attempts.
         Refusal::EncryptionDiffers => {
             let message = "The object is encrypted and this server has no master key, or it is just being encrypted.";

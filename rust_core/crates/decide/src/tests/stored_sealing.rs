@@ -1,6 +1,7 @@
 //! What is stored is sealed only while it is what was read, and keeps its place.
 
 use super::state::TestView;
+use super::uploads::Multipart;
 use super::*;
 use orcas_record::{Attributes, Encryption, ObjectHeaders, Versioning};
 
@@ -11,13 +12,14 @@ fn versioned() -> TestView {
     state
 }
 
+fn chunk(length: u64) -> Body {
+    let place = ChunkPlace::New { head: 0, at: codec::chunk(9, length), seal: None };
+    let (fingerprint, sharing) = (Fingerprint([length as u8; 32]), Sharing::Off);
+    Body::Chunks(vec![PlacedChunk { fingerprint, sharing, length: length as u32, sealed: true, place, pin: None }])
+}
+
 /// The versions of `k` as they are now, of which those from `first` on are sealed.
 fn seal(state: &TestView, first: usize) -> (SealStored, Vec<Body>) {
-    let chunk = |length| {
-        let place = ChunkPlace::New { head: 0, at: codec::chunk(9, length), seal: None };
-        let (fingerprint, sharing) = (Fingerprint([length as u8; 32]), Sharing::Off);
-        Body::Chunks(vec![PlacedChunk { fingerprint, sharing, length: length as u32, sealed: true, place, pin: None }])
-    };
     let found: Vec<_> = state.versions(BUCKET, b"k").skip(first).cloned().collect();
     let blobs = found.iter().map(|object| chunk(object.version.size)).collect();
     let entry = |(at, object): (usize, &Arc<Object>)| {
@@ -32,7 +34,7 @@ fn seal(state: &TestView, first: usize) -> (SealStored, Vec<Body>) {
         SealVersion { id: object.version.version_id, sequence: object.sequence, content }
     };
     let versions = found.iter().enumerate().map(entry).collect();
-    (SealStored { layer: BUCKET, keys: vec![SealKey { key: "k".into(), versions }] }, blobs)
+    (SealStored { layer: BUCKET, keys: vec![SealKey { key: "k".into(), versions }], uploads: Vec::new() }, blobs)
 }
 
 fn run(state: &mut TestView, (seal, blobs): (SealStored, Vec<Body>)) -> Sealed {
@@ -46,7 +48,7 @@ fn all(state: &TestView) -> Vec<Version> {
     state.versions(BUCKET, b"k").map(|object| object.version.clone()).collect()
 }
 
-const CHANGED: Sealed = Sealed { versions: 0, bytes: 0, changed: 1 };
+const CHANGED: Sealed = Sealed { versions: 0, uploads: 0, bytes: 0, changed: 1 };
 
 #[test]
 fn versions_keep_everything_but_their_blobs_and_stay_in_their_order() {
@@ -56,7 +58,7 @@ fn versions_keep_everything_but_their_blobs_and_stay_in_their_order() {
     }
     let before = all(&state);
     let wanted = seal(&state, 1);
-    assert_eq!(run(&mut state, wanted), Sealed { versions: 3, bytes: 9, changed: 0 });
+    assert_eq!(run(&mut state, wanted), Sealed { versions: 3, uploads: 0, bytes: 9, changed: 0 });
     let after = all(&state);
     assert_eq!(after[0], before[0], "the oldest one was not asked for");
     for (after, before) in after.iter().zip(&before).skip(1) {
@@ -132,4 +134,78 @@ fn an_append_that_was_prepared_before_is_to_be_repeated() {
     run(&mut state, read);
     let append = super::appends::appended(300, &[1; 500]);
     assert_eq!(refused(state.run(Intent::AppendObject(Box::new(append)))), Refusal::SourceChanged);
+}
+
+/// The upload as it is now, with all parts.
+fn seal_upload(multipart: &Multipart) -> (SealStored, Vec<Body>) {
+    let state = &multipart.state;
+    let parts: Vec<_> = state.parts(multipart.upload).unwrap().into_values().collect();
+    let blobs = parts.iter().map(|part| chunk(part.size)).collect();
+    let of = |(blob, part): (usize, Arc<Part>)| {
+        let extents = vec![SealedExtent { blob, start: 0, length: part.size as u32 }];
+        SealPart { part, extents }
+    };
+    let parts = parts.into_iter().enumerate().map(of).collect();
+    let upload = state.upload(multipart.upload).unwrap().unwrap();
+    let uploads = vec![SealUpload { upload, headers: ObjectHeaders::default(), parts }];
+    (SealStored { layer: BUCKET, keys: Vec::new(), uploads }, blobs)
+}
+
+fn of_two() -> Multipart {
+    let mut multipart = Multipart::begin(None);
+    multipart.part(1, MIN_PART, None).unwrap();
+    multipart.part(3, 7, None).unwrap();
+    multipart
+}
+
+const MIN_PART: u64 = 5 << 20;
+
+#[test]
+fn an_upload_keeps_everything_but_its_blobs_and_completes_sealed() {
+    let (mut multipart, mut plain) = (of_two(), of_two());
+    let (upload, parts) = (multipart.upload, multipart.state.parts(multipart.upload).unwrap());
+    let wanted = seal_upload(&multipart);
+    let sealed = Sealed { versions: 0, uploads: 1, bytes: MIN_PART + 7, changed: 0 };
+    assert_eq!(run(&mut multipart.state, wanted), sealed);
+    assert_eq!(multipart.state.upload(upload).unwrap().unwrap().attributes.encryption, Some(Encryption::Managed));
+    for (after, before) in multipart.state.parts(upload).unwrap().values().zip(parts.values()) {
+        assert_ne!(after.manifest, before.manifest);
+        assert_eq!(**after, Part { manifest: after.manifest.clone(), ..Part::clone(before) });
+    }
+    // Once more, there is nothing to do.
+    let again = seal_upload(&multipart);
+    assert_eq!(run(&mut multipart.state, again), CHANGED);
+    let unsealed = multipart.part(2, MIN_PART, None);
+    assert_eq!(refused(unsealed), Refusal::UploadSealed);
+    multipart.named.pop();
+    for it in [&mut multipart, &mut plain] {
+        it.complete(it.named.clone(), None).unwrap();
+    }
+    let (one, other) = (multipart.state.version("k"), plain.state.version("k"));
+    assert_eq!((&one.etag, one.size), (&other.etag, other.size));
+    assert_eq!((one.attributes.encryption, other.attributes.encryption), (Some(Encryption::Managed), None));
+}
+
+#[test]
+fn an_upload_that_went_on_stays_as_it_is() {
+    let changes: [fn(&mut Multipart); 4] = [
+        |it| drop(it.part(3, 8, None).unwrap()),
+        |it| drop(it.part(2, 7, None).unwrap()),
+        |it| drop(it.complete(it.named.clone(), None).unwrap()),
+        |it| {
+            let (bucket, key, upload) = (BUCKET, "k".into(), it.upload);
+            let abort = Intent::AbortUpload { bucket, key, upload, idle_since_ms: None };
+            it.state.run(abort).unwrap();
+        },
+    ];
+    for change in changes {
+        let mut multipart = of_two();
+        let read = seal_upload(&multipart);
+        change(&mut multipart);
+        let before = multipart.state.parts(multipart.upload).unwrap();
+        assert_eq!(run(&mut multipart.state, read), CHANGED);
+        assert_eq!(multipart.state.parts(multipart.upload).unwrap(), before);
+        let upload = multipart.state.upload(multipart.upload).unwrap();
+        assert!(upload.is_none_or(|upload| upload.attributes.encryption.is_none()));
+    }
 }

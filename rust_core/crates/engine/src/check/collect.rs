@@ -55,7 +55,7 @@ pub(super) struct Damage {
     blobs: BTreeMap<Sequence, &'static str>,
     /// Records that are gone from the log, first to last.
     records: Vec<(Sequence, Sequence)>,
-    /// Versions whose headers do not open.
+    /// Versions and uploads whose headers do not open.
     headers: BTreeSet<Sequence>,
     /// The log has a fault of any kind.
     pub log: bool,
@@ -73,9 +73,9 @@ impl Damage {
         gone.then_some("its record in the log is damaged or gone")
     }
 
-    /// Whether the headers of this version do not open.
-    pub fn in_headers(&self, version: Sequence) -> bool {
-        self.headers.contains(&version)
+    /// Whether the headers of this version or upload do not open.
+    pub fn in_headers(&self, record: Sequence) -> bool {
+        self.headers.contains(&record)
     }
 
     /// Blobs that cannot be read. Of the records that are gone, those that are alone: how many others there were is a
@@ -204,9 +204,9 @@ impl<'a> Collector<'a> {
         self.damage.lock().blobs.entry(blob).or_insert(reason);
     }
 
-    /// A version whose headers do not open.
-    pub fn damaged_headers(&self, version: Sequence) {
-        self.damage.lock().headers.insert(version);
+    /// A version or an upload whose headers do not open.
+    pub fn damaged_headers(&self, record: Sequence) {
+        self.damage.lock().headers.insert(record);
     }
 
     pub fn damage(&self) -> Damage {

@@ -51,6 +51,8 @@ pub(super) fn find(collector: &Collector<'_>, index: &Index, listed_max: usize) 
     each_upload(index, &go_on, &mut |upload| {
         if search.damage.record(upload.sequence).is_some() {
             losses.upload(upload, UPLOAD_GONE);
+        } else if search.damage.in_headers(upload.sequence) {
+            losses.upload(upload, METADATA_DAMAGED);
         }
     })?;
     each_part(index, &go_on, &mut |found, part| {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::super::stacks::reported_names;
-use super::super::stored::{part_of, version_of};
+use super::super::stored::{part_of, upload_of, version_of};
 use super::Loss;
 use orcas_base::error::Result;
 use orcas_index::{Index, UploadFrom, UploadPart};
-use orcas_record::{self as record, BucketId, Part, Record, Sequence, UploadId, Version, VersionId};
+use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, Version, VersionId};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -44,6 +44,7 @@ pub(super) struct OpenUpload {
     initiated_ms: u64,
     /// Of its CreateUpload record.
     pub sequence: Sequence,
+    pub upload: Result<Upload>,
 }
 
 /// Shows every upload that is not completed.
@@ -69,7 +70,8 @@ pub(super) fn each_upload(index: &Index, go_on: GoOn<'_>, visit: &mut dyn FnMut(
             index.read()?.scan_uploads(bucket.id, from, None, PAGE, &mut |row| {
                 let key = Bytes::copy_from_slice(row.key);
                 let (initiated_ms, sequence) = (row.initiated_ms, row.sequence);
-                page.push(OpenUpload { bucket: bucket.id, key, id: row.id, initiated_ms, sequence });
+                let upload = upload_of(row.kind, &Bytes::copy_from_slice(row.record));
+                page.push(OpenUpload { bucket: bucket.id, key, id: row.id, initiated_ms, sequence, upload });
                 true
             })?;
             page.iter().for_each(&mut *visit);

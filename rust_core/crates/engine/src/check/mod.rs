@@ -176,7 +176,8 @@ pub struct Group {
     pub count: u64,
 }
 
-/// A version of an object, or a part of an upload, that cannot be read whole any more, or an upload whose record is gone.
+/// A version of an object, or a part of an upload, that cannot be read whole any more, or an upload whose record is gone
+/// or whose metadata is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub bucket: String,
@@ -199,7 +200,7 @@ pub enum IndexState {
     NotCompared { why: String },
 }
 
-/// Sealed contents and chunks by what is known of their tags.
+/// Sealed contents, chunks and metadata by what is known of their tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TagCounts {
     /// Every tag matches.

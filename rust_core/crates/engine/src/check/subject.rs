@@ -96,8 +96,8 @@ impl Subject<'_> {
         };
         self.resolve(logs.suspects.into_inner(), truth)?;
         self.resolve_tags(truth)?;
-        if let Some(keys) = self.tags.keys().filter(|_| self.options.read_content) {
-            check_headers(keys, truth, self.collector)?;
+        if self.options.read_content {
+            check_headers(&self.tags, truth, self.collector)?;
         }
         self.report(truth, index, log_files.len() as u64, packs)
     }

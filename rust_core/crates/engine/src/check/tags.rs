@@ -1,4 +1,4 @@
-//! Verifies the tags of sealed blobs with the data keys that seal them.
+//! Verifies the tags of sealed blobs and headers with the data keys that seal them, and counts what was verified.
 //!
 //! A blob names its data key, but not the encryption context that may bind it: a blob that does not open without one
 //! waits until the contexts of all versions and uploads were tried. A blob that nothing refers to any more is not
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::super::content_keys::ContentKeys;
 use super::super::encrypting::key_of_blob;
+use super::super::sealed_headers::opened;
 use super::super::stored::upload_of;
 use super::TagCounts;
 use super::collect::Collector;
@@ -19,13 +20,13 @@ use super::manifests::{each_part, each_version};
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::error::{Error, Result};
 use orcas_index::Index;
-use orcas_record::{self as record, BlobLocation, Encryption, Extent, Seal, Sequence};
+use orcas_record::{self as record, BlobLocation, Encryption, Extent, Seal, SealedHeaders, Sequence};
 use orcas_seal::{BlobKey, TAG_LENGTH, Tag};
 
 /// Blobs at most that wait for a context.
 const WAITING_MAX: usize = 1 << 20;
 /// The data key that a blob names which a customer's key seals.
-pub(super) const CUSTOMERS: [u8; 16] = [0; 16];
+const CUSTOMERS: [u8; 16] = [0; 16];
 
 pub(super) struct TagCheck<'a> {
     keys: Option<&'a dyn ContentKeys>,
@@ -51,10 +52,6 @@ impl<'a> TagCheck<'a> {
         Self { keys, verified: count(), of_customers: count(), without_key: count(), waiting: Mutex::default() }
     }
 
-    pub fn keys(&self) -> Option<&'a dyn ContentKeys> {
-        self.keys
-    }
-
     pub fn counts(&self) -> TagCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         TagCounts {
@@ -78,6 +75,28 @@ impl<'a> TagCheck<'a> {
             _ => {
                 self.without_key.fetch_add(1, Ordering::Relaxed);
                 None
+            }
+        }
+    }
+
+    /// Whether headers open that are encrypted like this, or nothing here could open them, which is counted.
+    pub fn headers_may_open(&self, sealed: &SealedHeaders, encryption: Option<&Encryption>) -> bool {
+        if sealed.seal.data_key == CUSTOMERS {
+            self.of_customers.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        let context = context_of(encryption).unwrap_or_default();
+        match self.keys.map(|keys| key_of_blob(keys, &sealed.seal, &context)) {
+            Some(Ok(key)) => {
+                let authentic = opened(&key, sealed).is_ok();
+                self.verified.fetch_add(u64::from(authentic), Ordering::Relaxed);
+                authentic
+            }
+            // An algorithm that nobody has written.
+            Some(Err(Error::Record { .. })) => false,
+            _ => {
+                self.without_key.fetch_add(1, Ordering::Relaxed);
+                true
             }
         }
     }
@@ -167,7 +186,7 @@ impl<'a> TagCheck<'a> {
 }
 
 /// The context that binds content; `None` if there is none.
-pub(super) fn context_of(encryption: Option<&Encryption>) -> Option<Bytes> {
+fn context_of(encryption: Option<&Encryption>) -> Option<Bytes> {
     match encryption {
         Some(Encryption::Named(named)) if !named.context.is_empty() => Some(Bytes::copy_from_slice(&named.context)),
         _ => None,

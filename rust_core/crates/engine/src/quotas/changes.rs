@@ -1,6 +1,6 @@
 //! What records change about the bytes and versions under the ids of buckets, by the same rules as the counts of the index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
@@ -24,12 +24,14 @@ pub(super) struct Changes<'a> {
     vacant: bool,
     /// Versions as the records so far leave them.
     versions: HashMap<(BucketId, Bytes, VersionId), Option<Lengths>>,
+    /// Uploads that the records so far have ended. One that is sealed begins anew.
+    ended: HashSet<UploadId>,
     pub held: HashMap<BucketId, Held>,
 }
 
 impl<'a> Changes<'a> {
     pub fn new(view: &'a SequencerView<'a>, counts: &'a dyn Fn(BucketId) -> bool, vacant: bool) -> Self {
-        Self { view, counts, vacant, versions: HashMap::new(), held: HashMap::new() }
+        Self { view, counts, vacant, versions: HashMap::new(), ended: HashSet::new(), held: HashMap::new() }
     }
 
     pub fn add(&mut self, record: &Record) -> Result<()> {
@@ -105,7 +107,10 @@ impl<'a> Changes<'a> {
 
     fn put_part(&mut self, part: &Part) -> Result<()> {
         let Some(bucket) = self.bucket_of(part.upload)? else { return Ok(()) };
-        let former = self.view.part(part.upload, part.number)?.map_or(0, |part| length(&part.manifest));
+        let former = match self.ended.contains(&part.upload) {
+            true => 0,
+            false => self.view.part(part.upload, part.number)?.map_or(0, |part| length(&part.manifest)),
+        };
         self.change(bucket, Held { bytes: (length(&part.manifest) - former), versions: 0 });
         Ok(())
     }
@@ -113,6 +118,7 @@ impl<'a> Changes<'a> {
     /// The parts of an upload go.
     fn end_upload(&mut self, upload: UploadId) -> Result<()> {
         let Some(bucket) = self.bucket_of(upload)? else { return Ok(()) };
+        self.ended.insert(upload);
         let parts: i64 = self.view.parts(upload)?.values().map(|part| length(&part.manifest)).sum();
         self.change(bucket, Held { bytes: -parts, versions: 0 });
         Ok(())

@@ -14,15 +14,18 @@ use super::report::SealProgress;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_chunks::WrittenChunk;
-use orcas_decide::{Body, ChunkPlace, PlacedChunk, SealKey, SealStored, SealedContent, SealedExtent, Sharing};
+use orcas_decide::{
+    Body, ChunkPlace, PlacedChunk, SealKey, SealPart, SealStored, SealUpload, SealedContent, SealedExtent, Sharing,
+};
 use orcas_record::{
-    Bucket, BucketId, Encryption, Extent, Fingerprint, HEAD_LENGTH, INLINE_MAX, SEALED_MAX, Seal, Sequence, head_of,
+    Bucket, BucketId, Encryption, Extent, Fingerprint, HEAD_LENGTH, INLINE_MAX, Part, SEALED_MAX, Seal, Sequence,
+    Upload, head_of,
 };
 use orcas_seal::DataKey;
 
 /// Bytes up to which a blob is a content of the log, as of copies.
 const SMALL_MAX: u32 = 64 * 1024;
-/// Extents of one version. Its blobs are recorded in one batch, which stays a few tens of MiB long.
+/// Extents of one version or upload. Its blobs are recorded in one batch, which stays a few tens of MiB long.
 const EXTENTS_MAX: usize = 1 << 18;
 /// Bytes of sealed contents that a batch holds in memory. Beyond, short content goes to packs as well.
 const CONTENTS_MAX: usize = 8 << 20;
@@ -32,7 +35,7 @@ const BYTES_ENOUGH: u64 = 64 << 20;
 /// Blobs whose fingerprints are remembered, so that one that is shared is read once.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// Why a version was not stored again.
+/// Why a version or an upload was not stored again.
 pub(super) enum NotStored {
     TooLong,
     Failed(Error),
@@ -66,6 +69,7 @@ pub(super) struct Again<'a> {
     by_fingerprint: HashMap<Fingerprint, usize>,
     written: Vec<WrittenChunk>,
     keys: Vec<SealKey>,
+    uploads: Vec<SealUpload>,
     contents_bytes: usize,
     written_bytes: u64,
 }
@@ -91,6 +95,7 @@ impl<'a> Again<'a> {
             by_fingerprint: HashMap::new(),
             written: Vec::new(),
             keys: Vec::new(),
+            uploads: Vec::new(),
             contents_bytes: 0,
             written_bytes: 0,
         })
@@ -122,25 +127,56 @@ impl<'a> Again<'a> {
         Ok(SealedContent { extents, annotations, texts, headers })
     }
 
+    /// Stores the parts of an upload again, and seals its headers. The caller has pinned what the parts refer to.
+    ///
+    /// # Errors
+    /// As of [`Self::version`].
+    pub fn upload(&mut self, upload: Arc<Upload>, parts: Vec<Arc<Part>>) -> Result<SealUpload, NotStored> {
+        let mut manifests = Vec::with_capacity(parts.len());
+        let mut count = 0;
+        for part in &parts {
+            let manifest = self.resolved(&part.manifest)?;
+            count += manifest.len();
+            if count > EXTENTS_MAX {
+                return Err(NotStored::TooLong);
+            }
+            manifests.push(manifest);
+        }
+        let mut sealed = Vec::with_capacity(parts.len());
+        for (part, manifest) in parts.into_iter().zip(manifests) {
+            let mut extents = Vec::with_capacity(manifest.len());
+            for extent in &manifest {
+                self.extent(extent, &mut extents)?;
+            }
+            sealed.push(SealPart { part, extents });
+        }
+        let headers = self.engine.shared.seal_headers(&self.key, upload.headers.clone())?;
+        Ok(SealUpload { upload, headers, parts: sealed })
+    }
+
     /// The versions of a key are complete.
     pub fn push(&mut self, key: SealKey) {
         self.keys.push(key);
     }
 
-    /// How many keys wait to be committed.
-    pub fn keys(&self) -> u64 {
-        self.keys.len() as u64
+    pub fn push_upload(&mut self, upload: SealUpload) {
+        self.uploads.push(upload);
+    }
+
+    /// How many keys and uploads wait to be committed.
+    pub fn count(&self) -> usize {
+        self.keys.len() + self.uploads.len()
     }
 
     /// Whether what was stored should be committed now.
-    pub fn is_full(&self, keys: usize) -> bool {
-        self.keys.len() >= keys
+    pub fn is_full(&self, most: usize) -> bool {
+        self.count() >= most
             || self.blobs.len() >= BLOBS_ENOUGH
             || self.contents_bytes >= CONTENTS_MAX / 2
             || self.written_bytes >= BYTES_ENOUGH
     }
 
-    /// What was stored so far, durable, to be decided. `None` if no key is complete.
+    /// What was stored so far, durable, to be decided. `None` if no key or upload is complete.
     ///
     /// # Errors
     /// When it cannot be made durable. It is dropped then.
@@ -149,12 +185,12 @@ impl<'a> Again<'a> {
         self.by_fingerprint.clear();
         (self.contents_bytes, self.written_bytes) = (0, 0);
         let (blobs, keys) = (std::mem::take(&mut self.blobs), std::mem::take(&mut self.keys));
-        let written = std::mem::take(&mut self.written);
-        if keys.is_empty() {
+        let (uploads, written) = (std::mem::take(&mut self.uploads), std::mem::take(&mut self.written));
+        if keys.is_empty() && uploads.is_empty() {
             return Ok(None);
         }
         self.engine.shared.sync_content(&written)?;
-        Ok(Some((SealStored { layer: self.layer, keys }, blobs)))
+        Ok(Some((SealStored { layer: self.layer, keys, uploads }, blobs)))
     }
 
     /// A manifest without segments.

@@ -8,11 +8,10 @@ use super::super::handle::Handle;
 use super::super::reclaim::Effort;
 use super::super::uploads::ListUploads;
 use super::report::{SealProgress, SealReport};
+use super::uploads::PAGE;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::{Receiver, TryRecvError};
 
-/// Uploads that are read at a time.
-const PAGE: usize = 1_000;
 /// Between two looks at another thread.
 const PATIENCE: Duration = Duration::from_millis(20);
 

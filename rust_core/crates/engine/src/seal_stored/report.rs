@@ -7,19 +7,22 @@ use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct SealReport {
     /// Versions that were looked at, delete markers among them.
     pub seen: u64,
-    /// Versions that were sealed, and the bytes of their content.
+    /// Versions that were sealed.
     pub versions: u64,
+    /// Incomplete uploads that were sealed.
+    pub uploads: u64,
+    /// Of the content of both.
     pub bytes: u64,
     /// Bytes that were stored again for them. Less where content is shared.
     pub stored_bytes: u64,
-    /// Keys that stay unsealed because clients kept changing them.
+    /// Keys and uploads that stay unsealed because clients kept changing them.
     pub changed: u64,
-    /// Keys that stay unsealed because there was no room for their content, even after reclamation.
+    /// Keys and uploads that stay unsealed because there was no room for their content, even after reclamation.
     pub no_room: u64,
-    /// Versions that stay unsealed because they are too long for one change, and keys with too many versions, of which
-    /// the oldest stay as they are.
+    /// Versions and uploads that stay unsealed because they are too long for one change, and keys with too many
+    /// versions, of which the oldest stay as they are.
     pub too_long: u64,
-    /// Versions that stay unsealed because their content cannot be read.
+    /// Versions and uploads that stay unsealed because their content cannot be read.
     pub unreadable: u64,
     pub left: Left,
     /// It was cancelled. What it did counts.
@@ -32,7 +35,7 @@ pub struct Left {
     /// Contents and chunks that are not sealed: of versions that were left, of those that came meanwhile, of uploads.
     pub blobs: u64,
     pub bytes: u64,
-    /// Incomplete uploads that will be objects without encryption.
+    /// Incomplete uploads that will be objects without encryption: new ones, and those that were left.
     pub uploads: u64,
     /// What was replaced may still be in log files or packs: a reader or a backup held them, or they are damaged.
     pub files: bool,

@@ -12,6 +12,8 @@ use super::super::queue::Submitted;
 use super::super::reads::PinnedObject;
 use super::super::reclaim::Effort;
 use super::super::state::EngineState;
+#[cfg(test)]
+use super::super::uploads::ListUploads;
 use super::super::waiter::{ChannelSink, Waiter};
 use super::again::{Again, NotStored};
 use super::report::{SealProgress, SealReport};
@@ -29,7 +31,7 @@ const KEY_RECORDS_LEN_MAX: usize = 32 << 20;
 const RECLAIM_AFTER: u64 = 1 << 30;
 
 impl Handle {
-    /// Seals every version that is not encrypted, under keys of the server (SSE-S3), and rewrites the files of the store
+    /// Seals every version and incomplete upload that is not encrypted, under keys of the server (SSE-S3), and rewrites the files of the store
     /// so that nothing of the unsealed content is left in them. Blocking.
     ///
     /// # Errors
@@ -63,9 +65,11 @@ impl Handle {
             }
         }
         self.count_unsealed(&mut run.report)?;
-        let SealReport { versions, bytes, stored_bytes, changed, no_room, too_long, unreadable, left, .. } = run.report;
+        let SealReport { versions, uploads, bytes, stored_bytes, changed, no_room, too_long, unreadable, left, .. } =
+            run.report;
         tracing::info!(
             versions,
+            uploads,
             bytes,
             stored_bytes,
             changed,
@@ -92,14 +96,17 @@ pub(crate) fn first_batch(engine: &Handle, bucket: &Bucket) -> Result<Option<Int
             run.key(&mut again, &found, &pinned)?;
         }
     }
+    for upload in run.plain_uploads(&mut ListUploads::first(bucket.id, Bytes::new(), 1_000))?.0 {
+        run.store_upload(&mut again, upload)?;
+    }
     Ok(again.take()?.map(|(seal, blobs)| Intent::SealStored(Box::new(seal), blobs)))
 }
 
-struct Run<'a> {
-    engine: &'a Handle,
-    progress: &'a SealProgress,
-    report: SealReport,
-    pace: Pace,
+pub(super) struct Run<'a> {
+    pub(super) engine: &'a Handle,
+    pub(super) progress: &'a SealProgress,
+    pub(super) report: SealReport,
+    pub(super) pace: Pace,
     /// By the last batch.
     took: Duration,
     /// The bytes that had been stored again when the space of what they replaced was last given back.
@@ -112,7 +119,7 @@ impl<'a> Run<'a> {
         Self { engine, progress, report, pace, took: Duration::ZERO, reclaimed_at: 0 }
     }
 
-    fn shared(&self) -> &'a Arc<EngineState> {
+    pub(super) fn shared(&self) -> &'a Arc<EngineState> {
         &self.engine.shared
     }
 
@@ -120,7 +127,7 @@ impl<'a> Run<'a> {
         for (bucket, layer) in self.layers() {
             self.layer(&bucket, layer)?;
         }
-        Ok(())
+        self.uploads()
     }
 
     /// Every layer that a bucket or a snapshot shows, and who has it: content is sealed for its owner.
@@ -242,11 +249,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes durable what was stored, and changes the versions that are still what they were.
-    fn commit(&mut self, again: &mut Again<'_>) -> Result<()> {
-        let keys = again.keys();
+    /// Makes durable what was stored, and changes the versions and uploads that are still what they were.
+    pub(super) fn commit(&mut self, again: &mut Again<'_>) -> Result<()> {
+        let count = again.count() as u64;
         let (seal, blobs) = match again.take() {
-            Err(error) => return self.without_room(error, keys),
+            Err(error) => return self.without_room(error, count),
             Ok(None) => return Ok(()),
             Ok(Some(taken)) => taken,
         };
@@ -270,16 +277,17 @@ impl<'a> Run<'a> {
         match answer {
             Ok(Outcome::Sealed(sealed)) => {
                 self.report.versions += sealed.versions;
+                self.report.uploads += sealed.uploads;
                 self.report.bytes += sealed.bytes;
                 self.report.changed += sealed.changed;
                 self.progress.show(&self.report);
             }
             Err(Failure::Engine(error)) => {
-                self.without_room(error, keys)?;
+                self.without_room(error, count)?;
                 self.make_room()?;
             }
             Ok(_) | Err(Failure::Refused(_)) => {
-                return Err(Error::Record { reason: "the sealing of versions was answered as something else" });
+                return Err(Error::Record { reason: "the sealing of what is stored was answered as something else" });
             }
         }
         let stored = self.progress.stored_bytes.load(Ordering::Relaxed);
@@ -295,12 +303,12 @@ impl<'a> Run<'a> {
         self.engine.awaited(&answer, self.progress).map(drop)
     }
 
-    /// So many keys wait for the next pass, if that is for lack of room.
-    fn without_room(&mut self, error: Error, keys: u64) -> Result<()> {
+    /// So many keys and uploads wait for the next pass, if that is for lack of room.
+    pub(super) fn without_room(&mut self, error: Error, count: u64) -> Result<()> {
         if !matches!(error, Error::StorageFull | Error::UnderReserve { .. }) {
             return Err(error);
         }
-        self.report.no_room += keys;
+        self.report.no_room += count;
         Ok(())
     }
 
@@ -308,7 +316,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// If there is no room after that.
-    fn make_room(&self) -> Result<()> {
+    pub(super) fn make_room(&self) -> Result<()> {
         self.reclaim(Effort::Compact)?;
         self.shared().check_space()
     }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::queue::Stall;
+use super::super::seal_stored::first_batch;
 use super::super::{ReclaimLimits, Step};
+use super::sealing::OneKey;
 use super::steps::{Steps, Submitted};
 use super::support::noise;
 use orcas_base::error::Error;
-use orcas_decide::{Failure, Intent, Move, Outcome, Precondition, Quota, QuotaOf, Refusal};
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings, DocumentKind};
 
@@ -181,6 +184,33 @@ fn check_sums(steps: &mut Steps) {
     let quotas = &mut steps.stepper().committer.quotas;
     quotas.count(&buckets, &counted);
     assert_eq!(followed, quotas.sums_now());
+}
+
+/// It ends and begins anew in one decision.
+#[test]
+fn sums_follow_an_upload_that_is_sealed() {
+    let mut steps = Steps::new();
+    steps.handle().use_keys(OneKey::new(7));
+    let [limited, _] = limited(&mut steps);
+    let (bucket, key) = (limited.id, Bytes::from_static(b"u"));
+    let (headers, attributes) = (Default::default(), Default::default());
+    let create = Intent::CreateUpload { bucket, key: key.clone(), headers, attributes, checksum: None };
+    let Ok(Outcome::Upload(upload)) = run(&mut steps, create) else { panic!("no upload") };
+    for number in 1..3 {
+        let bytes = noise(100, number.into());
+        let (size, body) = (bytes.len() as u64, steps.body(&limited, &bytes));
+        let (key, md5) = (key.clone(), Md5Hasher::digest(&bytes));
+        let put = PutPart { bucket, key, upload, number, size, md5, checksum: None, computed: None, body };
+        run(&mut steps, Intent::PutPart(Box::new(put))).unwrap();
+    }
+    assert!(exceeded(put(&mut steps, &limited, "c", 201)));
+    steps.apply();
+    let sealing = first_batch(steps.handle(), &limited).unwrap().unwrap();
+    run(&mut steps, sealing).unwrap();
+    assert!(steps.stepper().committer.quotas.sums_now().is_some());
+    check_sums(&mut steps);
+    run(&mut steps, Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }).unwrap();
+    check_sums(&mut steps);
 }
 
 const NAMES: [&str; 3] = ["s", "t", "u"];

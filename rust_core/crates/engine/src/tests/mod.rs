@@ -26,6 +26,7 @@ mod rounds;
 mod scopes;
 mod seal_stored;
 mod seal_stored_failures;
+mod seal_uploads;
 mod sealed_headers;
 mod sealing;
 mod sharing;

@@ -18,7 +18,7 @@ use orcas_decide::{
 };
 use orcas_record::{Bucket, BucketId, Cause, Encryption, Version, VersionId, Versioning};
 
-fn key(name: &str) -> Bytes {
+pub(super) fn key(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
@@ -34,7 +34,7 @@ pub(super) fn has(dir: &Path, bytes: &[u8]) -> bool {
 }
 
 /// A piece of a content that no other content has.
-fn pieces(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn pieces(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     [0, content.len() / 2, content.len().saturating_sub(20)]
         .into_iter()
         .map(|at| &content[at..content.len().min(at + 20)])
@@ -384,23 +384,6 @@ fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
     store.handle().execute(restore).unwrap();
     let now = store.handle().bucket(b"b").unwrap();
     assert!((0..60).all(|n| super::layers::get(&store, &now, &format!("k{n}")) == Some(noise(300, 5_000 + n))));
-}
-
-#[test]
-fn uploads_that_are_not_complete_are_counted_and_left() {
-    let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
-    let bucket = store.bucket("b");
-    let upload = store.create_upload(&bucket, "k");
-    let part = store.put_part(&bucket, "k", upload, 1, &noise(3_000, 1));
-    let report = store.seal_stored();
-    assert_eq!((report.left.uploads, report.left.blobs), (1, 1), "{report:?}");
-    store.complete(&bucket, "k", upload, &[part]).unwrap();
-    let report = store.seal_stored();
-    assert_eq!((report.versions, report.left), (1, Left::default()), "{report:?}");
-    assert_eq!(store.get(&bucket, "k").unwrap().unwrap(), noise(3_000, 1));
-    // The answer is still there for who repeats the request.
-    store.complete(&bucket, "k", upload, &[part]).unwrap();
 }
 
 #[test]

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use super::super::SealProgress;
+use bytes::Bytes;
+
 use super::super::seal_stored::first_batch;
+use super::super::{ListParts, SealProgress};
 use super::seal_stored::{is_sealed, seen, shown};
 use super::sealing::OneKey;
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::Ordering;
-use orcas_decide::{BucketChange, Intent};
+use orcas_checksum::{Etag, Md5Hasher};
+use orcas_decide::{BucketChange, Complete, CompletePart, Intent, Outcome, Precondition, PutPart};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
-use orcas_record::Versioning;
+use orcas_record::{Attributes, Encryption, Part, Upload, UploadId, Versioning};
 
 #[test]
 fn what_cannot_be_read_stays_and_keeps_nothing_else() {
@@ -103,6 +106,83 @@ fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
     }
     assert!(0 < sealed && sealed < images.len(), "{sealed} of {}", images.len());
     assert!(is_sealed(&seen(steps.handle(), bucket.id)));
+}
+
+/// Uploads and their parts, without what sealing changes, and whether all of them are sealed, or none.
+fn uploads(steps: &Steps, ids: &[UploadId]) -> (Vec<(Upload, Vec<Part>)>, bool) {
+    let mut sealed = Vec::new();
+    let of = |id: &UploadId| {
+        let upload = Upload::clone(&steps.shared().upload(*id).unwrap().unwrap());
+        let list = ListParts { upload: *id, after: 0, max_parts: 1_000 };
+        let found = steps.handle().list_parts(list).unwrap().entries;
+        let parts: Vec<_> = found.iter().map(|part| Part { manifest: Vec::new(), ..Part::clone(part) }).collect();
+        sealed.push(upload.attributes.encryption == Some(Encryption::Managed));
+        let attributes = Attributes { encryption: None, ..upload.attributes.clone() };
+        (Upload { attributes, ..upload }, parts)
+    };
+    let found = ids.iter().map(of).collect();
+    assert!(sealed.iter().all(|it| *it == sealed[0]), "one batch, so all or none: {sealed:?}");
+    (found, sealed[0])
+}
+
+#[test]
+fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |options| options.log_file_size = 3 << 20);
+    steps.handle().use_keys(OneKey::new(7));
+    let bucket = steps.bucket("b");
+    let contents: [Vec<u8>; 3] = [100, 3_000, 400_000].map(|size| noise(size, size as u64));
+    let mut ids = Vec::new();
+    for (at, content) in contents.iter().enumerate() {
+        let (key, headers, attributes) = (Bytes::from(format!("k{at}")), Default::default(), Default::default());
+        let create = Intent::CreateUpload { bucket: bucket.id, key: key.clone(), headers, attributes, checksum: None };
+        let Ok(Outcome::Upload(upload)) = steps.run(create) else { panic!("no upload") };
+        let (size, md5, body) = (content.len() as u64, Md5Hasher::digest(content), steps.body(&bucket, content));
+        let (bucket, number, checksum, computed) = (bucket.id, 1, None, None);
+        let put = PutPart { bucket, key, upload, number, size, md5, checksum, computed, body };
+        steps.run(Intent::PutPart(Box::new(put))).unwrap();
+        ids.push(upload);
+    }
+    steps.apply();
+    let (before, is_sealed) = uploads(&steps, &ids);
+    assert!(!is_sealed);
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
+    disk.on_step(move |_, disk| {
+        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
+    });
+    let intent = first_batch(steps.handle(), &bucket).unwrap().unwrap();
+    steps.run(intent).unwrap();
+    disk.on_step(|_, _| {});
+    let images = std::mem::take(&mut *images.lock());
+    let mut sealed = 0;
+    for image in &images {
+        let mut steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
+        steps.handle().use_keys(OneKey::new(7));
+        let (after, is_sealed) = uploads(&steps, &ids);
+        assert!(after == before);
+        sealed += usize::from(is_sealed);
+        for (at, content) in contents.iter().enumerate() {
+            let md5 = Md5Hasher::digest(content);
+            let complete = Complete {
+                bucket: bucket.id,
+                key: Bytes::from(format!("k{at}")),
+                upload: ids[at],
+                parts: vec![CompletePart { number: 1, md5, checksum: None }],
+                checksum_type: None,
+                checksum: None,
+                size: None,
+                precondition: Precondition::default(),
+            };
+            steps.run(Intent::CompleteUpload(Box::new(complete))).unwrap();
+            assert!(steps.get(&bucket, &format!("k{at}")) == *content);
+            let version = &steps.object(&bucket, &format!("k{at}")).version;
+            assert_eq!(Some(version.etag), Etag::multipart([&md5]));
+            assert_eq!(version.attributes.encryption.is_some(), is_sealed);
+        }
+    }
+    assert!(0 < sealed && sealed < images.len(), "{sealed} of {}", images.len());
 }
 
 #[test]

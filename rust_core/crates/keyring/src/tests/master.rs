@@ -28,6 +28,22 @@ fn the_key_of_a_blob_stays_until_its_data_key_cannot_be_used() {
 }
 
 #[test]
+fn a_key_that_is_to_be_destroyed_or_is_destroyed_leaves_the_caches_at_once() {
+    for days in [7, 0] {
+        let bench = Bench::new();
+        let keyring = bench.create();
+        let (id, algorithm, seal) =
+            (keyring.data_key(b"a").unwrap().id(), Algorithm::preferred(), SealId([1; SEAL_ID_LENGTH]));
+        keyring.blob_key(id, algorithm, seal).unwrap();
+        assert_eq!((keyring.counts().entries, keyring.blob_counts().entries), (1, 1));
+        keyring.destroy(keyring.default_key().unwrap(), days, true).unwrap();
+        assert_eq!((keyring.counts().entries, keyring.blob_counts().entries), (0, 0), "{days} days");
+        assert!(matches!(keyring.blob_key(id, algorithm, seal), Err(KeyError::Unusable(_))), "{days} days");
+        assert!(matches!(keyring.unwrap(id), Err(KeyError::Unusable(_))), "{days} days");
+    }
+}
+
+#[test]
 fn the_cost_of_scrypt_can_be_raised_and_stays() {
     let bench = Bench::new();
     let keyring = bench.create();

@@ -17,7 +17,7 @@ use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_fs::sim::SimDisk;
 use orcas_index::BlobEntry;
-use orcas_record::{Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
+use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
 use orcas_seal::TAG_LENGTH;
 
 fn store() -> Store {
@@ -294,10 +294,77 @@ fn sealed_metadata_that_was_changed_under_its_checksums_is_damage() {
     store.close();
     for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
         assert!(report.is_clean(), "only the tags tell: {report:#?}");
+        // The metadata of five, and three contents: three of the five share one.
+        assert_eq!(report.tags, TagCounts { without_key: 8, ..TagCounts::default() });
     }
     for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
         assert_eq!(kinds(&report), [FindingKind::Blob].into());
+        assert_eq!(report.tags, TagCounts { verified: 5, ..TagCounts::default() });
         assert_eq!(lost_keys(&report), ["flipped", "cut", "algorithm"].map(|key| format!("bkt/{key}")).into());
+    }
+}
+
+/// A record of an upload whose sealed metadata somebody changed before it got its checksums.
+fn create_upload(
+    store: &Store,
+    bucket: &Bucket,
+    key: &str,
+    sealing: &Sealing,
+    change: impl FnOnce(&mut SealedHeaders),
+) {
+    let headers = ObjectHeaders { content_type: Some("a/b".into()), ..ObjectHeaders::default() };
+    let mut headers = store.handle().sealed_headers(bucket, sealing, headers).unwrap();
+    change(headers.sealed.as_mut().unwrap());
+    let attributes = Attributes { encryption: sealing.encryption.clone(), ..Attributes::default() };
+    let create = Intent::CreateUpload {
+        bucket: bucket.id,
+        key: key.to_owned().into(),
+        headers: headers.into(),
+        attributes,
+        checksum: None,
+    };
+    store.handle().execute(create).unwrap();
+}
+
+#[test]
+fn sealed_metadata_of_incomplete_uploads_is_verified() {
+    let mut store = store();
+    let bucket = store.bucket("bkt");
+    let (managed, in_context) = (managed(), Sealing::from(Some(bound_to(b"{\"a\":\"b\"}"))));
+    let flip_a_bit = |sealed: &mut SealedHeaders| {
+        let mut bytes = sealed.bytes.to_vec();
+        bytes[0] ^= 1;
+        sealed.bytes = bytes.into();
+    };
+    create_upload(&store, &bucket, "whole", &managed, |_| {});
+    create_upload(&store, &bucket, "in-context", &in_context, |_| {});
+    // Two of one key, of which one is damaged.
+    create_upload(&store, &bucket, "whole", &in_context, flip_a_bit);
+    create_upload(&store, &bucket, "flipped", &managed, flip_a_bit);
+    let key = store.handle().request_key(&[5; 32]).unwrap();
+    let encryption = Some(store.handle().encryption_with(&key).unwrap());
+    let customers = Sealing { encryption, key: Some(key) };
+    // Nobody but the customer can tell them apart.
+    create_upload(&store, &bucket, "customers", &customers, |_| {});
+    create_upload(&store, &bucket, "customers", &customers, flip_a_bit);
+    reopen_closed(&mut store);
+    let running = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    store.close();
+    for report in [check(store.path()), check_with_keys(&store, &*OneKey::new(8))] {
+        assert!(report.is_clean(), "only the tags tell: {report:#?}");
+        assert_eq!(report.tags, TagCounts { verified: 0, of_customers: 2, without_key: 4 });
+    }
+    for report in [running, check_with_keys(&store, &*OneKey::new(7))] {
+        assert_eq!(kinds(&report), [FindingKind::Blob].into());
+        assert_eq!((report.findings_total, report.losses_total), (2, 2), "{report:#?}");
+        assert_eq!(lost_keys(&report), ["flipped", "whole"].map(|key| format!("bkt/{key}#")).into());
+        assert!(
+            report
+                .losses
+                .iter()
+                .all(|loss| loss.upload.is_some() && loss.reason == "its metadata does not match its tag")
+        );
+        assert_eq!(report.tags, TagCounts { verified: 2, of_customers: 2, without_key: 0 });
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::super::maintenance::MaintenanceIntent;
 use super::compaction::{Compaction, OUTPUT_MAX};
+use super::left_to_renew::Renewal;
 use super::limits::{ReclaimLimits, Step};
 use super::pack_space::Sweep;
-use super::renewal::Renewal;
 use super::work::{Activity, FollowUp, Reclaimer, passes_over};
 use orcas_base::error::Result;
 use orcas_log::SealedLog;

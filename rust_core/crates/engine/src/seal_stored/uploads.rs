@@ -1,0 +1,86 @@
+//! The uploads that are not completed: their parts and their headers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::uploads::{ListParts, ListUploads};
+use super::again::{Again, NotStored};
+use super::run::Run;
+use orcas_base::error::{Error, Result};
+use orcas_record::{Part, Upload, UploadId};
+
+/// Uploads and parts that are read at a time.
+pub(super) const PAGE: usize = if cfg!(test) { 3 } else { 1_000 };
+
+impl<'a> Run<'a> {
+    /// Seals those of all buckets, for the owners of the buckets.
+    pub(super) fn uploads(&mut self) -> Result<()> {
+        for bucket in self.engine.buckets() {
+            let mut again: Option<Again<'a>> = None;
+            let mut list = ListUploads::first(bucket.id, Bytes::new(), PAGE);
+            loop {
+                let (found, more) = self.plain_uploads(&mut list)?;
+                for upload in found {
+                    let again = match &mut again {
+                        Some(again) => again,
+                        none => none.insert(Again::of(self.engine, self.progress, &bucket, bucket.id)?),
+                    };
+                    if let Err(error) = self.store_upload(again, upload) {
+                        self.without_room(error, 1)?;
+                        self.commit(again)?;
+                        self.make_room()?;
+                    } else if again.is_full(self.pace.batch(self.shared())) {
+                        self.commit(again)?;
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+            again.as_mut().map_or(Ok(()), |again| self.commit(again))?;
+        }
+        Ok(())
+    }
+
+    /// Those of a page that are not encrypted, and whether there is another page, which the list then begins with.
+    pub(super) fn plain_uploads(&self, list: &mut ListUploads) -> Result<(Vec<Arc<Upload>>, bool)> {
+        let mut page = self.engine.list_uploads(list)?;
+        let more = list.advance(&page);
+        page.entries.retain(|upload| upload.attributes.encryption.is_none());
+        Ok((page.entries, more))
+    }
+
+    /// Stores the content of an upload again. What cannot be read stays as it is.
+    pub(super) fn store_upload(&mut self, again: &mut Again<'_>, upload: Arc<Upload>) -> Result<()> {
+        if self.progress.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        // Before the parts are looked up: what they refer to stays while it is read.
+        let pin = self.engine.pin_epoch();
+        let parts = self.parts(upload.id)?;
+        let stored = again.upload(upload, parts);
+        drop(pin);
+        match stored {
+            Ok(upload) => again.push_upload(upload),
+            Err(NotStored::TooLong) => self.report.too_long += 1,
+            Err(NotStored::Failed(Error::Corrupt { .. } | Error::Missing { .. } | Error::Record { .. })) => {
+                self.report.unreadable += 1;
+            }
+            Err(NotStored::Failed(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn parts(&self, upload: UploadId) -> Result<Vec<Arc<Part>>> {
+        let mut parts: Vec<Arc<Part>> = Vec::new();
+        loop {
+            let after = parts.last().map_or(0, |part| part.number);
+            let page = self.engine.list_parts(ListParts { upload, after, max_parts: PAGE })?;
+            parts.extend(page.entries);
+            if !page.truncated {
+                return Ok(parts);
+            }
+        }
+    }
+}

@@ -58,7 +58,7 @@ pub struct Parser {
     data: Vec<u8>,
     event: Vec<u8>,
     id: String,
-    /// `id` was given since then, and may differ from `last_id`. To compare them for each event costs more than its parsing:
+    /// `id` was given since then, and may differ from `last_id`. To compare them for each event takes longer than to parse it:
     /// where both are empty, the memory that is compared does not exist.
     gave_id: bool,
     /// `id` as of the last end of an event: what a client sends when it connects again.

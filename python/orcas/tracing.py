@@ -17,6 +17,7 @@ from orcas.errors import ConfigurationError
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
     from orcas.edge import Stages
@@ -153,26 +154,12 @@ def _maker() -> _Spans:
     They are made as what they are when they have ended. A tracer would begin and end each one, with a sampler, limits and
     locks that decide nothing here.
     """
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-    class Hashed(Resource):
-        """A resource that computes its hash once. The exporter asks each span for it."""
-
-        def __init__(self, resource: Resource) -> None:
-            super().__init__(resource.attributes, resource.schema_url)
-            self._hash = super().__hash__()
-
-        def __eq__(self, other: object) -> bool:
-            return self is other or super().__eq__(other)
-
-        def __hash__(self) -> int:
-            return self._hash
-
-    resource = Hashed(Resource.create({"service.name": "orcas", "service.version": orcas_version()}))
+    resource = _resource()
     scope = InstrumentationScope("orcas", orcas_version())
     flags, new_id = TraceFlags(TraceFlags.SAMPLED), RandomIdGenerator().generate_span_id
     unset, failed = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
@@ -225,6 +212,26 @@ def _maker() -> _Spans:
         return made
 
     return spans
+
+
+def _resource() -> Resource:
+    """What all spans are of."""
+    from opentelemetry.sdk.resources import Resource
+
+    class Hashed(Resource):
+        """Computes its hash once. The exporter asks each span for it."""
+
+        def __init__(self, resource: Resource) -> None:
+            super().__init__(resource.attributes, resource.schema_url)
+            self._hash = super().__hash__()
+
+        def __eq__(self, other: object) -> bool:
+            return self is other or super().__eq__(other)
+
+        def __hash__(self) -> int:
+            return self._hash
+
+    return Hashed(Resource.create({"service.name": "orcas", "service.version": orcas_version()}))
 
 
 def _sender(endpoint: str) -> tuple[Callable[[list[ReadableSpan]], bool], Callable[[], None], _Fault]:

@@ -7,9 +7,9 @@ thread: a span that finds no room in its bounded queue, or that the receiver doe
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,9 +17,8 @@ from orcas.errors import ConfigurationError
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import Tracer
 
     from orcas.edge import Stages
 
@@ -63,7 +62,11 @@ class Traces:
                 "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: pip install 'orcas-s3[otel]'."
             ) from None
         self._endpoint = endpoint
-        self._waiting: queue.Queue[_Done | None] = queue.Queue(_QUEUE_MAX)
+        self._waiting: deque[_Done] = deque()
+        self._ended = False
+        # Notified when the first request waits, when a whole batch does, and at the end: to wake the thread for each
+        # request would cost the event loop more than to hand it over.
+        self._changed = threading.Condition(threading.Lock())
         self._lock = threading.Lock()
         self._sent = self._dropped = 0
         self._failing = self._faulty = False
@@ -72,11 +75,13 @@ class Traces:
 
     def add(self, stages: Stages, about: dict[str, Any]) -> None:
         """A traced request ended now. Never waits."""
-        try:
-            if not stages["verified"] and self._waiting.qsize() >= _UNVERIFIED_MAX:
-                raise queue.Full
-            self._waiting.put_nowait((time.time_ns(), stages, about))
-        except queue.Full:
+        with self._changed:
+            has_room = len(self._waiting) < (_QUEUE_MAX if stages["verified"] else _UNVERIFIED_MAX)
+            if has_room:
+                self._waiting.append((time.time_ns(), stages, about))
+                if len(self._waiting) in (1, _BATCH_MAX):
+                    self._changed.notify()
+        if not has_room:
             self._count(dropped=span_count(stages))
 
     def counts(self) -> tuple[int, int]:
@@ -86,12 +91,10 @@ class Traces:
 
     def close(self) -> None:
         """Send what there is, for as long as a receiver is given at the end. Blocks."""
-        deadline = time.monotonic() + _STOP_SECONDS
-        try:
-            self._waiting.put(None, timeout=_STOP_SECONDS)
-            self._thread.join(max(0.0, deadline - time.monotonic()))
-        except queue.Full:
-            pass
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join(_STOP_SECONDS)
         # Ends an attempt that goes on.
         self._shutdown()
         self._thread.join(_END_SECONDS)
@@ -132,21 +135,13 @@ class Traces:
 
     def _batches(self) -> Iterator[list[_Done]]:
         """What is added, gathered, until the end."""
-        ended = False
-        while not ended:
-            done = self._waiting.get()
-            if done is None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                self._changed.wait_for(lambda: len(self._waiting) >= _BATCH_MAX or self._ended, _GATHER_SECONDS)
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH_MAX))]
+            if not batch:
                 return
-            batch, until = [done], time.monotonic() + _GATHER_SECONDS
-            while len(batch) < _BATCH_MAX and not ended:
-                try:
-                    found = self._waiting.get(timeout=max(0.0, until - time.monotonic()))
-                except queue.Empty:
-                    break
-                if found is None:
-                    ended = True
-                else:
-                    batch.append(found)
             yield batch
 
 
@@ -154,55 +149,89 @@ _Spans = Callable[[int, "Stages", dict[str, Any]], "list[ReadableSpan]"]
 
 
 def _maker() -> _Spans:
-    """A function that makes the spans of a request."""
-    from opentelemetry import trace
-    from opentelemetry.context import Context
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
+    """A function that makes the spans of a request.
+
+    They are made as what they are when they have ended. A tracer would begin and end each one, with a sampler, limits and
+    locks that decide nothing here.
+    """
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-    class Ids(RandomIdGenerator):
-        """The ids that Rust has given a request and its span."""
-
-        trace_id = 0
-        span_id: int | None = None
-
-        def generate_trace_id(self) -> int:
-            return self.trace_id
-
-        def generate_span_id(self) -> int:
-            given, self.span_id = self.span_id, None
-            return super().generate_span_id() if given is None else given
-
-    class Ended(SpanProcessor):
-        """Keeps what has ended."""
-
-        def __init__(self) -> None:
-            self.spans: list[ReadableSpan] = []
-
-        def on_end(self, span: ReadableSpan) -> None:
-            self.spans.append(span)
-
-    ids, ended = Ids(), Ended()
-    resource = Resource.create({"service.name": "orcas", "service.version": orcas_version()})
-    provider = TracerProvider(sampler=sampling.ALWAYS_ON, resource=resource, id_generator=ids, shutdown_on_exit=False)
-    provider.add_span_processor(ended)
-    tracer = provider.get_tracer("orcas", orcas_version())
+    resource = _resource()
+    scope = InstrumentationScope("orcas", orcas_version())
+    flags, new_id = TraceFlags(TraceFlags.SAMPLED), RandomIdGenerator().generate_span_id
+    unset, failed = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
     def spans(end: int, stages: Stages, about: dict[str, Any]) -> list[ReadableSpan]:
-        ended.spans = []  # an earlier request may have left some
         given = stages["trace"]
         assert given is not None, "only traced requests are added"
-        ids.trace_id, ids.span_id = int(given["trace_id"], 16), int(given["span_id"], 16)
-        context = Context()
-        if given["parent_id"] is not None:
-            flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
-            caller = trace.SpanContext(ids.trace_id, int(given["parent_id"], 16), is_remote=True, trace_flags=flags)
-            context = trace.set_span_in_context(trace.NonRecordingSpan(caller), context)
-        _make(tracer, context, end, stages, about)
-        return ended.spans
+        trace_id = int(given["trace_id"], 16)
+
+        def context(span_id: int, *, is_remote: bool = False) -> SpanContext:
+            return SpanContext(trace_id, span_id, is_remote=is_remote, trace_flags=flags)
+
+        def inner(name: str, around: SpanContext, first: int, last: int) -> SpanContext:
+            of_span = context(new_id())
+            made.append(
+                ReadableSpan(
+                    name, of_span, around, resource, instrumentation_scope=scope, start_time=first, end_time=last
+                )
+            )
+            return of_span
+
+        parent_id = given["parent_id"]
+        request = context(int(given["span_id"], 16))
+        begun = end - int(stages["total"] * _NANOSECONDS)
+        made = [
+            ReadableSpan(
+                str(about.get("rpc.method") or "request"),
+                request,
+                None if parent_id is None else context(int(parent_id, 16), is_remote=True),
+                resource,
+                {name: value for name, value in about.items() if value is not None},
+                kind=SpanKind.SERVER,
+                instrumentation_scope=scope,
+                status=failed if stages["status"] is None or stages["status"] >= 500 else unset,
+                start_time=begun,
+                end_time=end,
+            )
+        ]
+        at = begun
+        outer: dict[str, tuple[SpanContext, int]] = {}
+        for stage in _stages(stages):
+            length = int(stages[stage] * _NANOSECONDS)
+            outer[stage] = (inner(stage, request, at, at + length), at)
+            at += length
+        for stage_of_step, step, since, took in stages["steps"]:
+            around, earliest = outer[stage_of_step]
+            # What is sent in pieces is read ahead.
+            first = max(earliest, begun + int(since * _NANOSECONDS))
+            inner(step, around, first, first + int(took * _NANOSECONDS))
+        return made
 
     return spans
+
+
+def _resource() -> Resource:
+    """What all spans are of."""
+    from opentelemetry.sdk.resources import Resource
+
+    class Hashed(Resource):
+        """Computes its hash once. The exporter asks each span for it."""
+
+        def __init__(self, resource: Resource) -> None:
+            super().__init__(resource.attributes, resource.schema_url)
+            self._hash = super().__hash__()
+
+        def __eq__(self, other: object) -> bool:
+            return self is other or super().__eq__(other)
+
+        def __hash__(self) -> int:
+            return self._hash
+
+    return Hashed(Resource.create({"service.name": "orcas", "service.version": orcas_version()}))
 
 
 def _sender(endpoint: str) -> tuple[Callable[[list[ReadableSpan]], bool], Callable[[], None], _Fault]:
@@ -220,32 +249,6 @@ def _sender(endpoint: str) -> tuple[Callable[[list[ReadableSpan]], bool], Callab
             return False
 
     return export, exporter.shutdown, fault
-
-
-def _make(tracer: Tracer, context: Context, end: int, stages: Stages, about: dict[str, Any]) -> None:
-    """Begin and end the span of a request, and those of its stages."""
-    from opentelemetry import trace
-
-    attributes = {name: value for name, value in about.items() if value is not None}
-    begun = end - int(stages["total"] * _NANOSECONDS)
-    name = str(about.get("rpc.method") or "request")
-    request = tracer.start_span(name, context, trace.SpanKind.SERVER, attributes, start_time=begun)
-    if stages["status"] is None or stages["status"] >= 500:
-        request.set_status(trace.StatusCode.ERROR)
-    inside, at = trace.set_span_in_context(request, context), begun
-    outer: dict[str, tuple[Context, int]] = {}
-    for stage in _stages(stages):
-        length = int(stages[stage] * _NANOSECONDS)
-        span = tracer.start_span(stage, inside, start_time=at)
-        span.end(at + length)
-        outer[stage] = (trace.set_span_in_context(span, inside), at)
-        at += length
-    for stage_of_step, step, since, took in stages["steps"]:
-        around, earliest = outer[stage_of_step]
-        # What is sent in pieces is read ahead.
-        first = max(earliest, begun + int(since * _NANOSECONDS))
-        tracer.start_span(step, around, start_time=first).end(first + int(took * _NANOSECONDS))
-    request.end(end)
 
 
 def _stages(stages: Stages) -> tuple[Literal["authenticate", "receive", "execute", "send"], ...]:

@@ -122,8 +122,8 @@ fn records(criterion: &mut Criterion) {
         usage: Usage { input_tokens: 25, output_tokens: 310 },
     };
     let (simple_text, nested_text) = (text(&simple), text(&nested));
-    group.bench_function("simple, write", |bencher| bencher.iter(|| text(black_box(&simple))));
-    group.bench_function("nested, write", |bencher| bencher.iter(|| text(black_box(&nested))));
+    write(&mut group, "simple, write", &simple);
+    write(&mut group, "nested, write", &nested);
     group.bench_function("simple, read", |bencher| {
         bencher.iter(|| serde_json::from_str::<Simple<'_>>(black_box(&simple_text)).map(|read| read.id.len()));
     });
@@ -133,9 +133,22 @@ fn records(criterion: &mut Criterion) {
     });
     for count in [10, 100, 1000] {
         let list = vec![simple.clone(); count];
-        group.bench_function(format!("{count}, write"), |bencher| bencher.iter(|| text(black_box(&list))));
+        write(&mut group, &format!("{count}, write"), &list);
     }
     group.finish();
+}
+
+/// Writes `value` as text of its own, and again and again into one buffer, as Orcas does.
+fn write<T: Serialize>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, value: &T) {
+    group.bench_function(name, |bencher| bencher.iter(|| text(black_box(value))));
+    let mut out = Vec::new();
+    group.bench_function(format!("{name} into a buffer"), |bencher| {
+        bencher.iter(|| {
+            out.clear();
+            serde_json::to_writer(&mut out, black_box(value)).expect("text and numbers, written to memory");
+            out.len()
+        });
+    });
 }
 
 fn text<T: Serialize>(value: &T) -> String {

@@ -174,7 +174,7 @@ fn requests(data: &Path) {
                 finished: &finished,
                 began_ms: now_ms(),
             };
-            server.lane.access_lines.push(note.line(black_box(&ended)).as_bytes());
+            server.lane.access_lines.push(|out| note.write_line(black_box(&ended), out));
         });
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
         server.lane.access_lines.close();

@@ -1,5 +1,6 @@
 //! From a request that is done to its line in the access log, and to the log of its bucket.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pyo3::intern;
@@ -14,7 +15,7 @@ use orcas_gateway::access::note::{Ended, Note};
 use orcas_gateway::access::record::{AccessRecord, Seen, began_ms};
 use orcas_gateway::metrics::requests::Finished;
 use orcas_gateway::{Lane, Request};
-use orcas_http::{Headers, RequestHead, hex};
+use orcas_http::{Headers, RequestHead, hex, lossy_text};
 
 /// Whether anybody wants to hear of requests.
 pub fn is_wanted(lane: &Lane) -> bool {
@@ -42,19 +43,19 @@ pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()
     let host = client.as_ref().and_then(|host| host.cast::<PyString>().ok());
     let remote = host.map(|host| host.to_string_lossy()).unwrap_or_default();
     let request = request.as_deref();
-    let id = done.request_id(request);
+    let id = &*done.request_id(request);
     let note = request.and_then(|request| request.note());
     let (lines, logs) = (lane.access_lines.is_open(), lane.engine.logs_buckets());
     if let Some(note) = note.filter(|_| lines) {
         let finished = done.finished;
         let began_ms = began_ms(finished);
-        let ended = Ended { remote: &remote, request_id: &id, trace_id, finished, began_ms };
-        lane.access_lines.push(note.line(&ended).as_bytes());
+        let ended = Ended { remote: &remote, request_id: id, trace_id, finished, began_ms };
+        lane.access_lines.push(|out| note.write_line(&ended, out));
     }
     let bucket = note.and_then(|note: &Note| note.bucket.as_deref());
     let is_logged = logs && bucket.is_none_or(|bucket| lane.is_logged(bucket));
     if is_logged || (lines && note.is_none()) {
-        return done.log_head(lane, request, (&remote, &id, trace_id), (lines && note.is_none(), is_logged));
+        return done.log_head(lane, request, (&remote, id, trace_id), (lines && note.is_none(), is_logged));
     }
     Ok(())
 }
@@ -65,11 +66,11 @@ impl<'py> Done<'_, 'py> {
         self.scope.get_item(name).map(|found| found.unwrap_or_else(none))
     }
 
-    fn request_id(&self, request: Option<&dyn Request>) -> String {
+    fn request_id<'a>(&'a self, request: Option<&'a dyn Request>) -> Cow<'a, str> {
         match (request, self.response) {
-            (_, Some(response)) => String::from_utf8_lossy(&response.facts.request_id).into_owned(),
-            (Some(request), None) => request.envelope().request_id().to_owned(),
-            (None, None) => String::new(),
+            (_, Some(response)) => lossy_text(&response.facts.request_id),
+            (Some(request), None) => request.envelope().request_id().into(),
+            (None, None) => Cow::default(),
         }
     }
 
@@ -98,7 +99,7 @@ impl<'py> Done<'_, 'py> {
         let seen = Seen { remote, http_version: &version, root: self.root, request_id, trace_id, answered };
         let made = AccessRecord::new(lane, &head, request, self.finished, &seen);
         if line {
-            lane.access_lines.push(made.line().as_bytes());
+            lane.access_lines.push(|out| made.write_line(out));
         }
         if record {
             lane.log_to_bucket(&made);

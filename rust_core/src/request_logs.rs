@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -12,11 +13,13 @@ use orcas_gateway::access::parcels::Due;
 #[pyclass(frozen, module = "orcas._core")]
 pub struct RequestLogs {
     lane: Arc<Lane>,
+    /// The lines that were taken last: memory for the next.
+    taken: Mutex<Vec<u8>>,
 }
 
 impl RequestLogs {
     pub fn new(lane: Arc<Lane>) -> Self {
-        Self { lane }
+        Self { lane, taken: Mutex::default() }
     }
 }
 
@@ -33,8 +36,11 @@ impl RequestLogs {
     /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
     fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
         let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
-        let lines = py.detach(|| self.lane.access_lines.take(gather));
-        PyBytes::new(py, &lines)
+        let mut lines = std::mem::take(&mut *self.taken.lock());
+        py.detach(|| self.lane.access_lines.take(gather, &mut lines));
+        let taken = PyBytes::new(py, &lines);
+        *self.taken.lock() = lines;
+        taken
     }
 
     /// Records of requests to buckets that are logged, as objects: those that have waited for `age` seconds, or have

@@ -358,6 +358,20 @@ def test_what_is_not_verified_leaves_room_for_others(receiver: Receiver, monkeyp
     assert traces.counts() == (0, 3 * 3)
 
 
+def test_a_whole_batch_does_not_wait_for_more(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orcas.tracing, "_GATHER_SECONDS", 60)
+    monkeypatch.setattr(orcas.tracing, "_BATCH_MAX", 2)
+    traces = Traces(receiver.url)
+    for _ in range(4):
+        traces.add(STAGES_OF_A_REQUEST, {})
+        time.sleep(0.05)
+    assert wait_until(lambda: traces.counts() == (4 * 5, 0), 10)
+    # What is no whole batch is sent at the end.
+    traces.add(STAGES_OF_A_REQUEST, {})
+    traces.close()
+    assert traces.counts() == (5 * 5, 0)
+
+
 STAGES_OF_A_REQUEST: Any = dict.fromkeys(["total", *STAGES], 0.1) | {
     "steps": [], "refused": False, "verified": True, "status": 200, "code": None, "slow": False,
     "trace": {"trace_id": "1" * 32, "span_id": "1" * 16, "parent_id": None},

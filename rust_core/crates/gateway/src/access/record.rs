@@ -85,8 +85,8 @@ impl<'a> AccessRecord<'a> {
         }
     }
 
-    /// The line of the access log, with its end.
-    pub fn line(&self) -> String {
+    /// Appends the line of the access log, with its end.
+    pub fn write_line(&self, out: &mut Vec<u8>) {
         let asked = Asked {
             principal: self.principal,
             access_key: self.access_key.as_deref(),
@@ -101,7 +101,7 @@ impl<'a> AccessRecord<'a> {
             referer: self.referer(),
         };
         let Self { remote, request_id, trace_id, finished, began_ms, .. } = *self;
-        Note::new(&asked).line(&Ended { remote, request_id, trace_id, finished, began_ms })
+        Note::new(&asked).write_line(&Ended { remote, request_id, trace_id, finished, began_ms }, out);
     }
 
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {

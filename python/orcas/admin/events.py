@@ -18,7 +18,7 @@ from orcas.edge import StoreError
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -124,7 +124,7 @@ class EventStreams:
         if isinstance(listener, tuple):
             await refuse(scope, send, *listener)
             return
-        await self._stream(listener, _STREAM, scope, receive, send)
+        await self._until_closed(self._pump(listener, _STREAM, scope, receive, send))
 
     async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
         """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
@@ -151,21 +151,14 @@ class EventStreams:
         if isinstance(listener, tuple):
             await _refuse_xml(scope, send, *listener)
             return
-        await self._stream(listener, _LINES, scope, receive, send)
+        await self._until_closed(self._pump(listener, _LINES, scope, receive, send))
 
-    async def _stream(
-        self,
-        listener: EventListener,
-        headers: list[tuple[bytes, bytes]],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _until_closed(self, pump: Coroutine[Any, Any, None]) -> None:
         # A task of its own, because that of the caller may do more than this request.
-        pump = asyncio.create_task(self._pump(listener, headers, scope, receive, send))
-        self._pumps.add(pump)
-        pump.add_done_callback(self._pumps.discard)
-        await pump
+        task = asyncio.create_task(pump)
+        self._pumps.add(task)
+        task.add_done_callback(self._pumps.discard)
+        await task
 
     async def _pump(
         self,

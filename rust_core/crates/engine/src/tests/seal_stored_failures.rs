@@ -15,7 +15,7 @@ use orcas_base::sync::atomic::Ordering;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{BucketChange, Complete, CompletePart, Intent, Outcome, Precondition, PutPart};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
-use orcas_record::{Attributes, Encryption, Part, Upload, UploadId, Versioning};
+use orcas_record::{Attributes, Bucket, Encryption, Part, Upload, UploadId, Versioning};
 
 #[test]
 fn what_cannot_be_read_stays_and_keeps_nothing_else() {
@@ -66,6 +66,20 @@ fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
     }
 }
 
+/// Seals the first batch, and returns what a power cut at each of its steps leaves.
+fn crashes_of_first_batch(disk: &SimDisk, steps: &mut Steps, bucket: &Bucket) -> Vec<SimDisk> {
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
+    disk.on_step(move |_, disk| {
+        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
+    });
+    let intent = first_batch(steps.handle(), bucket).unwrap().unwrap();
+    steps.run(intent).unwrap();
+    disk.on_step(|_, _| {});
+    std::mem::take(&mut *images.lock())
+}
+
 #[test]
 fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
     let disk = SimDisk::new();
@@ -84,16 +98,7 @@ fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
     }
     steps.apply();
     let before = seen(steps.handle(), bucket.id);
-    let images = Arc::new(Mutex::new(Vec::new()));
-    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
-    disk.on_step(move |_, disk| {
-        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
-        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
-    });
-    let intent = first_batch(steps.handle(), &bucket).unwrap().unwrap();
-    steps.run(intent).unwrap();
-    disk.on_step(|_, _| {});
-    let images = std::mem::take(&mut *images.lock());
+    let images = crashes_of_first_batch(&disk, &mut steps, &bucket);
     let mut sealed = 0;
     for image in &images {
         let steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
@@ -146,16 +151,7 @@ fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
     steps.apply();
     let (before, is_sealed) = uploads(&steps, &ids);
     assert!(!is_sealed);
-    let images = Arc::new(Mutex::new(Vec::new()));
-    let (found, mut rng) = (Arc::clone(&images), SimRng::new(1));
-    disk.on_step(move |_, disk| {
-        let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
-        found.lock().extend(policies.map(|policy| disk.crash(&mut rng, policy)));
-    });
-    let intent = first_batch(steps.handle(), &bucket).unwrap().unwrap();
-    steps.run(intent).unwrap();
-    disk.on_step(|_, _| {});
-    let images = std::mem::take(&mut *images.lock());
+    let images = crashes_of_first_batch(&disk, &mut steps, &bucket);
     let mut sealed = 0;
     for image in &images {
         let mut steps = Steps::on(image, |options| options.log_file_size = 3 << 20);

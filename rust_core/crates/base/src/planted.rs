@@ -37,6 +37,8 @@ pub enum Bug {
     SnapshotWithoutFreeze,
     SharedLayerDropped,
     WhiteoutIgnored,
+    AmendmentsIgnored,
+    AmendmentAsVersion,
     MoveLeavesOneName,
     MergeOfSharedLayers,
     MergeForgetsMarkers,
@@ -121,6 +123,8 @@ mod chosen {
             Self::SnapshotWithoutFreeze,
             Self::SharedLayerDropped,
             Self::WhiteoutIgnored,
+            Self::AmendmentsIgnored,
+            Self::AmendmentAsVersion,
             Self::MoveLeavesOneName,
             Self::MergeOfSharedLayers,
             Self::MergeForgetsMarkers,
@@ -185,6 +189,8 @@ mod chosen {
                 | Self::SnapshotWithoutFreeze
                 | Self::SharedLayerDropped
                 | Self::WhiteoutIgnored
+                | Self::AmendmentsIgnored
+                | Self::AmendmentAsVersion
                 | Self::MoveLeavesOneName
                 | Self::MergeOfSharedLayers
                 | Self::MergeForgetsMarkers

@@ -7,10 +7,11 @@
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{Annotate, AnnotationChange};
+use super::layers::changed;
 use super::locks;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Refusal};
-use super::versions::{changed, named_for_change, shown};
+use super::versions::{named_for_change, shown};
 use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;

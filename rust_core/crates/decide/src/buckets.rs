@@ -8,6 +8,7 @@ use super::decision::{Context, Decision};
 use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
+use super::snapshots;
 use super::view::View;
 use orcas_base::error::Error;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
@@ -56,13 +57,22 @@ pub(super) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) ->
     if view.bucket_count() >= BUCKETS_MAX { Err(Refusal::TooManyBuckets) } else { Ok(()) }
 }
 
-pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) -> Result<Decision, Failure> {
+pub(super) fn update(
+    view: &dyn View,
+    context: &Context,
+    bucket: BucketId,
+    change: BucketChange,
+) -> Result<Decision, Failure> {
     let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
     match change {
         BucketChange::Settings(settings) => bucket.settings = settings,
         BucketChange::Versioning(versioning) => {
             check_versioning(&bucket, versioning)?;
+            let is_first = bucket.versioning == Versioning::Unversioned;
             bucket.versioning = versioning;
+            if is_first && !bucket.layers.is_empty() {
+                return snapshots::begin_histories(view, context, &bucket);
+            }
         }
         BucketChange::ObjectLock(_) if bucket.versioning != Versioning::Enabled => {
             let reason = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
@@ -101,10 +111,6 @@ fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refus
         Versioning::Suspended if bucket.object_lock.is_some() => {
             "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
         }
-        _ if !bucket.layers.is_empty() => {
-            "A bucket that has had snapshots or is a fork has no versioning, so it can be neither enabled nor \
-             suspended: store versions in another bucket."
-        }
         Versioning::Unversioned => "Versioning can be suspended, but not removed.",
         Versioning::Enabled | Versioning::Suspended => return Ok(()),
     };
@@ -116,8 +122,8 @@ pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, 
     let bucket = view.bucket(id).filter(|bucket| bucket.role == BucketRole::Bucket);
     let bucket = bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))?;
     // What were written to a layer that damage has taken would be lost with the next rebuild of the index.
-    if !bucket.layers.is_empty() && view.bucket(bucket.top()).is_none() {
-        return Err(Error::Record { reason: "the top layer of a bucket is missing" }.into());
+    if bucket.written().iter().any(|layer| view.bucket(*layer).is_none()) {
+        return Err(Error::Record { reason: "a layer that takes the writes of a bucket is missing" }.into());
     }
     Ok(bucket)
 }

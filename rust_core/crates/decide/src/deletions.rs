@@ -83,7 +83,7 @@ impl Deletion<'_> {
         evaluate(current.as_deref(), &entry.precondition)?;
         if let Some(current) = current {
             locks::check_removal(&current.version, entry.bypass, self.context.now_ms)?;
-            self.remove(entry.key, VersionId::Null)?;
+            self.remove(entry.key, VersionId::Null, false)?;
         }
         Ok(Deleted::default())
     }
@@ -94,7 +94,7 @@ impl Deletion<'_> {
             Some(Left::Marker) => {
                 // Made by an earlier entry.
                 evaluate(None, &entry.precondition)?;
-                self.remove(entry.key, id)?;
+                self.remove(entry.key, id, true)?;
                 return Ok(Deleted { version_id: Some(id), delete_marker: true });
             }
             None => layers::version(self.view, self.bucket, &entry.key, id)?,
@@ -105,7 +105,7 @@ impl Deletion<'_> {
         }
         if let Some(found) = found {
             locks::check_removal(&found.version, entry.bypass, self.context.now_ms)?;
-            self.remove(entry.key, id)?;
+            self.remove(entry.key, id, false)?;
         }
         Ok(Deleted { version_id: Some(id), delete_marker })
     }
@@ -123,7 +123,7 @@ impl Deletion<'_> {
             locks::check_removal(&replaced.version, entry.bypass, self.context.now_ms)?;
         }
         self.touched.insert((entry.key.clone(), version_id), Left::Marker);
-        let marker = delete_marker(self.bucket.id, entry.key, version_id, self.context.now_ms);
+        let marker = delete_marker(self.bucket.top(), entry.key, version_id, self.context.now_ms);
         self.records.push(Record::PutVersion(marker));
         Ok(Deleted { version_id: Some(version_id), delete_marker: true })
     }
@@ -143,9 +143,11 @@ impl Deletion<'_> {
         touched.any(|((_, id), left)| *left == Left::Marker || *id == current.version.version_id)
     }
 
-    fn remove(&mut self, key: Bytes, version_id: VersionId) -> Result<(), Failure> {
+    /// `new`: an earlier entry has put it there.
+    fn remove(&mut self, key: Bytes, version_id: VersionId, new: bool) -> Result<(), Failure> {
         self.touched.insert((key.clone(), version_id), Left::Nothing);
-        self.records.push(layers::removal(self.view, self.bucket, key, version_id, self.context.now_ms)?);
+        let removal = layers::removal(self.view, self.bucket, key, version_id, (new, self.context.now_ms))?;
+        self.records.extend(removal);
         Ok(())
     }
 

@@ -65,7 +65,8 @@ impl Expiry<'_> {
             },
             ExpiredPlace::Noncurrent(id) => {
                 // Nothing is older than a version that was found, so it is the newest or it is not current.
-                let is_newest = self.view.layer_newest(self.bucket.top(), &entry.key)?.is_none_or(|it| entry.is(&it));
+                let newest = layers::newest(self.view, self.bucket, &entry.key)?;
+                let is_newest = newest.is_none_or(|it| entry.is(&it));
                 let replaced = id == VersionId::Null && self.marked.contains(&entry.key);
                 let found = layers::version(self.view, self.bucket, &entry.key, id)?;
                 match found.filter(|found| !is_newest && !replaced && entry.matches(found)) {
@@ -81,7 +82,7 @@ impl Expiry<'_> {
         let newest = match self.bucket.versioning {
             // Its only version, which need not be looked for.
             Versioning::Unversioned => layers::object(self.view, self.bucket, &entry.key)?,
-            Versioning::Enabled | Versioning::Suspended => self.view.layer_newest(self.bucket.top(), &entry.key)?,
+            Versioning::Enabled | Versioning::Suspended => layers::newest(self.view, self.bucket, &entry.key)?,
         };
         Ok(newest.filter(|newest| entry.matches(newest)))
     }
@@ -113,7 +114,8 @@ impl Expiry<'_> {
             return Ok(());
         }
         let version_id = found.version.version_id;
-        self.records.push(layers::removal(self.view, self.bucket, key, version_id, self.context.now_ms)?);
+        let removal = layers::removal(self.view, self.bucket, key, version_id, (false, self.context.now_ms))?;
+        self.records.extend(removal);
         self.counts.versions += 1;
         Ok(())
     }

@@ -16,7 +16,7 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub const SNAPSHOTS_MAX: usize = 10_000;
 /// Bytes of the name of a snapshot.
 pub const SNAPSHOT_NAME_LEN_MAX: usize = 63;
-/// Layers of one bucket: a lookup may ask each of them.
+/// Layers of one bucket, those of amendments not counted: a lookup may ask each of them.
 pub const LAYERS_MAX: usize = 32;
 /// Bytes that the documents of all buckets have together; all of them are kept in memory.
 pub const DOCUMENTS_LEN_MAX: usize = 64 << 20;

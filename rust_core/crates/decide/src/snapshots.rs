@@ -10,6 +10,7 @@ use super::decision::{Context, Decision};
 use super::limits::{DOCUMENTS_LEN_MAX, LAYERS_MAX, SNAPSHOT_NAME_LEN_MAX, SNAPSHOTS_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
+use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record, Versioning};
 
@@ -35,25 +36,32 @@ impl Records<'_> {
         BucketId(self.context.next_sequence + self.records.len() as u64)
     }
 
-    /// Creates an empty layer above those of `bucket`.
-    fn push_layer(&mut self, bucket: &Bucket) -> BucketId {
+    fn push_layer(&mut self, bucket: &Bucket, role: BucketRole) -> BucketId {
         let id = self.next_id();
         self.records.push(Record::CreateBucket(Bucket {
             id,
             name: layer_name(&bucket.name, id),
             created_ms: self.context.now_ms,
-            role: BucketRole::Layer,
+            role,
             layers: Vec::new(),
             ..bucket.clone()
         }));
         id
     }
 
-    /// Gives `bucket` an empty layer above `below`.
+    /// Creates the empty layers that take what is written to `bucket`. Returns them with those `below`.
+    fn push_layers(&mut self, bucket: &Bucket, below: &[BucketId]) -> Vec<BucketId> {
+        let amendments = match bucket.versioning {
+            Versioning::Unversioned => None,
+            Versioning::Enabled | Versioning::Suspended => Some(self.push_layer(bucket, BucketRole::Amendments)),
+        };
+        let top = self.push_layer(bucket, BucketRole::Layer);
+        std::iter::once(top).chain(amendments).chain(below.iter().copied()).collect()
+    }
+
+    /// Gives `bucket` empty layers above `below`.
     fn push_stack(&mut self, bucket: &Bucket, below: &[BucketId]) -> Bucket {
-        let layer = self.push_layer(bucket);
-        let layers = std::iter::once(layer).chain(below.iter().copied()).collect();
-        let bucket = Bucket { layers, ..bucket.clone() };
+        let bucket = Bucket { layers: self.push_layers(bucket, below), ..bucket.clone() };
         self.records.push(Record::UpdateBucket(bucket.clone()));
         bucket
     }
@@ -62,7 +70,7 @@ impl Records<'_> {
     fn push_drops(&mut self, view: &dyn View, by: BucketId, layers: &[BucketId]) {
         let is_named = |layer: &BucketId| view.is_named_beside(*layer, by) && !planted::is(Bug::SharedLayerDropped);
         for layer in layers.iter().filter(|layer| !is_named(layer)).filter_map(|id| view.bucket(*id)) {
-            if layer.role == BucketRole::Layer {
+            if matches!(layer.role, BucketRole::Layer | BucketRole::Amendments) {
                 self.records.push(Record::UpdateBucket(Bucket { role: BucketRole::Dropped, ..Bucket::clone(&layer) }));
             }
         }
@@ -70,16 +78,12 @@ impl Records<'_> {
 
     /// Freezes what `bucket` shows now, and returns the layers that show it.
     fn push_freeze(&mut self, view: &dyn View, bucket: &Bucket) -> Result<Vec<BucketId>, Failure> {
-        if !bucket.lower().is_empty() && view.bucket_is_empty(bucket.top())? {
+        if !bucket.lower().is_empty() && are_empty(view, bucket.written())? {
             // Nothing has changed since the last time.
             return Ok(bucket.lower().to_vec());
         }
         let frozen = bucket.stack().to_vec();
-        if frozen.len() >= LAYERS_MAX {
-            let reason =
-                "The bucket has changed between too many snapshots and forks: delete some and wait for their layers.";
-            return Err(Refusal::InvalidBucketState { reason }.into());
-        }
+        check_depth(view, &frozen)?;
         if !planted::is(Bug::SnapshotWithoutFreeze) {
             self.push_stack(bucket, &frozen);
         }
@@ -88,7 +92,7 @@ impl Records<'_> {
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
-    let bucket = layered_bucket(view, bucket)?;
+    let bucket = live_bucket(view, bucket)?;
     check_snapshot_name(name)?;
     let full_name = snapshot_name(&bucket.name, name);
     if view.snapshot(&full_name).is_some() {
@@ -129,7 +133,7 @@ pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId
     }
     let is_empty = match bucket.layers.is_empty() {
         true => view.bucket_is_empty(bucket.id)?,
-        false => view.layers_show_nothing(&bucket.layers)?,
+        false => view.shows_nothing(&bucket)?,
     };
     if !is_empty {
         return Err(Refusal::BucketNotEmpty.into());
@@ -155,7 +159,7 @@ pub(super) fn fork(
     snapshot: Option<Bytes>,
     name: Bytes,
 ) -> Result<Decision, Failure> {
-    let bucket = layered_bucket(view, bucket)?;
+    let bucket = live_bucket(view, bucket)?;
     check_name_is_free(view, &name, &bucket.owner)?;
     let mut made = Records { context, records: Vec::new() };
     let below = match snapshot {
@@ -163,9 +167,9 @@ pub(super) fn fork(
         None => made.push_freeze(view, &bucket)?,
     };
     let fork = Bucket { name, created_ms: context.now_ms, ..Bucket::clone(&bucket) };
-    let layer = made.push_layer(&fork);
+    let layers = made.push_layers(&fork, &below);
     let id = made.next_id();
-    let fork = Bucket { id, layers: std::iter::once(layer).chain(below).collect(), ..fork };
+    let fork = Bucket { id, layers, ..fork };
     made.records.push(Record::CreateBucket(fork.clone()));
     let mut documents_len = view.documents_len();
     for kind in DocumentKind::ALL {
@@ -182,7 +186,11 @@ pub(super) fn fork(
 
 /// What the bucket shows now goes, unless a snapshot or a fork shows it too.
 pub(super) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
-    let bucket = layered_bucket(view, bucket)?;
+    let bucket = live_bucket(view, bucket)?;
+    if bucket.object_lock.is_some() {
+        let reason = "A restore would remove what was written since, which Object Lock forbids: fork the snapshot.";
+        return Err(Refusal::InvalidBucketState { reason }.into());
+    }
     let snapshot = snapshot_of(view, &bucket, name)?;
     let mut made = Records { context, records: Vec::new() };
     let restored = made.push_stack(&bucket, &snapshot.layers);
@@ -192,14 +200,32 @@ pub(super) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name
     Ok(Decision { outcome: Outcome::Bucket(Arc::new(restored)), records: made.records })
 }
 
-/// A bucket that may have layers.
-fn layered_bucket(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
-    let bucket = live_bucket(view, bucket)?;
-    if bucket.versioning != Versioning::Unversioned {
-        let reason = "Only buckets that never had versioning have snapshots and forks.";
-        return Err(Refusal::InvalidBucketState { reason }.into());
+/// Gives a bucket with layers its first versioning, which `bucket` says. From now on it has histories, which do not
+/// go into a layer from before.
+pub(super) fn begin_histories(view: &dyn View, context: &Context, bucket: &Bucket) -> Result<Decision, Failure> {
+    let mut made = Records { context, records: Vec::new() };
+    check_depth(view, &bucket.layers)?;
+    let bucket = made.push_stack(bucket, &bucket.layers);
+    Ok(Decision { outcome: Outcome::Bucket(Arc::new(bucket)), records: made.records })
+}
+
+fn are_empty(view: &dyn View, layers: &[BucketId]) -> Result<bool> {
+    for layer in layers {
+        if !view.bucket_is_empty(*layer)? {
+            return Ok(false);
+        }
     }
-    Ok(bucket)
+    Ok(true)
+}
+
+/// Whether there may be one more layer above these. Those of amendments do not count.
+fn check_depth(view: &dyn View, layers: &[BucketId]) -> Result<(), Refusal> {
+    let counts = |layer: &&BucketId| view.bucket(**layer).is_none_or(|layer| layer.role != BucketRole::Amendments);
+    if layers.iter().filter(counts).count() < LAYERS_MAX {
+        return Ok(());
+    }
+    let reason = "The bucket has changed between too many snapshots and forks: delete some and wait for their layers.";
+    Err(Refusal::InvalidBucketState { reason })
 }
 
 fn snapshot_of(view: &dyn View, bucket: &Bucket, name: &[u8]) -> Result<Arc<Bucket>, Refusal> {

@@ -68,7 +68,7 @@ pub(super) fn seal_stored(
 
 /// The versions as they are now, if they are what was found, and the last of them is still the newest of its key.
 fn found(view: &dyn View, layer: BucketId, key: &Bytes, entries: &[SealVersion]) -> Result<Option<Vec<Arc<Object>>>> {
-    let newest = view.layer_newest(layer, key)?.map(|newest| newest.sequence);
+    let newest = view.layer_newest(layer, key, Sequence::MAX)?.map(|newest| newest.sequence);
     if newest != entries.last().map(|last| last.sequence) {
         return Ok(None);
     }

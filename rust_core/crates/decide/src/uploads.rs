@@ -221,7 +221,8 @@ fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8
     let was_its_layer = || view.bucket(completed.bucket).is_none() && completed.bucket.0 + 1 >= bucket.id.0;
     let is_known = bucket.stack().contains(&completed.bucket)
         || was_its_layer()
-            && layers::object(view, bucket, &complete.key)?.is_some_and(|shown| shown.version.etag == completed.etag);
+            && layers::version(view, bucket, &complete.key, completed.version_id)?
+                .is_some_and(|shown| shown.version.etag == completed.etag);
     if is_known {
         Ok(Decision::without_records(Outcome::Completed(completed, None)))
     } else {

@@ -9,7 +9,7 @@ use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use super::{layers, locks};
 use orcas_base::planted::{self, Bug};
-use orcas_record::{Attributes, Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
+use orcas_record::{Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
 pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
@@ -64,10 +64,10 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
         let version = Version { attributes, modified_ms: context.now_ms, ..found.version.clone() };
         return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
     }
-    Ok(Decision { outcome, records: vec![changed(&bucket, &found, attributes)] })
+    Ok(Decision { outcome, records: vec![layers::changed(&bucket, &found, attributes)] })
 }
 
-/// As [`named`]. Unlike a read, a change says that there is a delete marker. One between layers is not the client's.
+/// As [`named`]. Unlike a read, a change says that there is a delete marker.
 pub(super) fn named_for_change(
     view: &dyn View,
     bucket: &Bucket,
@@ -75,27 +75,9 @@ pub(super) fn named_for_change(
     id: Option<VersionId>,
 ) -> Result<Arc<Object>, Failure> {
     match named(view, bucket, key, id) {
-        Err(Failure::Refused(Refusal::NoSuchKey))
-            if bucket.layers.is_empty() && view.layer_newest(bucket.id, key)?.is_some() =>
-        {
+        Err(Failure::Refused(Refusal::NoSuchKey)) if id.is_none() && layers::newest(view, bucket, key)?.is_some() => {
             Err(Refusal::DeleteMarker.into())
         }
         found => found,
-    }
-}
-
-/// The record that gives a version these attributes.
-pub(super) fn changed(bucket: &Bucket, found: &Object, attributes: Attributes) -> Record {
-    let version = &found.version;
-    if version.bucket != bucket.top() {
-        // A frozen layer has it: the changed object goes to the top one.
-        return Record::PutVersion(Version { bucket: bucket.top(), attributes, ..version.clone() });
-    }
-    Record::UpdateVersion {
-        bucket: version.bucket,
-        key: version.key.clone(),
-        version_id: version.version_id,
-        version: found.sequence,
-        attributes,
     }
 }

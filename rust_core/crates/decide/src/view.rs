@@ -32,16 +32,16 @@ pub trait View {
     fn documents_len(&self) -> usize;
     /// Whether no version of any kind is left under this id, delete markers included.
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
-    /// Whether none of the layers of a bucket that has some shows an object. May say no while objects that were deleted
-    /// in this batch are the last.
-    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool>;
+    /// Whether the layers of a bucket that has some show no version, delete markers included. May say no while versions
+    /// that were deleted in this batch are the last.
+    fn shows_nothing(&self, bucket: &Bucket) -> Result<bool>;
     /// The current version in a layer, which is the bucket itself if that has no layers. `None` when there is none or it is a
     /// delete marker.
     fn layer_object(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     /// The version with this id, current or not, also a delete marker.
     fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
-    /// The newest version, also when it is a delete marker.
-    fn layer_newest(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    /// The newest version with a lower sequence than `before`, also when it is a delete marker.
+    fn layer_newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

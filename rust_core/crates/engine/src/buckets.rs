@@ -61,7 +61,7 @@ impl BucketTable {
         match bucket.role {
             BucketRole::Bucket => drop(self.by_name.insert(bucket.name.clone(), Arc::clone(&bucket))),
             BucketRole::Snapshot => drop(self.snapshots.insert(bucket.name.clone(), Arc::clone(&bucket))),
-            BucketRole::Layer => self.forget_documents(bucket.id),
+            BucketRole::Layer | BucketRole::Amendments => self.forget_documents(bucket.id),
             BucketRole::Dropped => {
                 self.dropped.insert(bucket.id);
                 self.forget_documents(bucket.id);
@@ -75,7 +75,7 @@ impl BucketTable {
         match bucket.role {
             BucketRole::Bucket => drop(self.by_name.remove(&bucket.name)),
             BucketRole::Snapshot => drop(self.snapshots.remove(&bucket.name)),
-            BucketRole::Layer => {}
+            BucketRole::Layer | BucketRole::Amendments => {}
             BucketRole::Dropped => drop(self.dropped.remove(&id)),
         }
     }

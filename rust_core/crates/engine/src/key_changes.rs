@@ -245,9 +245,11 @@ impl NewerChanges {
         }
     }
 
-    /// The newest version, also a delete marker, by changes that are older. They are added when the index knows.
-    pub fn newest_in(&mut self, recent: &KeyChanges) -> Known {
-        if let Some(object) = recent.live().find(|object| !self.hide(object.version.version_id, object.sequence)) {
+    /// The newest version with a lower sequence than `before`, also a delete marker, by changes that are older. They are
+    /// added when the index knows.
+    pub fn newest_in(&mut self, recent: &KeyChanges, before: Sequence) -> Known {
+        let mut older = recent.live().filter(|object| object.sequence < before);
+        if let Some(object) = older.find(|object| !self.hide(object.version.version_id, object.sequence)) {
             return Known::Object(self.shown(Arc::clone(object)));
         }
         if matches!(recent, KeyChanges::Single(Change { value: None, .. })) {

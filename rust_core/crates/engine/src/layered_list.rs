@@ -1,5 +1,6 @@
 //! Pages of buckets that have several layers: all layers merged in byte order of the keys. Of each key, the newest
-//! layer that has it decides. A page costs its entries times the layers, and what they hide.
+//! layer that has it decides, or with versioning, its newest version in that layer, unless amendments concern the key. A
+//! page costs its entries times the layers, and what they hide.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -7,15 +8,18 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use super::handle::Handle;
-use super::key_changes::{Current, KeyChanges};
+use super::indexed_layers::IndexedLayers;
+use super::key_changes::{Current, KeyChanges, NewerChanges};
 use super::list::{
-    ListObjects, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, start_of, successor,
+    ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, start_of,
+    successor,
 };
 use super::list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
+use orcas_decide::{Layers, find_newest};
 use orcas_index::{Reader, VersionFrom};
-use orcas_record::{Bucket, BucketId, Sequence, VersionId};
+use orcas_record::{Bucket, BucketId, LayerKind, Sequence, VersionId};
 
 /// Rows of a layer that are fetched at first; more with every further fetch.
 const FETCH_FIRST: usize = 16;
@@ -47,6 +51,9 @@ impl Handle {
     ) -> Result<Option<VersionMarker>> {
         if bucket.layers.is_empty() {
             return self.list_versions_to(list, sink);
+        }
+        if bucket.amendments().is_some() {
+            return self.shared.list_histories(list, sink);
         }
         let objects = ListObjects {
             bucket: list.bucket,
@@ -89,7 +96,7 @@ impl EngineState {
     /// A page of the bucket that `list` names, as it is now.
     fn list_present(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         while let Some(bucket) = self.present_bucket(list.bucket) {
-            let next = self.list_layers(bucket.stack(), list, sink)?;
+            let next = self.list_layers(&bucket, list, sink)?;
             if self.is_present(&bucket) {
                 return Ok(next);
             }
@@ -98,35 +105,46 @@ impl EngineState {
         Ok(None)
     }
 
-    /// A page of these layers. Returns the last key or common prefix when there is more after it.
-    pub fn list_layers(
-        &self,
-        layers: &[BucketId],
-        list: &ListObjects,
-        sink: &mut dyn PageSink,
-    ) -> Result<Option<Bytes>> {
+    /// Whether the layers of a bucket that has some show no version.
+    pub fn shows_nothing(&self, bucket: &Bucket) -> Result<bool> {
+        if bucket.amendments().is_some() {
+            return self.shows_no_version(bucket);
+        }
+        let (prefix, delimiter, after) = (Bytes::new(), None, None);
+        let mut page = ListPage::default();
+        self.list_layers(bucket, &ListObjects { bucket: bucket.id, prefix, delimiter, after, max_keys: 1 }, &mut page)?;
+        Ok(page.entries.is_empty())
+    }
+
+    /// A page of the layers that `bucket` names. Returns the last key or common prefix when there is more after it.
+    fn list_layers(&self, bucket: &Bucket, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         if list.max_keys == 0 {
             return Ok(None);
         }
         let mut page = Page { list, sink, count: 0, last: None, from: start_of(list) };
         let mut attempts = 0;
         while attempts < RESTARTS_MAX {
-            let merges = self.overlay.read().merges();
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
             let applied = applied_to(&snapshot)?;
             let from = page.from.clone();
+            let lookups = IndexedLayers::new(self, &snapshot, applied);
+            let merges = lookups.merges();
+            let lowest = bucket.layers.last();
             let rows = |layer: &BucketId| LayerRows {
                 shared: self,
                 reader: &snapshot,
                 layer: *layer,
+                kind: self.kind(*layer),
+                is_lowest: lowest == Some(layer),
                 applied,
                 merges,
                 fetched: VecDeque::new(),
                 from: Some(from.clone()),
                 fetch: FETCH_FIRST,
             };
-            let mut merge = Merge { layers: layers.iter().map(rows).collect() };
+            let layers = bucket.layers.iter().map(rows).collect();
+            let mut merge = Merge { layers, bucket, lookups };
             if let Some(next) = merge.read(&mut page)? {
                 return Ok(next);
             }
@@ -148,6 +166,9 @@ struct LayerRows<'r, 'i> {
     shared: &'r EngineState,
     reader: &'r Reader<'i>,
     layer: BucketId,
+    kind: LayerKind,
+    /// Its delete markers hide nothing.
+    is_lowest: bool,
     /// What the snapshot of the index has.
     applied: Sequence,
     /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came there,
@@ -163,8 +184,8 @@ struct LayerRows<'r, 'i> {
 enum Recent {
     Shown(Option<Listed>),
     Gone,
-    /// The index knows.
-    Below,
+    /// The index knows, once these changes are taken into account.
+    Below(NewerChanges),
 }
 
 impl LayerRows<'_, '_> {
@@ -188,19 +209,23 @@ impl LayerRows<'_, '_> {
         while self.fetched.is_empty()
             && let Some(from) = self.from.take()
         {
-            let mut rows = self.stored(&from)?;
+            let (mut rows, stored) = self.stored(&from)?;
             let Some(recent) = self.recent(&from) else { return Ok(None) };
             // Beyond the end of either there may be keys that were not fetched.
             let full = |count: usize| count == self.fetch;
+            let is_dense = full(stored) && rows.len() < stored / 4;
             let ends = [
-                rows.last_key_value().filter(|_| full(rows.len())).map(|(key, _)| key.clone()),
+                rows.last_key_value().filter(|_| full(stored)).map(|(key, _)| key.clone()),
                 recent.last().filter(|_| full(recent.len())).map(|(key, _)| key.clone()),
             ];
             for (key, change) in recent {
                 match change {
                     Recent::Shown(listed) => drop(rows.insert(key, listed)),
                     Recent::Gone => drop(rows.remove(&key)),
-                    Recent::Below => {}
+                    Recent::Below(changes) => match self.newest(&key, &changes)? {
+                        Some(listed) => drop(rows.insert(key, listed)),
+                        None => drop(rows.remove(&key)),
+                    },
                 }
             }
             let end = ends.into_iter().flatten().min();
@@ -208,27 +233,55 @@ impl LayerRows<'_, '_> {
             self.fetched
                 .extend(rows.into_iter().take_while(|(key, _)| counts(key)).map(|(key, listed)| Row { key, listed }));
             self.from = end.map(Bound::Excluded);
-            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+            // Of keys with many versions, the next fetch would read more in vain.
+            self.fetch = if is_dense { FETCH_FIRST } else { (self.fetch * 4).min(FETCH_MAX) };
         }
         Ok(Some(()))
     }
 
-    fn stored(&self, from: &Bound<Bytes>) -> Result<BTreeMap<Bytes, Option<Listed>>> {
+    /// The newest version of each key, as the index has it, and how many rows were read.
+    fn stored(&self, from: &Bound<Bytes>) -> Result<(BTreeMap<Bytes, Option<Listed>>, usize)> {
+        let (mut rows, mut read) = (BTreeMap::new(), 0);
+        if self.is_lowest {
+            let (key, inclusive) = match from {
+                Bound::Included(key) => (&key[..], true),
+                Bound::Excluded(key) => (&key[..], false),
+                Bound::Unbounded => (&b""[..], true),
+            };
+            self.reader.scan_heads(self.layer, key, inclusive, None, self.fetch, &mut |head| {
+                rows.insert(Bytes::copy_from_slice(&head.key), Some(of_head(&head)));
+                true
+            })?;
+            read = rows.len();
+            return Ok((rows, read));
+        }
         let from = match from {
             Bound::Included(key) => VersionFrom::Key(key),
             Bound::Excluded(key) => VersionFrom::AfterKey(key),
             Bound::Unbounded => VersionFrom::Key(b""),
         };
-        let mut rows = BTreeMap::new();
         self.reader.scan_versions(self.layer, from, self.fetch, &mut |row| {
             let listed = (!row.delete_marker).then(|| of_head(&row.head));
-            rows.insert(Bytes::copy_from_slice(&row.head.key), listed);
+            rows.entry(Bytes::copy_from_slice(&row.head.key)).or_insert(listed);
+            read += 1;
             true
         })?;
-        Ok(rows)
+        Ok((rows, read))
     }
 
-    /// A key has one version in a layer, so the newest change of it is all that counts.
+    /// The newest version in the index that `changes` do not hide: what it shows, or a delete marker.
+    fn newest(&self, key: &[u8], changes: &NewerChanges) -> Result<Option<Option<Listed>>> {
+        let mut newest = None;
+        self.reader.versions_of_key((self.layer, key), Sequence::MAX, usize::MAX, &mut |row| {
+            let hidden = changes.hide(row.version_id, row.head.sequence);
+            if !hidden {
+                newest = Some((!row.delete_marker).then(|| of_head(&row.head)));
+            }
+            hidden
+        })?;
+        Ok(newest)
+    }
+
     fn recent(&self, from: &Bound<Bytes>) -> Option<Vec<(Bytes, Recent)>> {
         let overlay = self.shared.overlay.read();
         if overlay.merges() != self.merges || overlay.trimmed() > self.applied {
@@ -240,7 +293,7 @@ impl LayerRows<'_, '_> {
                 Current::Object(object) => Recent::Shown(Some(of_object(object))),
                 Current::None if recent.live().next().is_some() => Recent::Shown(None),
                 Current::None => Recent::Gone,
-                Current::Below => Recent::Below,
+                Current::Below => Recent::Below(NewerChanges::of(recent)),
             };
             (key.clone(), change)
         };
@@ -262,6 +315,8 @@ struct Page<'l> {
 struct Merge<'r, 'i> {
     /// The newest first.
     layers: Vec<LayerRows<'r, 'i>>,
+    bucket: &'r Bucket,
+    lookups: IndexedLayers<'r, 'i>,
 }
 
 impl Merge<'_, '_> {
@@ -301,12 +356,26 @@ impl Merge<'_, '_> {
         }
         let first = self.layers.iter().filter_map(|layer| layer.fetched.front()).map(|row| &row.key).min();
         let Some(key) = first.cloned() else { return Ok(Some(None)) };
-        let mut rows = self.layers.iter_mut().filter_map(|layer| {
-            let has = layer.fetched.front().is_some_and(|row| row.key == key);
-            if has { layer.fetched.pop_front() } else { None }
-        });
-        let newest = rows.next();
-        rows.for_each(drop);
+        let (mut newest, mut is_amended) = (None, false);
+        for layer in &mut self.layers {
+            if layer.fetched.front().is_none_or(|row| row.key != key) {
+                continue;
+            }
+            let row = layer.fetched.pop_front();
+            if layer.kind == LayerKind::Amendments {
+                is_amended |= newest.is_none();
+            } else if newest.is_none() {
+                newest = row;
+            }
+        }
+        if is_amended {
+            let found = find_newest(&self.lookups, &self.bucket.layers, &key)?;
+            if self.lookups.has_moved() {
+                return Ok(None);
+            }
+            let shown = found.filter(|found| !found.version.delete_marker);
+            newest = Some(Row { key, listed: shown.map(|shown| of_object(&shown)) });
+        }
         Ok(Some(newest))
     }
 }

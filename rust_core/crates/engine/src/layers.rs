@@ -1,8 +1,9 @@
-//! Lookups in buckets that have several layers: the newest layer that has a key decides. A bucket without layers needs
-//! one lookup, under its own id.
+//! Lookups in buckets that have several layers: the newest layer that has a key decides, or with versioning, the newest
+//! version that the layers show. A bucket without layers needs one lookup, under its own id.
 //!
 //! A layer is emptied only after the change that took the last name from it was published. So a reader that finds the
-//! same stack after reading as before has seen no gap.
+//! same stack after reading as before has seen no gap. A merge applies what an upper layer says of a version to a lower
+//! one: a reader that has seen both layers, the lower one first, reads again if a merge came between.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use super::reads::PinnedObject;
 use super::state::EngineState;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_record::{Bucket, BucketId, BucketRole, VersionId};
+use orcas_decide::{Layers, find_newest, find_version};
+use orcas_record::{Bucket, BucketId, BucketRole, LayerKind, Object, Sequence, VersionId, Versioning};
 
 impl Handle {
     /// The object of a bucket, if memory has the answer; `None` when only [`Handle::object_in`] can tell.
@@ -38,11 +40,51 @@ impl Handle {
     /// # Errors
     /// When the index cannot be read.
     pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
-        match id {
-            _ if bucket.layers.is_empty() => self.version(bucket.id, key, id),
-            VersionId::Null => self.shared.find_in(bucket.id, key),
-            VersionId::Named(_) => Ok(None),
+        if bucket.layers.is_empty() {
+            return self.version(bucket.id, key, id);
         }
+        self.shared.find_with(bucket.id, &|bucket| match (bucket.versioning, id) {
+            (Versioning::Unversioned, VersionId::Null) => self.shared.lookup_in(&bucket.layers, key),
+            (Versioning::Unversioned, VersionId::Named(_)) => Ok(None),
+            (Versioning::Enabled | Versioning::Suspended, _) => find_version(&*self.shared, &bucket.layers, key, id),
+        })
+    }
+
+    /// As [`Handle::newest_marker`], in all layers of a bucket with versioning. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn newest_marker_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<PinnedObject>> {
+        if bucket.layers.is_empty() {
+            return self.newest_marker(bucket.id, key);
+        }
+        let newest = self.shared.find_with(bucket.id, &|bucket| find_newest(&*self.shared, &bucket.layers, key))?;
+        Ok(newest.filter(|newest| newest.object.version.delete_marker))
+    }
+}
+
+impl Layers for EngineState {
+    type Found = LocatedObject;
+
+    fn object(found: &LocatedObject) -> &Object {
+        &found.object
+    }
+
+    fn kind(&self, layer: BucketId) -> LayerKind {
+        self.buckets.read().by_id(layer).map_or(LayerKind::History, |layer| layer.layer_kind())
+    }
+
+    fn version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<LocatedObject>> {
+        self.version_below(layer, key, id, NewerChanges::default())
+    }
+
+    fn newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<LocatedObject>> {
+        if before == Sequence::MAX
+            && let Some(located) = self.lookup_layer(layer, &Bytes::copy_from_slice(key))?
+        {
+            return Ok(Some(located));
+        }
+        self.newest_below(layer, key, before, NewerChanges::default())
     }
 }
 
@@ -59,23 +101,48 @@ impl EngineState {
 
     /// The object of a bucket that has layers.
     pub fn find_in(&self, id: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
+        self.find_with(id, &|bucket| self.lookup_shown(bucket, key))
+    }
+
+    /// What a bucket with layers shows, by a lookup in the layers that it has now.
+    fn find_with(
+        &self,
+        id: BucketId,
+        lookup: &dyn Fn(&Bucket) -> Result<Option<LocatedObject>>,
+    ) -> Result<Option<PinnedObject>> {
         let pin = self.epochs.pin();
         while let Some(bucket) = self.present_bucket(id) {
-            let located = self.lookup_in(bucket.stack(), key)?;
-            if self.is_present(&bucket) {
+            let merges = self.merges_seen(&bucket);
+            let located = lookup(&bucket)?;
+            if self.is_present(&bucket) && self.merges_seen(&bucket) == merges {
                 return Ok(located.map(|located| PinnedObject::of(located, pin)));
             }
         }
         Ok(None)
     }
 
-    /// What these layers show, as the index and the overlay have it.
+    /// What must stay the same while all layers of a bucket are read.
+    fn merges_seen(&self, bucket: &Bucket) -> Option<u64> {
+        bucket.amendments().map(|_| self.overlay.read().merges())
+    }
+
+    /// The current version of a key in a bucket that has layers, as the index and the overlay have it.
+    pub fn lookup_shown(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<LocatedObject>> {
+        if bucket.amendments().is_none() {
+            return self.lookup_in(&bucket.layers, key);
+        }
+        let newest = find_newest(self, &bucket.layers, key)?;
+        Ok(newest.filter(|newest| !newest.object.version.delete_marker))
+    }
+
+    /// What these layers show, as the index and the overlay have it. Only for layers without versioning.
     pub fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
         for layer in layers {
             if let Some(located) = self.lookup_layer(*layer, key)? {
                 return Ok(Some(located));
             }
-            let Some(newest) = self.newest_below(*layer, key, NewerChanges::default())? else { continue };
+            let newest = self.newest_below(*layer, key, Sequence::MAX, NewerChanges::default())?;
+            let Some(newest) = newest else { continue };
             // An object that was put after the lookup.
             if !newest.object.version.delete_marker && !planted::is(Bug::NewerObjectHides) {
                 return Ok(Some(newest));

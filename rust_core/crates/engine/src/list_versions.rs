@@ -78,8 +78,7 @@ impl EngineState {
             let snapshot = reader.begin()?;
             let mut merge = Merge::new(self, &snapshot, list)?;
             merge.seek(start.clone());
-            let page = Page { list, sink, count: 0, last: None, key: start.continued() };
-            match page.read(merge)? {
+            match Page::new(list, sink, start.continued()).read(merge)? {
                 Read::Done(next) => return Ok(next),
                 Read::Moved => sink.restart(),
             }
@@ -118,19 +117,14 @@ impl EngineState {
     }
 
     fn start_of(&self, list: &ListVersions) -> Result<VersionStart> {
-        let Some((key, id)) = list.after.as_ref().filter(|(key, _)| *key >= list.prefix) else {
-            return Ok(VersionStart::From(list.prefix.clone()));
+        let (key, id) = match list.start() {
+            ListStart::At(start) => return Ok(start),
+            ListStart::AfterVersion(key, id) => (key, id),
         };
-        let rolled = common_prefix(&list.prefix, list.delimiter.as_ref(), key).filter(|rolled| rolled == key);
-        match (rolled.and_then(successor), id) {
-            // A page that ended with a common prefix is followed by what comes after all of its keys.
-            (Some(beyond), _) => Ok(VersionStart::From(beyond)),
-            (None, None) => Ok(VersionStart::After(key.clone())),
-            (None, Some(id)) => Ok(match self.sequence_of(list.bucket, key, *id)? {
-                Some(sequence) => VersionStart::Within(key.clone(), sequence),
-                None => VersionStart::From(key.clone()),
-            }),
-        }
+        Ok(match self.sequence_of(list.bucket, key, id)? {
+            Some(sequence) => VersionStart::Within(key.clone(), sequence),
+            None => VersionStart::From(key.clone()),
+        })
     }
 
     /// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
@@ -139,10 +133,37 @@ impl EngineState {
         if let Some(located) = self.version_below(bucket, key, id, NewerChanges::default())? {
             return Ok(Some(located.object.sequence));
         }
-        Ok(match id {
-            VersionId::Null => None,
-            VersionId::Named([a, b, c, d, e, f, g, h, ..]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
-        })
+        Ok(first_sequence(id))
+    }
+}
+
+/// The sequence with which a version was first put, as its name has it.
+pub(super) fn first_sequence(id: VersionId) -> Option<Sequence> {
+    match id {
+        VersionId::Null => None,
+        VersionId::Named([a, b, c, d, e, f, g, h, ..]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+    }
+}
+
+/// Where a page begins.
+pub(super) enum ListStart<'l> {
+    At(VersionStart),
+    /// After a version, wherever that is.
+    AfterVersion(&'l Bytes, VersionId),
+}
+
+impl ListVersions {
+    pub(super) fn start(&self) -> ListStart<'_> {
+        let Some((key, id)) = self.after.as_ref().filter(|(key, _)| *key >= self.prefix) else {
+            return ListStart::At(VersionStart::From(self.prefix.clone()));
+        };
+        let rolled = common_prefix(&self.prefix, self.delimiter.as_ref(), key).filter(|rolled| rolled == key);
+        match (rolled.and_then(successor), id) {
+            // A page that ended with a common prefix is followed by what comes after all of its keys.
+            (Some(beyond), _) => ListStart::At(VersionStart::From(beyond)),
+            (None, None) => ListStart::At(VersionStart::After(key.clone())),
+            (None, Some(id)) => ListStart::AfterVersion(key, *id),
+        }
     }
 }
 
@@ -158,7 +179,7 @@ pub(super) enum VersionStart {
 }
 
 impl VersionStart {
-    fn continued(&self) -> Option<Bytes> {
+    pub(super) fn continued(&self) -> Option<Bytes> {
         match self {
             Self::Within(key, _) => Some(key.clone()),
             Self::From(_) | Self::After(_) => None,
@@ -166,7 +187,7 @@ impl VersionStart {
     }
 }
 
-enum Read {
+pub(super) enum Read {
     Done(Option<VersionMarker>),
     /// The overlay lost records that the snapshot of the index does not have.
     Moved,
@@ -182,7 +203,7 @@ pub(super) struct VersionScanRow {
 }
 
 impl VersionScanRow {
-    fn of_object(key: &Bytes, object: &Object) -> Self {
+    pub fn of_object(key: &Bytes, object: &Object) -> Self {
         let version = &object.version;
         let (id, delete_marker) = (version.version_id, version.delete_marker);
         Self { key: key.clone(), sequence: object.sequence, id, delete_marker, listed: of_object(object) }
@@ -306,26 +327,35 @@ impl OverlayKeys<'_> {
     }
 }
 
-struct Merge<'r, 'i> {
+/// Versions in the order of a listing.
+pub(super) trait VersionRows {
+    fn next(&mut self) -> Result<Next>;
+    fn seek(&mut self, to: VersionStart);
+}
+
+/// Those under one id, of a bucket or a layer.
+pub(super) struct Merge<'r, 'i> {
     index: IndexRows<'r, 'i>,
     overlay: OverlayKeys<'r>,
 }
 
 /// The next version, `None` at the end.
-enum Next {
+pub(super) enum Next {
     Version(Option<VersionScanRow>),
     Moved,
 }
 
 impl<'r, 'i> Merge<'r, 'i> {
-    fn new(shared: &'r EngineState, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
+    pub fn new(shared: &'r EngineState, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
         let applied = applied_to(reader)?;
         let index = IndexRows { reader, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
         let keys = VecDeque::new();
         let overlay = OverlayKeys { shared, list, applied, moves: None, keys, from: None, below: None, fetch: 0 };
         Ok(Self { index, overlay })
     }
+}
 
+impl VersionRows for Merge<'_, '_> {
     fn seek(&mut self, to: VersionStart) {
         self.index.seek(to.clone());
         self.overlay.seek(to);
@@ -358,7 +388,7 @@ impl<'r, 'i> Merge<'r, 'i> {
 }
 
 /// The page as far as it was read.
-struct Page<'l> {
+pub(super) struct Page<'l> {
     list: &'l ListVersions,
     sink: &'l mut dyn VersionSink,
     /// Versions and common prefixes.
@@ -368,8 +398,13 @@ struct Page<'l> {
     key: Option<Bytes>,
 }
 
-impl Page<'_> {
-    fn read(mut self, mut merge: Merge<'_, '_>) -> Result<Read> {
+impl<'l> Page<'l> {
+    /// `continued`: a key some of whose versions are on an earlier page.
+    pub fn new(list: &'l ListVersions, sink: &'l mut dyn VersionSink, continued: Option<Bytes>) -> Self {
+        Self { list, sink, count: 0, last: None, key: continued }
+    }
+
+    pub fn read(mut self, mut merge: impl VersionRows) -> Result<Read> {
         loop {
             let row = match merge.next()? {
                 Next::Version(Some(row)) if row.key.starts_with(&self.list.prefix) => row,

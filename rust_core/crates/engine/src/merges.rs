@@ -32,7 +32,7 @@ fn stack_of(bucket: &Bucket) -> Option<(&[BucketId], bool)> {
     match bucket.role {
         BucketRole::Bucket => Some((bucket.stack(), true)),
         BucketRole::Snapshot => Some((&bucket.layers, false)),
-        BucketRole::Layer | BucketRole::Dropped => None,
+        BucketRole::Layer | BucketRole::Amendments | BucketRole::Dropped => None,
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Overlay {
     trimmed: Sequence,
     /// Prefixes that were moved since the store was opened.
     moves: u64,
-    /// Times that versions were moved from a layer to another one since then.
+    /// Times that versions were moved from a layer to another one since then, or put into theirs again.
     merges: u64,
 }
 
@@ -244,7 +244,7 @@ impl Overlay {
         self.moves += 1;
     }
 
-    /// Versions that were moved from a layer to another one were inserted.
+    /// Versions that were moved from a layer to another one, or put into theirs again, were inserted.
     pub fn note_merge(&mut self) {
         self.merges += 1;
     }

@@ -15,7 +15,7 @@ use orcas_record::Record;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moved {
     pub prefix: bool,
-    /// Versions went from one layer to another.
+    /// Versions went from one layer to another, or were put into theirs again.
     pub layer: bool,
 }
 

@@ -155,7 +155,7 @@ impl EngineState {
             Some(Current::None) => Ok(Some(None)),
             Some(Current::Below) => {
                 drop(overlay);
-                let newest = self.newest_below(bucket, key, NewerChanges::default())?;
+                let newest = self.newest_below(bucket, key, Sequence::MAX, NewerChanges::default())?;
                 Ok(Some(newest.filter(|located| !located.object.version.delete_marker)))
             }
             None => Ok(None),

@@ -33,24 +33,26 @@ impl Handle {
     /// When the index cannot be read.
     pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
         let pin = self.shared.epochs.pin();
-        let newest = self.shared.newest_below(bucket, key, NewerChanges::default())?;
+        let newest = self.shared.newest_below(bucket, key, Sequence::MAX, NewerChanges::default())?;
         let marker = newest.filter(|located| located.object.version.delete_marker);
         Ok(marker.map(|located| PinnedObject::of(located, pin)))
     }
 }
 
 impl EngineState {
-    /// The newest version of a key by what is published, with `changes` on top of that; also a delete marker.
+    /// The newest version of a key with a lower sequence than `before`, by what is published, with `changes` on top of
+    /// that; also a delete marker.
     pub fn newest_below(
         &self,
         bucket: BucketId,
         key: &[u8],
+        before: Sequence,
         mut changes: NewerChanges,
     ) -> Result<Option<LocatedObject>> {
         {
             let overlay = self.overlay.read();
             if let Some(recent) = overlay.key_changes(bucket, key) {
-                match changes.newest_in(recent) {
+                match changes.newest_in(recent, before) {
                     Known::Object(object) => return Ok(Some(in_overlay(&overlay, &object))),
                     Known::Gone => return Ok(None),
                     Known::Below => {}
@@ -59,7 +61,7 @@ impl EngineState {
         }
         let mut reader = self.index.read()?;
         let snapshot = reader.begin()?;
-        match newest_shown(&snapshot, bucket, key, &changes)? {
+        match newest_shown(&snapshot, (bucket, key), before, &changes)? {
             Some(sequence) => located(&snapshot, snapshot.version_record(sequence)?, &changes),
             None => Ok(None),
         }
@@ -89,15 +91,15 @@ impl EngineState {
     }
 }
 
-/// The sequence of the newest version of a key in the index that `changes` do not hide.
+/// The sequence of the newest version of a key before this one in the index that `changes` do not hide.
 pub(super) fn newest_shown(
     reader: &Reader<'_>,
-    bucket: BucketId,
-    key: &[u8],
+    key: (BucketId, &[u8]),
+    before: Sequence,
     changes: &NewerChanges,
 ) -> Result<Option<Sequence>> {
     let mut newest = None;
-    reader.versions_of_key((bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
+    reader.versions_of_key(key, before, usize::MAX, &mut |row| {
         newest = (!changes.hide(row.version_id, row.head.sequence)).then_some(row.head.sequence);
         newest.is_none()
     })?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
-use super::list::{ListObjects, ListPage, successor};
+use super::list::successor;
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
@@ -80,7 +80,9 @@ impl View for SequencerView<'_> {
         // before it is locked is in the index by then, which is read behind it.
         let overlay = self.shared.overlay.read();
         let decided = |key: &[u8]| self.pending.key_changes(id, key).map(NewerChanges::of).unwrap_or_default();
-        let is_left = |key: &Bytes, recent: &KeyChanges| matches!(decided(key).newest_in(recent), Known::Object(_));
+        let is_left = |key: &Bytes, recent: &KeyChanges| {
+            matches!(decided(key).newest_in(recent, Sequence::MAX), Known::Object(_))
+        };
         if overlay.range(id, Bound::Unbounded).any(|(key, recent)| is_left(key, recent)) {
             return Ok(false);
         }
@@ -94,15 +96,13 @@ impl View for SequencerView<'_> {
         Ok(empty)
     }
 
-    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool> {
-        if layers.iter().any(|layer| self.pending.has_versions(*layer)) {
+    fn shows_nothing(&self, bucket: &Bucket) -> Result<bool> {
+        let amendments = bucket.amendments();
+        let brings = |layer: &&BucketId| Some(**layer) != amendments && self.pending.has_versions(**layer);
+        if bucket.layers.iter().any(|layer| brings(&layer)) {
             return Ok(false);
         }
-        let (prefix, delimiter, after) = (Bytes::new(), None, None);
-        let mut page = ListPage::default();
-        let list = ListObjects { bucket: layers[0], prefix, delimiter, after, max_keys: 1 };
-        self.shared.list_layers(layers, &list, &mut page)?;
-        Ok(page.entries.is_empty())
+        self.shared.shows_nothing(bucket)
     }
 
     fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
@@ -110,7 +110,8 @@ impl View for SequencerView<'_> {
             Some(Current::Object(object)) => return Ok(Some(Arc::clone(object))),
             Some(Current::None) => return Ok(None),
             Some(Current::Below) => {
-                return Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker));
+                let newest = self.layer_newest(bucket, key, Sequence::MAX)?;
+                return Ok(newest.filter(|object| !object.version.delete_marker));
             }
             None => {}
         }
@@ -129,16 +130,16 @@ impl View for SequencerView<'_> {
         Ok(self.shared.version_below(bucket, key, id, changes)?.map(|located| located.object))
     }
 
-    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_newest(&self, bucket: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
         let mut changes = NewerChanges::default();
         if let Some(recent) = self.pending.key_changes(bucket, key) {
-            match changes.newest_in(recent) {
+            match changes.newest_in(recent, before) {
                 Known::Object(object) => return Ok(Some(object)),
                 Known::Gone => return Ok(None),
                 Known::Below => {}
             }
         }
-        Ok(self.shared.newest_below(bucket, key, changes)?.map(|located| located.object))
+        Ok(self.shared.newest_below(bucket, key, before, changes)?.map(|located| located.object))
     }
 
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

@@ -129,7 +129,7 @@ impl VersionAddress {
                 .field("VersionId", name.to_string()),
             None => {
                 if shows_versions(&self.bucket)
-                    && let Some(marker) = lane.engine.newest_marker(self.bucket.id, &self.key)?
+                    && let Some(marker) = lane.engine.newest_marker_in(&self.bucket, &self.key)?
                 {
                     if self.refuses_markers {
                         return Ok(self.is_marker(&marker.object.version, envelope));

@@ -179,7 +179,13 @@ fn settings() -> impl Strategy<Value = BucketSettings> {
 fn bucket() -> impl Strategy<Value = Bucket> {
     let versioning = select(vec![Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended]);
     let names = (bytes(), bytes(), bytes());
-    let role = select(vec![BucketRole::Bucket, BucketRole::Layer, BucketRole::Snapshot, BucketRole::Dropped]);
+    let role = select(vec![
+        BucketRole::Bucket,
+        BucketRole::Layer,
+        BucketRole::Snapshot,
+        BucketRole::Dropped,
+        BucketRole::Amendments,
+    ]);
     let layers = vec(any::<u64>().prop_map(BucketId), 0..4);
     let state = (versioning, object_lock(), settings(), role, layers);
     (any::<(u64, u64)>(), names, state).prop_map(|(numbers, names, state)| {

@@ -373,6 +373,7 @@ impl Input {
                 1 => BucketRole::Layer,
                 2 => BucketRole::Snapshot,
                 3 => BucketRole::Dropped,
+                4 => BucketRole::Amendments,
                 _ => return Err(Error::Record { reason: "unknown role of a bucket" }),
             },
             layers: (0..self.u16()?).map(|_| Ok(BucketId(self.u64()?))).collect::<Result<_>>()?,

@@ -401,6 +401,7 @@ fn put_bucket<T: Trace>(bucket: &Bucket, out: &mut Output<'_, T>) {
             BucketRole::Layer => 1,
             BucketRole::Snapshot => 2,
             BucketRole::Dropped => 3,
+            BucketRole::Amendments => 4,
         };
         out.code("role", role);
         out.list16("layers", "Layer", &bucket.layers, |out, layer| out.u64("bucket", layer.0));

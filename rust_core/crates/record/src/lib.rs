@@ -46,7 +46,7 @@ pub use extent::{Extent, Sequence};
 pub use headers::{ObjectHeaders, SealedHeaders};
 pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
-pub use role::BucketRole;
+pub use role::{BucketRole, LayerKind};
 pub use seal::{SEALED_MAX, Seal};
 pub use storage_class::StorageClass;
 
@@ -122,7 +122,7 @@ pub struct Bucket {
     pub settings: BucketSettings,
     pub role: BucketRole,
     /// The buckets under whose ids its objects are, the newest first: the first takes what is written, the others never
-    /// change. Empty if its objects are under its own id alone.
+    /// change. With versioning, the second takes amendments. Empty if its objects are under its own id alone.
     pub layers: Vec<BucketId>,
 }
 
@@ -137,9 +137,28 @@ impl Bucket {
         if self.layers.is_empty() { std::slice::from_ref(&self.id) } else { &self.layers }
     }
 
+    /// The layer that takes what becomes of versions that lower layers have, in a bucket with layers and versioning.
+    pub fn amendments(&self) -> Option<BucketId> {
+        self.layers.get(1).copied().filter(|_| self.versioning != Versioning::Unversioned)
+    }
+
+    /// The layers that take what is written: the top one, and that of amendments.
+    pub fn written(&self) -> &[BucketId] {
+        &self.stack()[..1 + usize::from(self.amendments().is_some())]
+    }
+
     /// The layers that never change.
     pub fn lower(&self) -> &[BucketId] {
-        self.layers.get(1..).unwrap_or_default()
+        &self.stack()[self.written().len()..]
+    }
+
+    /// What the versions under the id of this bucket mean, as a layer.
+    pub fn layer_kind(&self) -> LayerKind {
+        match (self.role, self.versioning) {
+            (BucketRole::Amendments, _) => LayerKind::Amendments,
+            (_, Versioning::Unversioned) => LayerKind::Single,
+            (_, Versioning::Enabled | Versioning::Suspended) => LayerKind::History,
+        }
     }
 }
 

@@ -10,4 +10,18 @@ pub enum BucketRole {
     Snapshot,
     /// A layer that nothing names any more: what it holds is being removed.
     Dropped,
+    /// A layer of a bucket with versioning that says what became of versions that the layers below it have: a delete
+    /// marker removes the version with its id, and any other version takes the place of that one.
+    Amendments,
+}
+
+/// What the versions in a layer mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerKind {
+    /// From before versioning: a key has one version, and a delete marker hides the key in the layers below.
+    Single,
+    /// Of a bucket with versioning: a key has a history, which goes on in the layers below.
+    History,
+    /// See [`BucketRole::Amendments`].
+    Amendments,
 }

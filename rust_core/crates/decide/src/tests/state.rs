@@ -57,15 +57,9 @@ impl View for TestView {
     fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool {
         self.buckets.values().any(|bucket| bucket.id != by && bucket.layers.contains(&layer))
     }
-    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool> {
-        let mut shown = BTreeMap::new();
-        for layer in layers.iter().rev() {
-            let of_layer = self.objects.iter().filter(|((bucket, _), _)| bucket == layer);
-            shown.extend(
-                of_layer.filter_map(|((_, key), versions)| Some((key, versions.last()?.version.delete_marker))),
-            );
-        }
-        Ok(shown.values().all(|is_marker| *is_marker))
+    fn shows_nothing(&self, bucket: &Bucket) -> Result<bool> {
+        let mut keys = self.objects.keys().filter(|(layer, _)| bucket.layers.contains(layer)).map(|(_, key)| key);
+        Ok(keys.all(|key| crate::layers::newest(self, bucket, key).expect("a map").is_none()))
     }
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
         self.documents.get(&(bucket, kind)).cloned()
@@ -77,13 +71,13 @@ impl View for TestView {
         Ok(!self.objects.iter().any(|((bucket, _), versions)| *bucket == id && !versions.is_empty()))
     }
     fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker))
+        Ok(self.layer_newest(bucket, key, Sequence::MAX)?.filter(|object| !object.version.delete_marker))
     }
     fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
         Ok(self.versions(bucket, key).find(|object| object.version.version_id == id).cloned())
     }
-    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        Ok(self.versions(bucket, key).last().cloned())
+    fn layer_newest(&self, bucket: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
+        Ok(self.versions(bucket, key).rfind(|object| object.sequence < before).cloned())
     }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })

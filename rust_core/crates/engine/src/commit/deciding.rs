@@ -56,6 +56,8 @@ impl Committer {
         if matches!(outcome, Outcome::Moved { .. }) {
             (self.bulk, self.moved.prefix) = (true, true);
         }
+        // Versions of a layer were put again.
+        self.moved.layer |= matches!(outcome, Outcome::Sealed(_));
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
     }

@@ -14,7 +14,7 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::record_len;
 use orcas_index::VersionFrom;
-use orcas_record::BucketId;
+use orcas_record::{BucketId, Sequence};
 
 /// Versions that one intent moves, and bytes of their records, as they are estimated.
 const VERSIONS_MAX: usize = 256;
@@ -51,7 +51,7 @@ impl Reclaimer {
         let (mut versions, mut bytes) = (Vec::new(), 0);
         for key in keys {
             // A deletion from before the layer was frozen may not be in the index.
-            let newest = self.shared.newest_below(merge.upper, &key, NewerChanges::default())?;
+            let newest = self.shared.newest_below(merge.upper, &key, Sequence::MAX, NewerChanges::default())?;
             let Some(found) = newest.map(|located| located.object) else { continue };
             let ends = found.version.delete_marker && !self.is_shown(below, &key)?;
             bytes += record_len(&found.version);

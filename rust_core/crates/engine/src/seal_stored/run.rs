@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
             let stack = match bucket.role {
                 BucketRole::Bucket => bucket.stack(),
                 BucketRole::Snapshot => &bucket.layers[..],
-                BucketRole::Layer | BucketRole::Dropped => &[],
+                BucketRole::Layer | BucketRole::Amendments | BucketRole::Dropped => &[],
             };
             layers.extend(stack.iter().map(|layer| (Arc::clone(bucket), *layer)));
         }
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
         let layer = seal.layer;
         let answer = {
             // A merge takes a version as it was found to another layer. So none is found until the change shows.
-            let is_layer = shared.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role == BucketRole::Layer);
+            let is_layer = shared.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role != BucketRole::Bucket);
             let _pause = is_layer.then(|| shared.reclaim_pause.begin());
             let (sink, answer) = ChannelSink::pair();
             let submitted =

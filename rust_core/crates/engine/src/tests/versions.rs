@@ -233,7 +233,10 @@ impl World {
             for key in KEYS {
                 let name = (bucket, Bytes::from_static(key.as_bytes()));
                 assert_eq!(view.layer_object(bucket, &name.1).unwrap().as_deref(), current(&self.decided, &name));
-                assert_eq!(view.layer_newest(bucket, &name.1).unwrap().as_deref(), newest(&self.decided, &name));
+                assert_eq!(
+                    view.layer_newest(bucket, &name.1, Sequence::MAX).unwrap().as_deref(),
+                    newest(&self.decided, &name)
+                );
                 for id in self.ids(&name) {
                     let expected = find(&self.decided, &name, id);
                     assert_eq!(view.layer_version(bucket, &name.1, id).unwrap().as_deref(), expected);

@@ -1,0 +1,102 @@
+//! Lookups in layers while a page is read: in the snapshot of the index that the page has, with the overlay on top of it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::key_changes::{Known, NewerChanges};
+use super::overlay::Overlay;
+use super::state::EngineState;
+use super::stored::version_of;
+use super::versions::newest_shown;
+use orcas_base::error::Result;
+use orcas_decide::Layers;
+use orcas_index::{Reader, Stored};
+use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
+
+pub(super) struct IndexedLayers<'r, 'i> {
+    shared: &'r EngineState,
+    reader: &'r Reader<'i>,
+    /// What the snapshot of the index has.
+    applied: Sequence,
+    /// Changes between layers when the page was begun.
+    merges: u64,
+    has_moved: Cell<bool>,
+}
+
+impl<'r, 'i> IndexedLayers<'r, 'i> {
+    pub fn new(shared: &'r EngineState, reader: &'r Reader<'i>, applied: Sequence) -> Self {
+        let merges = shared.overlay.read().merges();
+        Self { shared, reader, applied, merges, has_moved: Cell::new(false) }
+    }
+
+    pub fn merges(&self) -> u64 {
+        self.merges
+    }
+
+    /// Whether the overlay lost records that the snapshot does not have, or versions went from one layer to another. What
+    /// was found since the page was begun does not count then.
+    pub fn has_moved(&self) -> bool {
+        self.has_moved.get() || self.is_behind(&self.shared.overlay.read())
+    }
+
+    fn is_behind(&self, overlay: &Overlay) -> bool {
+        overlay.trimmed() > self.applied || overlay.merges() != self.merges
+    }
+
+    /// What the overlay says of a key; its changes are added if the index knows.
+    fn recent(
+        &self,
+        (layer, key): (BucketId, &[u8]),
+        changes: &mut NewerChanges,
+        known: impl FnOnce(&mut NewerChanges, &super::key_changes::KeyChanges) -> Known,
+    ) -> Known {
+        let overlay = self.shared.overlay.read();
+        if self.is_behind(&overlay) {
+            self.has_moved.set(true);
+            return Known::Gone;
+        }
+        overlay.key_changes(layer, key).map_or(Known::Below, |recent| known(changes, recent))
+    }
+}
+
+fn object_of(stored: Option<Stored>, changes: &NewerChanges) -> Result<Option<Arc<Object>>> {
+    let Some(stored) = stored else { return Ok(None) };
+    let object = Object { sequence: stored.sequence, version: version_of(&stored)? };
+    Ok(Some(changes.shown(Arc::new(object))))
+}
+
+/// Nothing is found once the page has to begin anew.
+impl Layers for IndexedLayers<'_, '_> {
+    type Found = Arc<Object>;
+
+    fn object(found: &Arc<Object>) -> &Object {
+        found
+    }
+
+    fn kind(&self, layer: BucketId) -> LayerKind {
+        self.shared.kind(layer)
+    }
+
+    fn version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+        let mut changes = NewerChanges::default();
+        let known = self.recent((layer, key), &mut changes, |changes, recent| changes.version_in(recent, id));
+        match known {
+            Known::Object(object) => Ok(Some(object)),
+            Known::Gone => Ok(None),
+            Known::Below => object_of(self.reader.version(layer, key, id)?, &changes),
+        }
+    }
+
+    fn newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
+        let mut changes = NewerChanges::default();
+        let known = self.recent((layer, key), &mut changes, |changes, recent| changes.newest_in(recent, before));
+        match known {
+            Known::Object(object) => Ok(Some(object)),
+            Known::Gone => Ok(None),
+            Known::Below => match newest_shown(self.reader, (layer, key), before, &changes)? {
+                Some(sequence) => object_of(self.reader.version_record(sequence)?, &changes),
+                None => Ok(None),
+            },
+        }
+    }
+}

@@ -110,7 +110,7 @@ impl EngineState {
             let start = self.layered_start(bucket, list)?;
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(bucket, list.max_keys);
+            let lists = lists_of(bucket);
             let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
             rows.begin(&start);
             match Page::new(list, sink, start.continued()).read(rows)? {
@@ -134,7 +134,7 @@ impl EngineState {
             };
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(&bucket, limit);
+            let lists = lists_of(&bucket);
             let mut merged = LayeredRows::new(self, &snapshot, &lists)?;
             merged.begin(&from);
             let mut rows = Vec::with_capacity(limit);
@@ -181,13 +181,14 @@ impl EngineState {
     }
 }
 
-fn lists_of(bucket: &Bucket, max_keys: usize) -> Vec<ListVersions> {
+/// Without a limit: how many versions of a layer are passed over for each that is shown, only the layers above tell.
+fn lists_of(bucket: &Bucket) -> Vec<ListVersions> {
     let of = |layer: &BucketId| ListVersions {
         bucket: *layer,
         prefix: Bytes::new(),
         delimiter: None,
         after: None,
-        max_keys,
+        max_keys: usize::MAX,
     };
     bucket.layers.iter().map(of).collect()
 }
@@ -298,15 +299,16 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
 
     /// A version of the layer at this place as the layers above it show it.
     fn shown(&self, at: usize, row: VersionScanRow) -> Result<Option<VersionScanRow>> {
+        let mut amended = None;
         for above in &self.layers[..at] {
             match above.kind {
-                LayerKind::Amendments if above.has(&row.key) && !planted::is(Bug::AmendmentsIgnored) => {
-                    if let Some(amended) = self.lookups.version(above.layer, &row.key, row.id)? {
-                        let is_shown = !amended.version.delete_marker;
-                        return Ok(is_shown.then(|| VersionScanRow::of_object(&row.key, &amended)));
+                LayerKind::Amendments if amended.is_none() && above.has(&row.key) => {
+                    if !planted::is(Bug::AmendmentsIgnored) {
+                        amended = self.lookups.version(above.layer, &row.key, row.id)?;
                     }
                 }
                 LayerKind::Amendments => {}
+                // A null version hides those below it. An amendment above concerns it then, and not those below.
                 LayerKind::History | LayerKind::Single => {
                     if row.id == VersionId::Null && self.lookups.version(above.layer, &row.key, row.id)?.is_some() {
                         return Ok(None);
@@ -314,7 +316,12 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
                 }
             }
         }
-        Ok(Some(row))
+        Ok(match amended {
+            Some(amended) => {
+                (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended))
+            }
+            None => Some(row),
+        })
     }
 }
 

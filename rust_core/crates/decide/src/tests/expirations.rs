@@ -16,7 +16,7 @@ fn with_rules(mut state: TestView) -> TestView {
 impl TestView {
     fn expire(&mut self, entries: Vec<ExpireEntry>) -> Expired {
         let document = Bytes::from_static(RULES);
-        match self.run(Intent::Expire(Box::new(Expire { bucket: BUCKET, document, entries }))) {
+        match self.run(Intent::Expire(Box::new(Expire { bucket: BUCKET, document, top: None, entries }))) {
             Ok(Outcome::Expired(expired)) => expired,
             other => panic!("not expired: {other:?}"),
         }

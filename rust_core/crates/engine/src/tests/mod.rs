@@ -13,6 +13,7 @@ mod health;
 mod index_rebuild;
 mod layers;
 mod lifecycle;
+mod lifecycle_layers;
 mod listing;
 mod locks;
 mod merges;

@@ -379,7 +379,7 @@ impl Run {
             };
             entries.push(ExpireEntry { key, sequence: found.object.sequence, place, tags: None });
         }
-        let expire = Expire { bucket: bucket.id, document: Bytes::from_static(RULES), entries };
+        let expire = Expire { bucket: bucket.id, document: Bytes::from_static(RULES), top: None, entries };
         self.attempt(&|_| Some(Intent::Expire(Box::new(expire.clone()))));
     }
 }

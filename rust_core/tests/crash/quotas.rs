@@ -1,4 +1,4 @@
-//! Quotas of buckets with versioning, which never have layers: the model knows what these hold to the byte.
+//! Quotas of buckets with versioning and without layers: the model knows what these hold to the byte.
 
 use bytes::Bytes;
 use orcas_decide::{Held, Quota, QuotaOf, Refusal};
@@ -9,7 +9,7 @@ use crate::model::{Bucket, Model, Object, Op};
 
 /// A quota that little more than what is there fills, or none any more.
 pub fn random(rng: &mut SimRng, id: BucketId, bucket: &Bucket) -> Option<Op> {
-    if bucket.versioning == Versioning::Unversioned {
+    if bucket.versioning == Versioning::Unversioned || bucket.layered {
         return None;
     }
     let held = bucket.held();

@@ -16,7 +16,7 @@ use orcas_decide::{
     AttributeChange, BucketChange, Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, Precondition, Refusal,
     UpdateVersion,
 };
-use orcas_fs::sim::SimRng;
+use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule, Rules};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, VersionId, Versioning};
 
@@ -205,7 +205,7 @@ struct Twice {
 
 impl Twice {
     fn new(seed: u64) -> Self {
-        let mut steps = Steps::new();
+        let mut steps = Steps::on(&SimDisk::new(), |_| {});
         steps.stop_clock(NOON_MS);
         let locked = seed % 3 == 0;
         for name in ["plain", "layered"] {
@@ -328,7 +328,6 @@ impl Twice {
         let before = self.buckets().map(|bucket| self.steps.seen(&bucket));
         assert_eq!(before[0], before[1]);
         let report = self.steps.run_rules(page, |_| {});
-        assert_eq!(report.changed, 0);
         self.removed += report.versions + report.markers;
         let after = self.buckets().map(|bucket| self.steps.seen(&bucket));
         assert_eq!(after[0], after[1], "before: {before:#?}");
@@ -360,9 +359,9 @@ impl Twice {
 #[test]
 fn rules_remove_the_same_with_layers_and_without() {
     let (mut removed, mut amended) = (0, 0);
-    for seed in 0..30 {
+    for seed in 0..24 {
         let mut twice = Twice::new(seed);
-        for _ in 0..150 {
+        for _ in 0..120 {
             twice.step();
         }
         twice.expire();

@@ -266,8 +266,8 @@ impl Twice {
 
     fn step(&mut self) {
         let key = Bytes::from(["a", "a/1", "b"][self.rng.below(3) as usize]);
-        match self.rng.below(20) {
-            0..5 => {
+        match self.rng.below(22) {
+            0..6 => {
                 let bytes = vec![0; 1 + self.rng.below(4) as usize];
                 let text = String::from_utf8_lossy(&key).into_owned();
                 for bucket in self.buckets() {
@@ -275,7 +275,7 @@ impl Twice {
                     self.steps.run(put).unwrap();
                 }
             }
-            5 | 6 => drop(self.both(|bucket| delete(bucket, &key, None))),
+            6 => drop(self.both(|bucket| delete(bucket, &key, None))),
             7 | 8 => self.of_version(|bucket, key, id| {
                 delete(bucket, key, Some(id).filter(|_| bucket.versioning != Versioning::Unversioned))
             }),
@@ -325,6 +325,7 @@ impl Twice {
 
     fn expire(&mut self) {
         let page = 1 + self.rng.below(4) as usize;
+        self.steps.advance(DAY * self.rng.below(3) as u32);
         let before = self.buckets().map(|bucket| self.steps.seen(&bucket));
         assert_eq!(before[0], before[1]);
         let report = self.steps.run_rules(page, |_| {});
@@ -368,7 +369,7 @@ fn rules_remove_the_same_with_layers_and_without() {
         twice.check_kept();
         (removed, amended) = (removed + twice.removed, amended + twice.amended);
     }
-    assert!(removed > 500 && amended > 100, "{removed} {amended}");
+    assert!(removed > 400 && amended > 60, "{removed} {amended}");
 }
 
 fn versioned(steps: &mut Steps) -> Arc<Bucket> {

@@ -540,3 +540,42 @@ fn a_run_keeps_what_has_to_stay_while_layers_change() {
     steps.run_rules(7, |_| {});
     assert_eq!(steps.shown("b"), newest());
 }
+
+/// The first snapshot of a bucket may come while its versions are walked, and changes of them go to other layers then.
+#[test]
+fn a_run_sees_the_layers_that_a_bucket_gets_meanwhile() {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    // More than two batches.
+    (0..2_200).for_each(|_| put(&mut steps, "b", "a", 1));
+    (1..=6).for_each(|size| put(&mut steps, "b", "z", size));
+    steps.run(set_rules(&bucket, "2")).unwrap();
+    steps.advance(DAY * 3);
+    steps.apply();
+    let last = steps.ids(&bucket).split_off(2_200);
+    let shared = Arc::clone(steps.shared());
+    let submitted = shared.intents.submitted();
+    let run = std::thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || {
+            let mut walk = Walk::new(&shared, &OPTIONS, shared.clock.now_ms());
+            walk.page = 100;
+            walk.run()
+        }
+    });
+    while shared.intents.submitted() == submitted {
+        std::thread::yield_now();
+    }
+    // The run waits for the answer to its first batch before it submits a second one.
+    let first = steps.submit(snapshot(&bucket, &"s".into()));
+    let deleted = [1, 2].map(|at: usize| steps.submit(delete(&bucket, &last[at].0, Some(last[at].1))));
+    while !run.is_finished() {
+        steps.stepper().commit();
+        steps.apply();
+    }
+    let (report, ended) = run.join().unwrap();
+    ended.unwrap();
+    [first].into_iter().chain(deleted).for_each(|submitted| drop(submitted.answer().unwrap()));
+    assert_eq!(report.versions, 2_200 - 3 + 1);
+    assert_eq!(steps.shown("b"), "a1 a1 a1 z6 z3 z2");
+}

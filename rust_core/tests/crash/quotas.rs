@@ -31,7 +31,7 @@ pub fn check(before: &Model, after: &Model, op: &Op) -> Result<(), Refusal> {
     ) {
         return Ok(());
     }
-    for (name, bucket) in &after.buckets {
+    for (name, bucket) in after.buckets.iter().filter(|(_, bucket)| !bucket.layered) {
         let Some(quota) = bucket.documents.get(&DocumentKind::Quota).and_then(quota_of) else { continue };
         let Some(former) = before.buckets.get(name).map(Bucket::held) else { continue };
         let now = bucket.held();
@@ -43,6 +43,13 @@ pub fn check(before: &Model, after: &Model, op: &Op) -> Result<(), Refusal> {
 
 fn quota_of(document: &Bytes) -> Option<Quota> {
     Quota::from_document(document)
+}
+
+impl Model {
+    /// Whether a bucket with a quota has got layers, in the same round perhaps. What they hold together is not known here.
+    pub fn counts_layers(&self) -> bool {
+        self.buckets.values().any(|bucket| bucket.layered && bucket.has_quota())
+    }
 }
 
 impl Bucket {

@@ -323,9 +323,7 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
             }
         }
         Ok(match amended {
-            Some(amended) => {
-                (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended))
-            }
+            Some(amended) => (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended)),
             None => Some(row),
         })
     }

@@ -183,7 +183,7 @@ fn other_rules_and_other_buckets_make_it_void() {
     assert_eq!(state.expire(found.clone()), Expired { changed: 1, void: true, ..Expired::default() });
     assert_eq!(state.history(), "1/null");
     let (bucket, document) = (BucketId(99), Bytes::from_static(RULES));
-    let elsewhere = Intent::Expire(Box::new(Expire { bucket, document, entries: found }));
+    let elsewhere = Intent::Expire(Box::new(Expire { bucket, document, top: None, entries: found }));
     assert_eq!(refused(state.run(elsewhere)), Refusal::NoSuchBucket);
 }
 

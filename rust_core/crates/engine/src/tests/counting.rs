@@ -10,9 +10,9 @@ use super::super::{ReclaimLimits, Step};
 use super::sealing::OneKey;
 use super::steps::{Steps, Submitted};
 use super::support::noise;
+use crate::list_versions::{VersionScanRow, VersionStart};
 use orcas_base::error::Error;
 use orcas_checksum::Md5Hasher;
-use crate::list_versions::{VersionScanRow, VersionStart};
 use orcas_decide::{
     AttributeChange, BucketChange, Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal,
     UpdateVersion,

@@ -85,7 +85,11 @@ impl Steps {
     ) -> Self {
         options.chunk_size = CHUNK as u32;
         change(&mut options);
-        let clock = Arc::new(TestClock { system: SystemClock::new(), ahead_ms: AtomicU64::new(0), stopped_ms: AtomicU64::new(0) });
+        let clock = Arc::new(TestClock {
+            system: SystemClock::new(),
+            ahead_ms: AtomicU64::new(0),
+            stopped_ms: AtomicU64::new(0),
+        });
         let mut steps = Self { _dir: dir, options, stepper: None, disk, clock };
         steps.reopen();
         steps

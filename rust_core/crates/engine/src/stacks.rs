@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::list_versions::first_sequence;
+use orcas_base::error::Result;
 use orcas_decide::{delete_marker, layer_name};
+use orcas_index::Index;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, LayerKind, Record, Version, VersionId, Versioning};
 
 /// A bucket of which nothing is known but these: the record that created it is lost.
@@ -184,45 +186,62 @@ pub(super) fn repaired_stacks<'b>(buckets: impl IntoIterator<Item = &'b Bucket>)
 /// In a history, an older version of the key is shown then, as in a bucket without layers. No other state of the same
 /// version may take its place: below a layer from before versioning, below amendments, and for a null version, which
 /// replaced that of the layers below, a delete marker sees to that.
+///
+/// # Errors
+/// When the index cannot be read.
 pub(super) fn removal_of_lost<'b>(
+    index: &Index,
     buckets: impl IntoIterator<Item = &'b Bucket>,
     (layer, key, id): (BucketId, &Bytes, VersionId),
-) -> Vec<Record> {
+) -> Result<Vec<Record>> {
     let buckets: BTreeMap<BucketId, &Bucket> = buckets.into_iter().map(|bucket| (bucket.id, bucket)).collect();
     let kind = |layer| buckets.get(&layer).map_or(LayerKind::History, |layer: &&Bucket| layer.layer_kind());
+    let is_bucket = |layer| buckets.get(&layer).is_none_or(|bucket: &&Bucket| bucket.role == BucketRole::Bucket);
     let removed = |bucket| Record::DeleteVersion { bucket, key: key.clone(), version_id: id };
     let hidden = |bucket| Record::PutVersion(delete_marker(bucket, key.clone(), id, 0));
-    let is_bucket = buckets.get(&layer).is_none_or(|bucket| bucket.role == BucketRole::Bucket);
     match kind(layer) {
-        LayerKind::Amendments => return vec![hidden(layer)],
+        LayerKind::Amendments => return Ok(vec![hidden(layer)]),
         // The lowest layer needs no marker.
-        LayerKind::Single if !is_bucket => return vec![hidden(layer)],
+        LayerKind::Single if !is_bucket(layer) => return Ok(vec![hidden(layer)]),
         LayerKind::Single | LayerKind::History => {}
     }
     let mut records = vec![removed(layer)];
     if id != VersionId::Null {
-        return records;
+        return Ok(records);
     }
-    let stacks = || buckets.values().map(|bucket| &bucket.layers[..]).filter(|layers| layers.contains(&layer));
-    let below = stacks().next().and_then(|layers| layers.split(|other| *other == layer).next_back());
-    for other in below.unwrap_or_default() {
-        let is_shared = buckets.values().any(|bucket| bucket.layers.contains(other) && !bucket.layers.contains(&layer));
+    let in_stack = buckets.values().map(|bucket| &bucket.layers[..]).find(|layers| layers.contains(&layer));
+    let below = in_stack.and_then(|layers| layers.split(|other| *other == layer).next_back()).unwrap_or_default();
+    let is_shared = |other: &BucketId| {
+        buckets.values().any(|bucket| bucket.layers.contains(other) && !bucket.layers.contains(&layer))
+    };
+    for (at, other) in below.iter().enumerate().take_while(|(_, other)| !is_shared(other)) {
         match kind(*other) {
-            // Right below the layer of which it was made.
-            LayerKind::Amendments if !is_shared => {
-                records.push(hidden(*other));
-                break;
+            LayerKind::Amendments => {
+                if has(index, &below[at..], key, id)? {
+                    records.push(hidden(*other));
+                }
+                return Ok(records);
             }
-            LayerKind::Single if !is_shared && buckets.get(other).is_some_and(|it| it.role != BucketRole::Bucket) => {
+            _ if !has(index, &[*other], key, id)? => {}
+            LayerKind::Single if !is_bucket(*other) => {
                 records.push(hidden(*other));
-                break;
+                return Ok(records);
             }
             // Nothing shows what the layer above had replaced.
-            LayerKind::History | LayerKind::Single if !is_shared => records.push(removed(*other)),
-            LayerKind::Amendments | LayerKind::History | LayerKind::Single => break,
+            LayerKind::History | LayerKind::Single => records.push(removed(*other)),
         }
     }
-    records
+    Ok(records)
+}
+
+fn has(index: &Index, layers: &[BucketId], key: &[u8], id: VersionId) -> Result<bool> {
+    let reader = index.read()?;
+    for layer in layers {
+        if reader.version(*layer, key, id)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The layers that no bucket and no snapshot has, also once these stacks are repaired: the record of a fork is lost, say.

@@ -295,12 +295,15 @@ fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)], last: Seq
     if hidden.is_empty() {
         return Ok(());
     }
-    let mut writer = shared.index.writer()?;
-    writer.begin_salvage()?;
     let buckets = Arc::clone(&shared.buckets.read());
     let all = || buckets.of_any_role().map(|bucket| &**bucket);
-    let records = hidden.iter().flat_map(|(bucket, key, id)| removal_of_lost(all(), (*bucket, key, *id)));
-    for (record, sequence) in records.zip(last + 1..) {
+    let mut records = Vec::new();
+    for (bucket, key, id) in hidden {
+        records.extend(removal_of_lost(&shared.index, all(), (*bucket, key, *id))?);
+    }
+    let mut writer = shared.index.writer()?;
+    writer.begin_salvage()?;
+    for (record, sequence) in records.into_iter().zip(last + 1..) {
         let mut payload = Vec::new();
         let kind = record::encode(&record, &mut payload);
         let payload = Bytes::from(payload);

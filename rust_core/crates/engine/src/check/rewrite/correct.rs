@@ -217,7 +217,7 @@ impl Search<'_> {
                 self.losses.version(&version, GONE);
                 let key = Bytes::copy_from_slice(&version.key);
                 let lost = (version.bucket, &key, version.version_id);
-                self.records.extend(removal_of_lost(self.locks.buckets(), lost));
+                self.records.extend(removal_of_lost(index, self.locks.buckets(), lost)?);
                 return Ok(());
             }
             let readable = self.readable_annotations(&version)?;

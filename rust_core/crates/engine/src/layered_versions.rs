@@ -298,15 +298,16 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
 
     /// A version of the layer at this place as the layers above it show it.
     fn shown(&self, at: usize, row: VersionScanRow) -> Result<Option<VersionScanRow>> {
+        let mut amended = None;
         for above in &self.layers[..at] {
             match above.kind {
-                LayerKind::Amendments if above.has(&row.key) && !planted::is(Bug::AmendmentsIgnored) => {
-                    if let Some(amended) = self.lookups.version(above.layer, &row.key, row.id)? {
-                        let is_shown = !amended.version.delete_marker;
-                        return Ok(is_shown.then(|| VersionScanRow::of_object(&row.key, &amended)));
+                LayerKind::Amendments if amended.is_none() && above.has(&row.key) => {
+                    if !planted::is(Bug::AmendmentsIgnored) {
+                        amended = self.lookups.version(above.layer, &row.key, row.id)?;
                     }
                 }
                 LayerKind::Amendments => {}
+                // A null version hides those below it. An amendment above concerns it then, and not those below.
                 LayerKind::History | LayerKind::Single => {
                     if row.id == VersionId::Null && self.lookups.version(above.layer, &row.key, row.id)?.is_some() {
                         return Ok(None);
@@ -314,7 +315,12 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
                 }
             }
         }
-        Ok(Some(row))
+        Ok(match amended {
+            Some(amended) => {
+                (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended))
+            }
+            None => Some(row),
+        })
     }
 }
 

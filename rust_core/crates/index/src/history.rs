@@ -49,6 +49,8 @@ macro_rules! both {
 
 pub(super) const FROM: &str = both!("key >= ?2", " ORDER BY key, sequence DESC LIMIT ?3");
 const AFTER: &str = both!("key > ?2", " ORDER BY key, sequence DESC LIMIT ?3");
+/// Both tables backwards: of each key the oldest version first.
+pub(super) const OLDEST: &str = both!("key >= ?2", " ORDER BY key DESC, sequence LIMIT ?3");
 pub(super) const OF_KEY: &str = both!("key = ?2 AND sequence < ?4", " ORDER BY key, sequence DESC LIMIT ?3");
 const EVERY: &str = both!("key >= ?2", "");
 const RECORD: &str = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence = ?1";
@@ -86,6 +88,17 @@ pub(super) fn scan(
     };
     let mut statement = conn.prepare_cached(sql)?;
     visit_all(statement.query((stored_int(bucket.0)?, key, limited(limit)))?, visit)
+}
+
+/// Versions of a bucket, those of the last key first, of each key the oldest first.
+pub(super) fn oldest(
+    conn: &Connection,
+    bucket: BucketId,
+    limit: usize,
+    visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+) -> Result<()> {
+    let mut statement = conn.prepare_cached(OLDEST)?;
+    visit_all(statement.query((stored_int(bucket.0)?, &b""[..], limited(limit)))?, visit)
 }
 
 /// Versions of a key with sequences below `below`.

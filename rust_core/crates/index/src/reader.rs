@@ -154,6 +154,17 @@ impl<'i> Reader<'i> {
         self.with(|conn| history::scan(conn, bucket, from, limit, visit))
     }
 
+    /// Versions of a bucket in the reverse byte order of their keys, of each key the oldest first, at most `limit` or
+    /// until `visit` returns false. The cost grows with the number visited.
+    pub fn oldest_versions(
+        &self,
+        bucket: BucketId,
+        limit: usize,
+        visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| history::oldest(conn, bucket, limit, visit))
+    }
+
     /// Every version of a bucket, in no particular order, until `visit` returns false.
     pub fn every_version(&self, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
         self.with(|conn| history::every(conn, bucket, visit))

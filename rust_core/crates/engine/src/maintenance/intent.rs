@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::merges::LayerMerge;
 use orcas_decide::Pin;
-use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, Sequence};
+use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, Sequence, VersionId};
 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
 pub(crate) enum MaintenanceIntent {
@@ -30,12 +30,12 @@ pub(crate) enum MaintenanceIntent {
         pack: PackId,
     },
     ReplaceLog(Box<ReplaceLog>),
-    /// Removes keys of a layer that was dropped, and the layer itself when none is left.
+    /// Removes versions of a layer that was dropped, and the layer itself when none is left.
     RemoveLayer {
         layer: BucketId,
-        keys: Vec<Bytes>,
+        versions: Vec<(Bytes, VersionId)>,
     },
-    /// Moves these versions of the upper layer to the lower one. Without any, it removes the upper layer if that has none
+    /// Merges these versions of the upper layer into what is below it. Without any, it removes the upper layer if that has none
     /// left.
     MergeLayers {
         merge: LayerMerge,
@@ -43,11 +43,25 @@ pub(crate) enum MaintenanceIntent {
     },
 }
 
-/// A version of a layer, as it was found while nothing but a merge could change it.
+/// A version of the upper layer, as it was found while nothing but a merge could change it.
 pub(crate) struct MergedVersion {
     pub found: Arc<Object>,
-    /// A delete marker with nothing to hide below both layers.
-    pub ends: bool,
+    /// The layers from which the version with its id is removed first.
+    pub removed_from: Vec<BucketId>,
+    pub fate: MergeFate,
+}
+
+/// What becomes of a version of the upper layer.
+pub(crate) enum MergeFate {
+    /// It goes to this layer, and replaces what that has under its id.
+    Moves(BucketId),
+    /// Nothing is left that it hides or changes.
+    Ends,
+    /// The version with its id in the lower layer, which has this sequence, gets its attributes.
+    Amends(Sequence),
+    /// It replaces the version with its id in the lower layer, which has this sequence there. These are newer, and are
+    /// put again behind it.
+    Replaces { former: Sequence, newer: Vec<Arc<Object>> },
 }
 
 /// A compacted log file that replaces the records `first..=last`.

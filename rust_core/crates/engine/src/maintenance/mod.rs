@@ -5,5 +5,5 @@ mod intent;
 mod reply;
 mod rules;
 
-pub(super) use intent::{MaintenanceIntent, MaintenanceOutcome, MergedVersion, ReplaceLog};
+pub(super) use intent::{MaintenanceIntent, MaintenanceOutcome, MergeFate, MergedVersion, ReplaceLog};
 pub(super) use reply::{MaintenanceReply, MaintenanceWaiter};

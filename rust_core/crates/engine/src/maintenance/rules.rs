@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::super::merges::LayerMerge;
 use super::super::view::SequencerView;
-use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergedVersion, ReplaceLog};
+use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergeFate, MergedVersion, ReplaceLog};
 use orcas_base::error::Result;
+use orcas_decide::View;
 use orcas_record::{Bucket, BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, Version, VersionId};
 
 impl MaintenanceIntent {
@@ -28,7 +29,7 @@ impl MaintenanceIntent {
             Self::RetirePack { pack } if view.pack_is_free(pack)? => (Vec::new(), vec![Record::RetirePack { pack }]),
             Self::RetirePack { .. } => (Vec::new(), Vec::new()),
             Self::ReplaceLog(replacement) => (Vec::new(), replace_log(*replacement)),
-            Self::RemoveLayer { layer, keys } => (Vec::new(), remove_layer(view, layer, keys)?),
+            Self::RemoveLayer { layer, versions } => (Vec::new(), remove_layer(view, layer, versions)?),
             Self::MergeLayers { merge, versions } => (Vec::new(), merge_layers(view, merge, versions)?),
         };
         let last = next + records.len() as u64 - 1;
@@ -63,19 +64,23 @@ fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) ->
     Ok((blobs, records))
 }
 
-/// The layer goes when the index has no key of it any more. Nothing names it, so nothing writes to it meanwhile.
-fn remove_layer(view: &SequencerView<'_>, layer: BucketId, keys: Vec<Bytes>) -> Result<Vec<Record>> {
+/// The layer goes when the index has no version of it any more. Nothing names it, so nothing writes to it meanwhile.
+fn remove_layer(
+    view: &SequencerView<'_>,
+    layer: BucketId,
+    versions: Vec<(Bytes, VersionId)>,
+) -> Result<Vec<Record>> {
     if !view.is_dropped(layer) {
         return Ok(Vec::new());
     }
-    if keys.is_empty() {
+    if versions.is_empty() {
         return Ok(if view.layer_is_empty(layer)? { vec![Record::DeleteBucket { bucket: layer }] } else { Vec::new() });
     }
-    let removed = |key| Record::DeleteVersion { bucket: layer, key, version_id: VersionId::Null };
-    Ok(keys.into_iter().map(removed).collect())
+    let removed = |(key, version_id)| Record::DeleteVersion { bucket: layer, key, version_id };
+    Ok(versions.into_iter().map(removed).collect())
 }
 
-/// Each record leaves what the layers show together as it is, so it does not matter where a crash ends them.
+/// What the layers show together stays. So it does not matter how many of these decisions come before a crash.
 fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<MergedVersion>) -> Result<Vec<Record>> {
     let LayerMerge { upper, lower } = merge;
     if !view.buckets.can_merge(merge) {
@@ -85,15 +90,38 @@ fn merge_layers(view: &SequencerView<'_>, merge: LayerMerge, versions: Vec<Merge
         return if view.layer_is_empty(upper)? { Ok(remove_merged(view, upper)) } else { Ok(Vec::new()) };
     }
     let mut records = Vec::with_capacity(versions.len());
-    for MergedVersion { found, ends } in versions {
-        let version = Version { bucket: lower, ..found.version.clone() };
-        let key = version.key.clone();
-        if ends {
-            // What it hides goes first.
-            let removed = |bucket, key| Record::DeleteVersion { bucket, key, version_id: VersionId::Null };
-            records.extend([removed(lower, key.clone()), removed(upper, key)]);
-        } else {
-            records.push(Record::MoveVersion { from_bucket: upper, from_key: key, version });
+    for MergedVersion { found, removed_from, fate } in versions {
+        let (key, version_id) = (found.version.key.clone(), found.version.version_id);
+        let removed = |bucket| Record::DeleteVersion { bucket, key: key.clone(), version_id };
+        let put_into = |bucket, version: &Version| Record::PutVersion(Version { bucket, ..version.clone() });
+        // What the version hides goes before it.
+        records.extend(removed_from.into_iter().map(removed));
+        match fate {
+            MergeFate::Moves(to) => {
+                let version = Version { bucket: to, ..found.version.clone() };
+                records.push(Record::MoveVersion { from_bucket: upper, from_key: key, version });
+            }
+            MergeFate::Ends => records.push(removed(upper)),
+            MergeFate::Amends(there) => {
+                // If the lower layer is under the id of a bucket, what it has may have been put again since.
+                if view.layer_version(lower, &key, version_id)?.is_none_or(|found| found.sequence != there) {
+                    continue;
+                }
+                let attributes = found.version.attributes.clone();
+                let key = key.clone();
+                records.push(Record::UpdateVersion { bucket: lower, key, version_id, version: there, attributes });
+                records.push(removed(upper));
+            }
+            MergeFate::Replaces { former, newer } => {
+                let newest = view.layer_newest(lower, &key, Sequence::MAX)?.map(|newest| newest.sequence);
+                let there = view.layer_version(lower, &key, version_id)?.map(|there| there.sequence);
+                if there != Some(former) || newest != Some(newer.last().map_or(former, |newest| newest.sequence)) {
+                    continue;
+                }
+                records.push(put_into(lower, &found.version));
+                records.extend(newer.iter().map(|newer| put_into(lower, &newer.version)));
+                records.push(removed(upper));
+            }
         }
     }
     Ok(records)

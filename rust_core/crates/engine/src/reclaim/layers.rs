@@ -1,4 +1,4 @@
-//! Removes layers that were dropped, some keys at a time. What they held is dead then, unless others refer to it.
+//! Removes layers that were dropped, some versions at a time. What they held is dead then, unless others refer to it.
 
 use bytes::Bytes;
 
@@ -6,20 +6,21 @@ use super::super::maintenance::MaintenanceIntent;
 use super::limits::Step;
 use super::work::{Activity, FollowUp, Reclaimer};
 use orcas_base::error::Result;
-use orcas_index::VersionFrom;
 
-/// Keys that one intent removes.
-const KEYS_MAX: usize = 1_000;
+/// Versions that one intent removes.
+const VERSIONS_MAX: usize = 1_000;
 
 impl Reclaimer {
     /// The next part of a layer that goes. The published table is asked, so that whoever reads the layer can find out.
     pub(super) fn choose_layer(&mut self) -> Result<Option<Step>> {
         let Some(layer) = self.shared.buckets.read().dropped() else { return Ok(None) };
-        let mut keys = Vec::new();
-        self.shared.index.read()?.scan_versions(layer, VersionFrom::Key(b""), KEYS_MAX, &mut |row| {
-            keys.push(Bytes::copy_from_slice(&row.head.key));
+        let mut versions = Vec::new();
+        // The oldest of a key first: then none becomes the current one meanwhile.
+        self.shared.index.read()?.oldest_versions(layer, VERSIONS_MAX, &mut |row| {
+            versions.push((Bytes::copy_from_slice(&row.head.key), row.version_id));
             true
         })?;
-        Ok(Some(self.submit(MaintenanceIntent::RemoveLayer { layer, keys }, FollowUp::Emptied, Activity::Idle)))
+        let intent = MaintenanceIntent::RemoveLayer { layer, versions };
+        Ok(Some(self.submit(intent, FollowUp::Emptied, Activity::Idle)))
     }
 }

@@ -45,6 +45,8 @@ impl Reclaimer {
         self.swept.clear();
         self.passed.clear();
         self.passed_logs.clear();
+        self.kept_apart.clear();
+        self.merged = None;
         self.estimates.forget();
     }
 

@@ -1,11 +1,12 @@
 //! The reclaimer: what is in progress, what waits to be removed, and what every kind of work needs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::buckets::BucketTable;
 use super::super::maintenance::{MaintenanceIntent, MaintenanceReply};
+use super::super::merges::LayerMerge;
 use super::super::state::EngineState;
 use super::compaction::{Compaction, Estimates};
 use super::left_to_renew::Renewal;
@@ -94,6 +95,8 @@ pub struct Reclaimer {
     pub(super) passed_logs: HashSet<LogFileId>,
     /// What a request that leaves nothing dead in files has still to look at.
     pub(super) renewal: Option<Renewal>,
+    /// Layers that could be merged, but for the size of a decision.
+    pub(super) kept_apart: BTreeSet<LayerMerge>,
     /// The buckets when no layers could be merged.
     pub(super) merged: Option<Arc<BucketTable>>,
     pub(super) done: Arc<Mutex<Reclaimed>>,
@@ -115,6 +118,7 @@ impl Reclaimer {
             passed_since: Duration::ZERO,
             passed_logs: HashSet::new(),
             renewal: None,
+            kept_apart: BTreeSet::new(),
             merged: None,
             done,
         }

@@ -20,18 +20,18 @@ use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
 type Objects = BTreeMap<String, Vec<u8>>;
 
 const KEPT: u64 = 7;
-const LIMITS: ReclaimLimits =
+pub(super) const LIMITS: ReclaimLimits =
     ReclaimLimits { live_max: 0.0, freed_min: u64::MAX, output_max: 0, compact: false, hurry: false };
 
-fn snapshot(bucket: &Bucket, name: &str) -> Intent {
+pub(super) fn snapshot(bucket: &Bucket, name: &str) -> Intent {
     Intent::CreateSnapshot { bucket: bucket.id, name: Bytes::copy_from_slice(name.as_bytes()) }
 }
 
-fn forget(bucket: &Bucket, name: &str) -> Intent {
+pub(super) fn forget(bucket: &Bucket, name: &str) -> Intent {
     Intent::DeleteSnapshot { bucket: bucket.id, name: Bytes::copy_from_slice(name.as_bytes()) }
 }
 
-fn fork(bucket: &Bucket, snapshot: Option<&str>, name: &str) -> Intent {
+pub(super) fn fork(bucket: &Bucket, snapshot: Option<&str>, name: &str) -> Intent {
     let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     Intent::ForkBucket { bucket: bucket.id, snapshot: snapshot.map(bytes), name: bytes(name) }
 }
@@ -175,7 +175,7 @@ fn a_completion_in_a_fork_is_answered_again_after_a_merge() {
 }
 
 /// Merges until nothing is left to merge. `false` if nothing was.
-fn merge_all(steps: &mut Stepper) -> bool {
+pub(super) fn merge_all(steps: &mut Stepper) -> bool {
     let mut merged = false;
     for _ in 0..200 {
         if steps.reclaim(&LIMITS).unwrap() == Step::Idle {
@@ -452,11 +452,11 @@ fn layers_are_merged_that_are_in_the_same_stacks() {
     ];
     for (stacks, expected) in cases {
         let table = table(stacks);
-        assert_eq!(table.mergeable(), *expected, "{stacks:?}");
+        assert_eq!(table.mergeable(&BTreeSet::new()), *expected, "{stacks:?}");
         for upper in 1..10 {
             for lower in 1..10 {
                 let merge = LayerMerge { upper: BucketId(upper), lower: BucketId(lower) };
-                assert!(table.mergeable() != Some(merge) || table.can_merge(merge));
+                assert!(table.mergeable(&BTreeSet::new()) != Some(merge) || table.can_merge(merge));
                 let together = stacks.iter().all(|(_, _, layers)| layers.contains(&upper) == layers.contains(&lower));
                 assert!(together || !table.can_merge(merge), "{stacks:?}: {merge:?}");
             }

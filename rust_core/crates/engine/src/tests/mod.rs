@@ -10,6 +10,7 @@ mod documents;
 mod events;
 mod full_disk;
 mod health;
+mod history_merges;
 mod index_rebuild;
 mod layers;
 mod lifecycle;

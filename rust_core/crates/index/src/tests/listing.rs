@@ -68,7 +68,18 @@ fn the_cost_of_a_page_grows_with_its_entries() {
         let reader = index.read().expect("a reader");
         reader.versions_of_key((BucketId(1), b"00010"), Sequence::MAX, 10, visit).expect("versions");
         assert_eq!(seen, 10);
-        (steps(&index, crate::history::FROM), steps(&index, crate::history::OF_KEY))
+        let mut oldest = 0;
+        let visit = &mut |_: VersionRow<'_>| {
+            oldest += 1;
+            true
+        };
+        reader.oldest_versions(BucketId(1), 10, visit).expect("versions");
+        assert_eq!(oldest, 10);
+        drop(reader);
+        (
+            steps(&index, crate::history::FROM),
+            [steps(&index, crate::history::OF_KEY), steps(&index, crate::history::OLDEST)],
+        )
     };
     let (small, large) = (cost(40, 20), cost(400, 20));
     assert_eq!(small, large, "more keys");

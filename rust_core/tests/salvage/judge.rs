@@ -251,8 +251,7 @@ impl Bench {
         let is_kept = |name: &str| self.built.versions.keys().any(|(full, _)| full.starts_with(&format!("{name}/")));
         let with_versions = |bucket: &&Arc<Bucket>| self.names.get(&bucket.id).is_some_and(|name| is_kept(name));
         for bucket in looking.handle.buckets().iter().filter(with_versions) {
-            let shown = String::from_utf8_lossy(&bucket.name);
-            looking.look((bucket, &self.names[&bucket.id], &shown), &mut seen, tally)?;
+            looking.look((bucket, &self.names[&bucket.id]), &mut seen, tally)?;
         }
         // Those of layers are looked for in the buckets that show them.
         let alone = |bucket| is_kept(&self.names[&bucket]) && !self.layers.contains(&bucket);
@@ -314,10 +313,7 @@ impl Bench {
                 let found = handle.object_in(&bucket, &key).map_err(|error| error.to_string())?;
                 let Some(found) = found else { return Err(format!("{full} is listed and not there")) };
                 let Ok(bytes) = read(handle, &found) else {
-                    // By the name of one of the buckets and snapshots that share it.
-                    let sharing = stacks(handle).filter(|(_, stack)| stack.contains(&found.object.version.bucket));
-                    let names: Vec<String> = sharing.map(|(name, _)| name).collect();
-                    if !report.losses.iter().any(|loss| loss.key == key && names.contains(&loss.bucket)) {
+                    if !is_said(handle, report, &found) {
                         return Err(format!("{full} cannot be read, and nothing is said"));
                     }
                     continue;
@@ -434,6 +430,14 @@ fn stacks(handle: &Handle) -> impl Iterator<Item = (String, Vec<BucketId>)> {
     };
     let name = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
     handle.buckets().into_iter().flat_map(with_snapshots).map(move |bucket| (name(&bucket), bucket.stack().to_vec()))
+}
+
+/// Whether what cannot be read is reported: by the name of one of the buckets and snapshots that share it.
+pub fn is_said(handle: &Handle, report: &SalvageReport, found: &PinnedObject) -> bool {
+    let version = &found.object.version;
+    let sharing = stacks(handle).filter(|(_, stack)| stack.contains(&version.bucket));
+    let names: Vec<String> = sharing.map(|(name, _)| name).collect();
+    report.losses.iter().any(|loss| loss.key == version.key && names.contains(&loss.bucket))
 }
 
 fn keys(handle: &Handle, bucket: &Bucket) -> Result<Vec<Bytes>, String> {

@@ -8,7 +8,7 @@ use orcas_base::error::Error;
 use orcas_engine::{Handle, ListVersions, ListedVersion, SalvageReport, VersionSink};
 use orcas_record::{Bucket, BucketId, VersionId};
 
-use crate::judge::{Damage, Tally, read};
+use crate::judge::{Damage, Tally, is_said, read};
 use crate::places::{Places, Range};
 use crate::store::Built;
 
@@ -52,7 +52,7 @@ impl Looking<'_> {
     /// What is wrong with it.
     pub fn look(
         &self,
-        (of, bucket, shown): (&Bucket, &str, &str),
+        (of, bucket): (&Bucket, &str),
         seen: &mut BTreeSet<Name>,
         tally: &mut Tally,
     ) -> Result<(), String> {
@@ -67,7 +67,7 @@ impl Looking<'_> {
             let marker = found.object.version.delete_marker;
             let bytes = match read(self.handle, &found) {
                 Ok(bytes) => (!marker).then_some(bytes),
-                Err(_) if self.report.losses.iter().any(|loss| loss.bucket == shown && loss.key == key) => continue,
+                Err(_) if is_said(self.handle, self.report, &found) => continue,
                 Err(_) => return Err(format!("{full}: {version:?} cannot be read, and nothing is said")),
             };
             if !stored.bytes.contains(&bytes) {

@@ -110,7 +110,7 @@ impl EngineState {
             let start = self.layered_start(bucket, list)?;
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(bucket, list.max_keys);
+            let lists = lists_of(bucket);
             let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
             rows.begin(&start);
             match Page::new(list, sink, start.continued()).read(rows)? {
@@ -134,7 +134,7 @@ impl EngineState {
             };
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(&bucket, limit);
+            let lists = lists_of(&bucket);
             let mut merged = LayeredRows::new(self, &snapshot, &lists)?;
             merged.begin(&from);
             let mut rows = Vec::with_capacity(limit);
@@ -181,13 +181,14 @@ impl EngineState {
     }
 }
 
-fn lists_of(bucket: &Bucket, max_keys: usize) -> Vec<ListVersions> {
+/// All versions of each layer: any number of those that come first may be hidden.
+fn lists_of(bucket: &Bucket) -> Vec<ListVersions> {
     let of = |layer: &BucketId| ListVersions {
         bucket: *layer,
         prefix: Bytes::new(),
         delimiter: None,
         after: None,
-        max_keys,
+        max_keys: usize::MAX,
     };
     bucket.layers.iter().map(of).collect()
 }

@@ -181,7 +181,7 @@ impl EngineState {
     }
 }
 
-/// All versions of each layer: any number of those that come first may be hidden.
+/// Without a limit: how many versions of a layer are passed over for each that is shown, only the layers above tell.
 fn lists_of(bucket: &Bucket) -> Vec<ListVersions> {
     let of = |layer: &BucketId| ListVersions {
         bucket: *layer,

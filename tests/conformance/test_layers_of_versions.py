@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from tests.fixtures.commands import document
 from tests.fixtures.targets import content, read, running
-from tests.fixtures.versions import fill, history, listed, put, set_versioning, shown, tag
+from tests.fixtures.versions import fill, history, listed, put, set_versioning, shown, tag, tags
 
 import orcas
 from orcas import buckets
+from orcas.errors import OrcasError
 
 pytestmark = pytest.mark.conformance
 
@@ -117,6 +118,38 @@ def test_snapshots_go_in_any_order_and_layers_are_merged(tmp_path: Path, order: 
                 buckets.fork(s3, "versioned", name, snapshot=f"s{kept}")
                 assert shown(s3, name) == states[kept]
     assert document("fsck", "--data", tmp_path / "store")["findings"] == []
+
+
+def test_a_bucket_has_31_snapshots_at_a_time_and_any_number_over_time(tmp_path: Path) -> None:
+    with running(tmp_path / "store") as target:
+        s3 = target.client()
+        s3.create_bucket(Bucket="versioned")
+        set_versioning(s3, "versioned", "Enabled")
+        ids: list[str] = []
+
+        def change() -> list[tuple[str, str, bool, bool]]:
+            """A new version, and other tags of one that a lower layer has."""
+            ids.extend(put(s3, "versioned", content(300, len(ids))))
+            tag(s3, "versioned", f"{len(ids)}", VersionId=ids[len(ids) // 2])
+            return [("k", version, version == ids[-1], False) for version in reversed(ids)]
+
+        # Layers of amendments do not count.
+        for at in range(31):
+            change()
+            buckets.create_snapshot(s3, "versioned", f"s{at}")
+        change()
+        with pytest.raises(OrcasError, match="too many snapshots"):
+            buckets.create_snapshot(s3, "versioned", "s31")
+        for at in range(31, 40):
+            buckets.delete_snapshot(s3, "versioned", f"s{at - 31}")
+            document("gc", "--data", tmp_path / "store")
+            expected = change()
+            assert history(s3, "versioned") == expected
+            buckets.create_snapshot(s3, "versioned", f"s{at}")
+        change()
+        buckets.fork(s3, "versioned", "fork", snapshot="s39")
+        assert history(s3, "fork") == expected
+        assert tags(s3, "fork", ids[19]) == ["39"]
 
 
 @pytest.mark.parametrize("end", ENDINGS, ids=["stopped", "killed"])

@@ -324,13 +324,25 @@ class VersionsMachine(SnapshotRules):
             asked |= {"VersionIdMarker": last.id} if last else {}
             entries = entries[size:]
 
-    @rule(bucket=buckets)
-    def list_objects(self, bucket: str) -> None:
-        page = self.client.list_objects_v2(Bucket=self.name(bucket))
-        listed = [(entry["Key"], entry["ETag"]) for entry in page.get("Contents", [])]
-        found = self.model.buckets[bucket]
-        current = [(key, found.current(key)) for key in sorted(found.keys, key=str.encode)]
-        assert listed == [(key, f'"{content.etag}"') for key, content in current if content]
+    @rule(bucket=buckets, prefix=st.sampled_from(PREFIXES), delimiter=st.sampled_from(("", "", "/", "b")),
+          size=st.sampled_from((1, 2, 1000)))  # fmt: skip
+    def list_objects(self, bucket: str, prefix: str, delimiter: str, size: int) -> None:
+        """Every page."""
+        asked: dict[str, Any] = {"Bucket": self.name(bucket), "Prefix": prefix, "MaxKeys": size}
+        asked |= {"Delimiter": delimiter} if delimiter else {}
+        entries = self.model.list_objects(bucket, prefix, delimiter)
+        while True:
+            page = self.client.list_objects_v2(**asked)
+            objects = [(name, content) for name, content in entries[:size] if content]
+            shown = [(entry["Key"], entry["ETag"], entry["Size"]) for entry in page.get("Contents", [])]
+            assert shown == [(key, f'"{content.etag}"', len(content.body)) for key, content in objects]
+            prefixes = [name for name, content in entries[:size] if content is None]
+            assert [entry["Prefix"] for entry in page.get("CommonPrefixes", [])] == prefixes
+            assert page["IsTruncated"] == (len(entries) > size)
+            if not page["IsTruncated"]:
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+            entries = entries[size:]
 
     def teardown(self) -> None:
         """In the end, what is open is completed, and all that can be deleted goes."""
@@ -361,7 +373,8 @@ class VersionsMachine(SnapshotRules):
     def check_bucket(self, bucket: str) -> None:
         self.check_versioning(bucket)
         self.check_history(bucket)
-        self.list_objects(bucket)
+        self.list_objects(bucket, "", "", 1000)
+        self.list_objects(bucket, "", "/", 1)
         found = self.model.buckets[bucket]
         for key, version in found.versions():
             self.check_version(bucket, key, version.id, head=version.content is None)

@@ -308,6 +308,16 @@ class VersionedModel:
 
     # Lists.
 
+    def list_objects(self, bucket: str, prefix: str, delimiter: str) -> list[tuple[str, Object | None]]:
+        """All current objects, and common prefixes (those with None), in the order of their UTF-8 bytes."""
+        found, entries = self.buckets[bucket], dict[str, Object | None]()
+        for key in found.keys:
+            content = found.current(key)
+            if content and key.startswith(prefix):
+                common = common_prefix(key, prefix, delimiter)
+                entries[common or key] = None if common else content
+        return [(name, entries[name]) for name in sorted(entries, key=str.encode)]
+
     def list_entries(
         self, bucket: str, prefix: str, delimiter: str, key_marker: str = "", version_marker: str | None = None
     ) -> list[Entry]:

@@ -6,6 +6,7 @@
 mod annotations;
 mod appends;
 mod attributes;
+mod bucket_changes;
 mod buckets;
 mod conditions;
 mod decision;

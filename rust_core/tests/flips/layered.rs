@@ -1,9 +1,12 @@
-//! A bucket with snapshots, a fork of it, and layers that were given up.
+//! A bucket with snapshots, a fork of it, and layers that were given up; the same with versioning is in `histories`.
 
 use orcas_decide::Intent;
 use orcas_record::{Bucket, BucketSettings};
 
 use super::{Builder, name_of};
+
+#[path = "histories.rs"]
+mod histories;
 
 impl Builder {
     pub(super) fn first_layers(&mut self) {
@@ -20,6 +23,7 @@ impl Builder {
         self.put(&stack, "replaced", self.noise(3_100, 850));
         self.delete(&stack, "removed");
         self.fork(&stack, "fork");
+        self.first_histories();
     }
 
     pub(super) fn second_layers(&mut self) {
@@ -32,6 +36,7 @@ impl Builder {
         self.put(&stack, "late", self.noise(800, 853));
         self.put(&stack, "kept", self.noise(500, 854));
         self.restore_two(&stack);
+        self.second_histories();
     }
 
     /// Behind the last compaction.
@@ -41,6 +46,7 @@ impl Builder {
         self.put(&stack, "last", self.noise(1_300, 855));
         self.delete(&stack, "chunked");
         self.run(Intent::DeleteSnapshot { bucket: stack.id, name: "one".into() });
+        self.last_histories();
     }
 
     fn snapshot(&mut self, bucket: &Bucket, name: &'static str) {
@@ -56,8 +62,14 @@ impl Builder {
         // Of a damaged fork, older layers may show what its bucket had before.
         let former: Vec<_> =
             self.former.iter().filter_map(|(full, bytes)| Some((renamed(full)?, bytes.clone()))).collect();
+        let versions: Vec<_> = self
+            .versions
+            .iter()
+            .filter_map(|((full, id), stored)| Some(((renamed(full)?, *id), stored.clone())))
+            .collect();
         self.objects.extend(shown);
         self.former.extend(former);
+        self.versions.extend(versions);
     }
 
     /// Gives up what was written since the snapshot, which is a key more and the content of another.

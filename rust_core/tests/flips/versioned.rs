@@ -18,7 +18,7 @@ const DAY_MS: u64 = 86_400_000;
 
 /// What was ever stored as one version.
 #[allow(dead_code)] // Salvage asks for it; flips do not.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stored {
     /// The last one is its content now. A delete marker has none.
     pub bytes: Vec<Option<Vec<u8>>>,
@@ -85,7 +85,7 @@ impl Builder {
         self.document(&v, DocumentKind::Accelerate, "<last/>");
     }
 
-    fn locked_bucket(&mut self, name: &'static str) -> std::sync::Arc<Bucket> {
+    pub(super) fn locked_bucket(&mut self, name: &'static str) -> std::sync::Arc<Bucket> {
         let (owner, location) = ("root".into(), Bytes::new());
         let settings = BucketSettings::default();
         match self.run(Intent::CreateBucket {
@@ -101,7 +101,7 @@ impl Builder {
         }
     }
 
-    fn versioning(&mut self, bucket: &Bucket, versioning: Versioning) {
+    pub(super) fn versioning(&mut self, bucket: &Bucket, versioning: Versioning) {
         let change = BucketChange::Versioning(versioning);
         self.run(Intent::UpdateBucket { bucket: bucket.id, change });
     }
@@ -111,7 +111,7 @@ impl Builder {
     }
 
     /// A new version, or a delete marker.
-    fn put_version(&mut self, bucket: &Bucket, key: &'static str, bytes: Option<Vec<u8>>) -> VersionId {
+    pub(super) fn put_version(&mut self, bucket: &Bucket, key: &'static str, bytes: Option<Vec<u8>>) -> VersionId {
         let name = name_of(bucket, key);
         let id = match &bytes {
             None => {
@@ -150,7 +150,7 @@ impl Builder {
         id
     }
 
-    fn delete_version(&mut self, bucket: &Bucket, key: &'static str, id: VersionId) {
+    pub(super) fn delete_version(&mut self, bucket: &Bucket, key: &'static str, id: VersionId) {
         let (version, precondition) = (Some(id), Precondition::default());
         self.run(Intent::DeleteObject { bucket: bucket.id, key: key.into(), version, precondition, bypass: false });
         self.versions.get_mut(&(name_of(bucket, key), id)).unwrap().present = false;
@@ -160,7 +160,7 @@ impl Builder {
     /// Notes what the current object is now.
     fn see(&mut self, bucket: &Bucket, key: &'static str) {
         let name = name_of(bucket, key);
-        let current = self.handle().object(bucket.id, &key.into()).unwrap();
+        let current = self.handle().object_in(&self.present(bucket), &key.into()).unwrap();
         let bytes = current.map(|found| {
             let id = found.object.version.version_id;
             self.versions[&(name.clone(), id)].bytes.last().unwrap().clone().unwrap()
@@ -172,23 +172,28 @@ impl Builder {
         }
     }
 
-    fn newest(&self, bucket: &Bucket, key: &'static str) -> VersionId {
-        self.handle().object(bucket.id, &key.into()).unwrap().unwrap().object.version.version_id
+    /// With the layers that it has now.
+    fn present(&self, bucket: &Bucket) -> std::sync::Arc<Bucket> {
+        self.handle().bucket(&bucket.name).unwrap()
     }
 
-    fn tag(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, tag: &'static str) {
+    pub(super) fn newest(&self, bucket: &Bucket, key: &'static str) -> VersionId {
+        self.handle().object_in(&self.present(bucket), &key.into()).unwrap().unwrap().object.version.version_id
+    }
+
+    pub(super) fn tag(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, tag: &'static str) {
         self.update(bucket, key, id, AttributeChange::Tags(vec![("tag".into(), tag.into())]));
     }
 
-    fn retain(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, mode: RetentionMode, days: u64) {
+    pub(super) fn retain(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, mode: RetentionMode, days: u64) {
         let retention = Some(Retention { mode, until_ms: NOW_MS + days * DAY_MS });
         self.update(bucket, key, id, AttributeChange::Retention { retention, bypass: false });
     }
 
-    fn update(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, change: AttributeChange) {
+    pub(super) fn update(&mut self, bucket: &Bucket, key: &'static str, id: VersionId, change: AttributeChange) {
         let update = UpdateVersion { bucket: bucket.id, key: key.into(), version: Some(id), change };
         self.run(Intent::UpdateVersion(Box::new(update)));
-        let found = self.handle().version(bucket.id, &key.into(), id).unwrap().unwrap();
+        let found = self.handle().version_in(&self.present(bucket), &key.into(), id).unwrap().unwrap();
         let stored = self.versions.get_mut(&(name_of(bucket, key), id)).unwrap();
         stored.attributes.push(found.object.version.attributes.clone());
     }

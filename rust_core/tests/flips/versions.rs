@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
-use orcas_engine::{Handle, ListVersions, ListedVersion, VersionMarker, VersionSink};
+use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionMarker, VersionSink};
 use orcas_record::{Attributes, Bucket, BucketId, DocumentKind, VersionId, Versioning};
 
 use crate::observe::{Seen, head, read};
@@ -58,12 +58,29 @@ impl VersionSink for Lines {
     }
 }
 
+/// A bucket that shows the histories of its layers, if the id is of one. Otherwise it stands for what is under it alone.
+fn layered(handle: &Handle, id: BucketId) -> Option<Arc<Bucket>> {
+    let is_layered = |bucket: &Arc<Bucket>| bucket.id == id && bucket.amendments().is_some();
+    handle.buckets().into_iter().find(is_layered)
+}
+
+fn version(handle: &Handle, id: BucketId, key: &Bytes, version: VersionId) -> Result<Option<PinnedObject>> {
+    match layered(handle, id) {
+        Some(bucket) => handle.version_in(&bucket, key, version),
+        None => handle.version(id, key, version),
+    }
+}
+
 fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, VersionId, String)>> {
+    let layered = layered(handle, bucket);
     let mut list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
     let mut all = Vec::new();
     loop {
         let mut page = Lines::default();
-        let next: Option<VersionMarker> = handle.list_versions_to(&list, &mut page)?;
+        let next: Option<VersionMarker> = match &layered {
+            Some(bucket) => handle.list_versions_in(bucket, &list, &mut page)?,
+            None => handle.list_versions_to(&list, &mut page)?,
+        };
         all.append(&mut page.0);
         list.after = next;
         if list.after.is_none() || all.len() > LISTED_MAX {
@@ -77,21 +94,25 @@ pub fn observe(handle: &Handle, bucket: &Bucket) -> Versions {
     let snapshots = handle.snapshots(&bucket.name);
     let layers = snapshots.iter().flat_map(|snapshot| &snapshot.layers).chain(&bucket.layers);
     let with_versions = (bucket.versioning != Versioning::Unversioned).then_some(bucket.id);
-    let layers: BTreeSet<BucketId> = layers.copied().collect();
+    // What is under the id of a bucket itself is asked for as what the bucket shows.
+    let layers: BTreeSet<BucketId> = layers
+        .copied()
+        .filter(|layer| handle.buckets().iter().all(|it| it.id != *layer || it.amendments().is_none()))
+        .collect();
     let layers = layers.into_iter().flat_map(|id| observe_one(handle, id, true));
     layers.chain(with_versions.into_iter().flat_map(|id| observe_one(handle, id, false))).collect()
 }
 
 fn observe_one(handle: &Handle, bucket: BucketId, of_layer: bool) -> Versions {
-    let version = |(key, id, line): (Bytes, VersionId, String)| {
-        let found = handle.version(bucket, &key, id).unwrap().unwrap();
+    let one = |(key, id, line): (Bytes, VersionId, String)| {
+        let found = version(handle, bucket, &key, id).unwrap().unwrap();
         let line = format!("{line} {}", head(&found.object));
         let attributes = found.object.version.attributes.clone();
         let bytes = Arc::new(read(handle, &found).unwrap());
         let delete_marker = found.object.version.delete_marker;
         ((bucket, key, id), Version { line, attributes, bytes, delete_marker, of_layer })
     };
-    list(handle, bucket).unwrap().into_iter().map(version).collect()
+    list(handle, bucket).unwrap().into_iter().map(one).collect()
 }
 
 pub fn documents(handle: &Handle, bucket: &Bucket) -> Vec<String> {
@@ -114,6 +135,14 @@ pub fn has_older(wanted: &Versions, (bucket, key): (BucketId, &Bytes), id: Optio
         .iter()
         .filter(|(name, _)| name.0 == bucket)
         .any(|(name, version)| is_wanted(name) && version.line.starts_with("latest false"))
+}
+
+fn is_amendments(handle: &Handle, layer: BucketId) -> bool {
+    let snapshots = |bucket: Arc<Bucket>| handle.snapshots(&bucket.name).into_iter().chain([bucket]);
+    handle.buckets().into_iter().flat_map(snapshots).any(|bucket| {
+        // Right below the layer that was created with them.
+        bucket.layers.windows(2).any(|pair| pair[1] == layer && pair[0].0 == layer.0 + 1)
+    })
 }
 
 /// Every version that `wanted` has, asked of a store that may be damaged.
@@ -139,8 +168,13 @@ fn compare_one(
     seen: &mut Seen,
 ) {
     let (bucket, key, id) = name;
-    let Some(wanted) = wanted else { return seen.wrong(|| format!("version {name:?}: {line}")) };
-    let Some(found) = seen.take(handle.version(*bucket, key, *id)) else { return };
+    let Some(wanted) = wanted else {
+        // A repair that gives up a null version hides that of the layers below.
+        let is_hidden = *id == VersionId::Null && line.contains("marker true") && is_amendments(handle, *bucket);
+        let key = || String::from_utf8_lossy(key).into_owned();
+        return if is_hidden { seen.absent.push(key()) } else { seen.wrong(|| format!("version {name:?}: {line}")) };
+    };
+    let Some(found) = seen.take(version(handle, *bucket, key, *id)) else { return };
     let Some(found) = found else { return seen.wrong(|| format!("version {name:?} is listed and not there")) };
     // So a repair gives up an object of a layer, or one below would take its place.
     if wanted.of_layer && !wanted.delete_marker && found.object.version.delete_marker {

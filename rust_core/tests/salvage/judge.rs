@@ -16,7 +16,7 @@ use orcas_record::{Bucket, BucketId, Sequence};
 use crate::damage::{Index, Plan};
 use crate::places::{Frame, Places, Range};
 use crate::store::{Built, INDEX, WAL, disk_with, options};
-use crate::versions::Looking;
+use crate::versions::{self, Looking};
 
 const OWNER: &str = "root";
 /// Bytes of a frame that say which record it is.
@@ -70,6 +70,8 @@ pub struct Bench {
     shown: BTreeMap<Name, BTreeSet<BucketId>>,
     /// Of buckets with several.
     layers: BTreeSet<BucketId>,
+    /// The versions that buckets with layers and versioning show, and where everything stands that says so.
+    histories: BTreeMap<versions::Name, Vec<Range>>,
 }
 
 /// An object or a change of one: the bucket or layer, and the key.
@@ -81,8 +83,8 @@ impl Bench {
         let disk = disk_with(home.path());
         write_files(&disk, home.path(), &built.files);
         let places = Places::of(Arc::new(disk.clone()), home.path(), &built.files);
-        let (names, shown, layers) = Default::default();
-        let mut bench = Self { built, places, names, shown, layers };
+        let (names, shown, layers, histories) = Default::default();
+        let mut bench = Self { built, places, names, shown, layers, histories };
         let plan = Plan { index: Index::Missing, ..Plan::nothing() };
         let (engine, _) = bench.open(&disk, home.path(), &plan).unwrap();
         let handle = engine.handle();
@@ -93,7 +95,11 @@ impl Bench {
                 bench.names.entry(*layer).or_insert_with(|| name(&bucket.name));
             }
             bench.layers.extend(&bucket.layers);
-            bench.see_shown(&handle, &bucket);
+            if bucket.amendments().is_some() {
+                bench.see_histories(&handle, &bucket);
+            } else {
+                bench.see_shown(&handle, &bucket);
+            }
         }
         // Those of layers that were given up, `bucket#id`, tell which bucket they were made for.
         for (id, full) in &bench.places.layer_names {
@@ -110,6 +116,14 @@ impl Bench {
             let layer = handle.object_in(bucket, &key).unwrap().unwrap().object.version.bucket;
             let above = bucket.stack().iter().copied().take_while(|above| *above != layer);
             self.shown.entry((layer, key)).or_default().extend(above);
+        }
+    }
+
+    fn see_histories(&mut self, handle: &Handle, bucket: &Bucket) {
+        for (key, id) in versions::list(handle, bucket).unwrap() {
+            let stated = bucket.layers.iter().filter_map(|layer| self.places.versions.get(&(*layer, key.clone(), id)));
+            let ranges = stated.flatten().chain(self.places.buckets.iter().map(|frame| &frame.place));
+            self.histories.insert((bucket.id, key.clone(), id), ranges.cloned().collect());
         }
     }
 
@@ -237,10 +251,12 @@ impl Bench {
         let is_kept = |name: &str| self.built.versions.keys().any(|(full, _)| full.starts_with(&format!("{name}/")));
         let with_versions = |bucket: &&Arc<Bucket>| self.names.get(&bucket.id).is_some_and(|name| is_kept(name));
         for bucket in looking.handle.buckets().iter().filter(with_versions) {
-            let shown = String::from_utf8_lossy(&bucket.name);
-            looking.look((bucket.id, &self.names[&bucket.id], &shown), &mut seen, tally)?;
+            looking.look((bucket, &self.names[&bucket.id]), &mut seen, tally)?;
         }
-        looking.complete(&seen, &|range| left(range), &|bucket| is_kept(&self.names[&bucket]))
+        // Those of layers are looked for in the buckets that show them.
+        let alone = |bucket| is_kept(&self.names[&bucket]) && !self.layers.contains(&bucket);
+        let alone = self.places.versions.iter().filter(|((bucket, _, _), _)| alone(*bucket));
+        versions::complete(&seen, &|range| left(range), alone.chain(&self.histories))
     }
 
     fn is_left(&self, plan: &Plan, (file, from, until): &Range) -> bool {
@@ -282,8 +298,13 @@ impl Bench {
         for bucket in handle.buckets() {
             let shown = String::from_utf8_lossy(&bucket.name).into_owned();
             // One that is made up for a layer whose bucket is lost.
-            let id = if report.made_up.contains(&shown) { bucket.top() } else { bucket.id };
-            let Some(name) = self.names.get(&id) else { return Err(format!("bucket {shown} never was")) };
+            let id = match report.made_up.contains(&shown) {
+                true => bucket.stack().iter().find(|layer| self.names.contains_key(layer)),
+                false => Some(&bucket.id),
+            };
+            let Some(name) = id.and_then(|id| self.names.get(id)) else {
+                return Err(format!("bucket {shown} never was"));
+            };
             if shown != *name && !report.made_up.contains(&shown) {
                 return Err(format!("bucket {name} is called {shown}"));
             }
@@ -292,10 +313,7 @@ impl Bench {
                 let found = handle.object_in(&bucket, &key).map_err(|error| error.to_string())?;
                 let Some(found) = found else { return Err(format!("{full} is listed and not there")) };
                 let Ok(bytes) = read(handle, &found) else {
-                    // By the name of one of the buckets and snapshots that share it.
-                    let sharing = stacks(handle).filter(|(_, stack)| stack.contains(&found.object.version.bucket));
-                    let names: Vec<String> = sharing.map(|(name, _)| name).collect();
-                    if !report.losses.iter().any(|loss| loss.key == key && names.contains(&loss.bucket)) {
+                    if !is_said(handle, report, &found) {
                         return Err(format!("{full} cannot be read, and nothing is said"));
                     }
                     continue;
@@ -412,6 +430,14 @@ fn stacks(handle: &Handle) -> impl Iterator<Item = (String, Vec<BucketId>)> {
     };
     let name = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();
     handle.buckets().into_iter().flat_map(with_snapshots).map(move |bucket| (name(&bucket), bucket.stack().to_vec()))
+}
+
+/// Whether what cannot be read is reported: by the name of one of the buckets and snapshots that share it.
+pub fn is_said(handle: &Handle, report: &SalvageReport, found: &PinnedObject) -> bool {
+    let version = &found.object.version;
+    let sharing = stacks(handle).filter(|(_, stack)| stack.contains(&version.bucket));
+    let names: Vec<String> = sharing.map(|(name, _)| name).collect();
+    report.losses.iter().any(|loss| loss.key == version.key && names.contains(&loss.bucket))
 }
 
 fn keys(handle: &Handle, bucket: &Bucket) -> Result<Vec<Bytes>, String> {

@@ -182,7 +182,7 @@ impl Reading {
             }
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
                 self.buckets.push(last);
-                if bucket.role == BucketRole::Layer {
+                if matches!(bucket.role, BucketRole::Layer | BucketRole::Amendments) {
                     self.layer_names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
                 }
             }

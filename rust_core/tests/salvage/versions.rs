@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use orcas_base::error::Error;
 use orcas_engine::{Handle, ListVersions, ListedVersion, SalvageReport, VersionSink};
-use orcas_record::{BucketId, VersionId};
+use orcas_record::{Bucket, BucketId, VersionId};
 
-use crate::judge::{Damage, Tally, read};
+use crate::judge::{Damage, Tally, is_said, read};
 use crate::places::{Places, Range};
 use crate::store::Built;
 
@@ -28,6 +29,14 @@ impl VersionSink for Names {
     }
 }
 
+/// Keys and ids of all versions that the bucket shows.
+pub fn list(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, VersionId)>, Error> {
+    let list = ListVersions { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
+    let mut names = Names::default();
+    handle.list_versions_in(bucket, &list, &mut names)?;
+    Ok(names.0)
+}
+
 pub struct Looking<'a> {
     pub handle: &'a Handle,
     pub built: &'a Built,
@@ -43,24 +52,22 @@ impl Looking<'_> {
     /// What is wrong with it.
     pub fn look(
         &self,
-        (id, bucket, shown): (BucketId, &str, &str),
+        (of, bucket): (&Bucket, &str),
         seen: &mut BTreeSet<Name>,
         tally: &mut Tally,
     ) -> Result<(), String> {
-        let list = ListVersions { bucket: id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
-        let mut names = Names::default();
-        self.handle.list_versions_to(&list, &mut names).map_err(|error| format!("no list of versions: {error}"))?;
-        for (key, version) in names.0 {
+        let names = list(self.handle, of).map_err(|error| format!("no list of versions: {error}"))?;
+        for (key, version) in names {
             let full = format!("{bucket}/{}", String::from_utf8_lossy(&key));
             let Some(stored) = self.built.versions.get(&(full.clone(), version)) else {
                 return Err(format!("{full}: version {version:?} never was"));
             };
-            let found = self.handle.version(id, &key, version).map_err(|error| error.to_string())?;
+            let found = self.handle.version_in(of, &key, version).map_err(|error| error.to_string())?;
             let Some(found) = found else { return Err(format!("{full}: {version:?} is listed and not there")) };
             let marker = found.object.version.delete_marker;
             let bytes = match read(self.handle, &found) {
                 Ok(bytes) => (!marker).then_some(bytes),
-                Err(_) if self.report.losses.iter().any(|loss| loss.bucket == shown && loss.key == key) => continue,
+                Err(_) if is_said(self.handle, self.report, &found) => continue,
                 Err(_) => return Err(format!("{full}: {version:?} cannot be read, and nothing is said")),
             };
             if !stored.bytes.contains(&bytes) {
@@ -70,10 +77,10 @@ impl Looking<'_> {
             if !stored.attributes.contains(attributes) {
                 return Err(format!("{full}: {version:?} never had {attributes:?}"));
             }
-            let name = (id, key, version);
+            let name = (of.id, key, version);
             if stored.attributes.last() != Some(attributes) {
                 // Tags or locks of an earlier time.
-                let traceless = self.update_leaves_no_trace(&name);
+                let traceless = self.update_leaves_no_trace(of, &name) || self.last_leaves_no_trace(of, &name);
                 if self.report.gone_total == 0 && !traceless {
                     return Err(format!("{full}: {version:?} has {attributes:?}, and nothing is said"));
                 }
@@ -81,36 +88,38 @@ impl Looking<'_> {
             } else if stored.bytes.last() == Some(&bytes) && stored.present {
                 tally.versions += 1;
                 seen.insert(name);
-            } else if self.report.gone_total == 0 && !self.last_leaves_no_trace(&name) {
+            } else if self.report.gone_total == 0 && !self.last_leaves_no_trace(of, &name) {
                 return Err(format!("{full}: {version:?} was deleted or replaced, and nothing is said"));
             }
         }
         Ok(())
     }
 
-    fn update_leaves_no_trace(&self, name: &Name) -> bool {
-        self.places.updates.get(name).is_some_and(|frame| self.damage.leaves_no_trace(frame))
+    fn update_leaves_no_trace(&self, of: &Bucket, (_, key, id): &Name) -> bool {
+        let mut updates = of.stack().iter().filter_map(|layer| self.places.updates.get(&(*layer, key.clone(), *id)));
+        updates.any(|frame| self.damage.leaves_no_trace(frame))
     }
 
-    fn last_leaves_no_trace(&self, (bucket, key, _): &Name) -> bool {
-        self.places.last.get(&(*bucket, key.clone())).is_some_and(|frame| self.damage.leaves_no_trace(frame))
+    fn last_leaves_no_trace(&self, of: &Bucket, (_, key, _): &Name) -> bool {
+        let last = of.stack().iter().filter_map(|layer| self.places.last.get(&(*layer, key.clone())));
+        // Also of the record that gave it another layer, which says more.
+        last.chain(&self.places.buckets).any(|frame| self.damage.leaves_no_trace(frame))
     }
+}
 
-    /// Every version that nothing of the damage hit is among `seen`.
-    ///
-    /// # Errors
-    /// One that is not.
-    pub fn complete(
-        &self,
-        seen: &BTreeSet<Name>,
-        left: &dyn Fn(&Range) -> bool,
-        is_kept: &dyn Fn(BucketId) -> bool,
-    ) -> Result<(), String> {
-        for (name, ranges) in self.places.versions.iter().filter(|((bucket, _, _), _)| is_kept(*bucket)) {
-            if ranges.iter().all(left) && !seen.contains(name) {
-                return Err(format!("{name:?} is whole and was missed"));
-            }
+/// Every version of which no place was hit is among `seen`.
+///
+/// # Errors
+/// One that is not.
+pub fn complete<'p>(
+    seen: &BTreeSet<Name>,
+    left: &dyn Fn(&Range) -> bool,
+    versions: impl Iterator<Item = (&'p Name, &'p Vec<Range>)>,
+) -> Result<(), String> {
+    for (name, ranges) in versions {
+        if ranges.iter().all(left) && !seen.contains(name) {
+            return Err(format!("{name:?} is whole and was missed"));
         }
-        Ok(())
     }
+    Ok(())
 }

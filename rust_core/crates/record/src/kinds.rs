@@ -64,6 +64,11 @@ pub const fn is_sealed(kind: u8) -> bool {
     matches!(kind, SEALED_CONTENT | UNSHARED_SEALED_CONTENT | SEALED_CHUNK)
 }
 
+/// Whether a record of this type may say what becomes of a version that a layer below has.
+pub const fn may_amend(kind: u8) -> bool {
+    matches!(kind, PUT_VERSION | MOVE_VERSION)
+}
+
 /// Whether a record of this type may end a version or a bucket of an earlier record. True also for unknown types.
 pub const fn may_end(kind: u8) -> bool {
     !matches!(

@@ -184,7 +184,7 @@ fn buckets() -> Vec<Record> {
         Record::UpdateBucket(Bucket { versioning: Versioning::Enabled, object_lock, ..bucket() })
     };
     records.push(locked(None));
-    let roles = every!(BucketRole: Bucket, Layer, Snapshot, Dropped).into_iter();
+    let roles = every!(BucketRole: Bucket, Layer, Snapshot, Dropped, Amendments).into_iter();
     records.extend(roles.map(|role| Record::CreateBucket(Bucket { role, layers: vec![], ..bucket() })));
     let modes = every!(RetentionMode: Governance, Compliance);
     for (mode, period) in modes.into_iter().zip([Period::Days(30), Period::Years(7)]) {

@@ -10,7 +10,8 @@ use super::{FindingKind, Phase};
 use orcas_base::error::Result;
 use orcas_index::{BlobEntry, Counts, Index, PackUsage, Totals};
 use orcas_record::{
-    self as record, BlobLocation, BucketId, Extent, LogFileId, PackId, Record, Seal, Sequence, UploadId,
+    self as record, BlobLocation, Bucket, BucketId, BucketRole, Extent, LayerKind, LogFileId, PackId, Record, Seal,
+    Sequence, UploadId, Versioning,
 };
 
 /// Blobs that are counted at a time.
@@ -253,23 +254,19 @@ impl Census<'_> {
             let detail = format!("{records} records of versions, but {versions} rows in heads and history");
             self.collector.find(FindingKind::Counts, "index.db, table versions", detail);
         }
-        let (mut ids, mut layers) = (BTreeSet::new(), BTreeSet::new());
+        let mut buckets = BTreeMap::new();
         for stored in reader.buckets()? {
             let (Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)?
             else {
                 continue;
             };
-            ids.insert(bucket.id);
-            layers.extend(bucket.layers.iter().map(|layer| (*layer, bucket.id)));
             let counted = sums.buckets.remove(&bucket.id).unwrap_or_default();
             let said = reader.counts(bucket.id)?.unwrap_or_default();
             self.compare_counts(&format!("index.db, table buckets, row {}", bucket.id.0), &counted, &said);
+            buckets.insert(bucket.id, bucket);
         }
-        for (layer, bucket) in layers.iter().filter(|(layer, _)| !ids.contains(layer)) {
-            let place = format!("index.db, table buckets, row {}", bucket.0);
-            self.collector.find(FindingKind::Counts, place, format!("it names layer {}, which is not there", layer.0));
-        }
+        self.check_stacks(&buckets);
         for bucket in sums.buckets.keys() {
             let place = format!("index.db, table buckets, row {}", bucket.0);
             self.collector.find(FindingKind::Counts, place, "versions belong to it, but it is not there");
@@ -285,6 +282,26 @@ impl Census<'_> {
             self.collector.find(FindingKind::Counts, place, "chunks are in it, but it does not exist");
         }
         Ok(())
+    }
+
+    /// The layers that buckets and snapshots name are there, and those that take what is written are of the right kind.
+    fn check_stacks(&self, buckets: &BTreeMap<BucketId, Bucket>) {
+        for bucket in buckets.values() {
+            let find = |detail: String| {
+                let place = format!("index.db, table buckets, row {}", bucket.id.0);
+                self.collector.find(FindingKind::Counts, place, detail);
+            };
+            for layer in bucket.layers.iter().filter(|layer| !buckets.contains_key(layer)) {
+                find(format!("it names layer {}, which is not there", layer.0));
+            }
+            let takes_histories = bucket.role == BucketRole::Bucket
+                && bucket.versioning != Versioning::Unversioned
+                && !bucket.layers.is_empty();
+            let kind = |at: usize| Some(buckets.get(bucket.layers.get(at)?)?.layer_kind());
+            if takes_histories && (kind(0), kind(1)) != (Some(LayerKind::History), Some(LayerKind::Amendments)) {
+                find("it has versioning, but no layers for histories and amendments on top".to_owned());
+            }
+        }
     }
 
     fn compare_counts<T: PartialEq + std::fmt::Debug>(&self, place: &str, counted: &T, said: &T) {

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::super::check::{Finding, FindingKind};
-use super::super::stacks::{bare_bucket, lost_bucket_name, lost_layer_name, lost_layers, repaired_stacks};
+use super::super::stacks::{
+    KnownLayers, Traces, bare_bucket, bucket_of_lost, fresh_layers, lost_bucket_name, lost_layer_name, lost_layers,
+    repaired_stacks,
+};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::layer_name;
@@ -15,7 +18,7 @@ use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::{
     self as record, BlobLocation, Bucket, BucketId, BucketRole, ContentMove, LogLocation, PackId, Record, Sequence,
-    UploadId, Version,
+    UploadId, Version, Versioning,
 };
 
 /// Records, and bytes of them, that go into the index in one piece.
@@ -72,8 +75,12 @@ struct Replay<'a> {
     names: HashMap<Bytes, BucketId>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
+    /// Created as layers.
+    layers: HashSet<BucketId>,
     /// Buckets and layers that objects were put into.
     filled: HashSet<BucketId>,
+    /// Of the versions that were put into them.
+    traces: HashMap<BucketId, Traces>,
     packs: HashSet<PackId>,
     completed: HashSet<UploadId>,
     entries: Vec<Entry>,
@@ -103,7 +110,9 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         names: HashMap::new(),
         deleted: HashSet::new(),
         made_up: BTreeSet::new(),
+        layers: HashSet::new(),
         filled: HashSet::new(),
+        traces: HashMap::new(),
         packs: index.read()?.packs()?.into_iter().collect(),
         completed: HashSet::new(),
         entries: Vec::new(),
@@ -111,9 +120,9 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         outcome: ReplayOutcome { last: applied, ..ReplayOutcome::default() },
     };
     for stored in index.read()?.buckets()? {
-        if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
-            record::decode(stored.kind, &stored.record)?
-        {
+        let record = record::decode(stored.kind, &stored.record)?;
+        replay.see_layer(&record);
+        if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) = record {
             replay.names.insert(bucket.name.clone(), bucket.id);
             replay.buckets.insert(bucket.id, bucket);
         }
@@ -224,8 +233,24 @@ impl Replay<'_> {
         }
     }
 
+    fn see_layer(&mut self, record: &Record) {
+        if let Record::CreateBucket(bucket) = record
+            && matches!(bucket.role, BucketRole::Layer | BucketRole::Amendments)
+        {
+            self.layers.insert(bucket.id);
+        }
+    }
+
+    fn see_version(&mut self, version: &Version) {
+        self.traces.entry(version.bucket).or_default().see(version);
+        if !version.delete_marker {
+            self.filled.insert(version.bucket);
+        }
+    }
+
     /// A record behind what the index has.
     fn change(&mut self, mut entry: Entry) -> Result<()> {
+        self.see_layer(&entry.record);
         match &entry.record {
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
                 let bucket = bucket.clone();
@@ -233,16 +258,13 @@ impl Replay<'_> {
             }
             Record::DeleteBucket { bucket } => self.forget(*bucket),
             Record::PutVersion(version) | Record::MoveVersion { version, .. } => {
-                let (bucket, created_ms) = (version.bucket, version.modified_ms);
-                self.ensure(entry.sequence, bucket, created_ms)?;
-                if !version.delete_marker {
-                    self.filled.insert(bucket);
-                }
+                self.see_version(version);
+                self.ensure(entry.sequence, version.bucket, version.modified_ms)?;
             }
             Record::CompleteUpload { upload, version, .. } => {
                 let (upload, version) = (*upload, version.clone());
+                self.see_version(&version);
                 self.ensure(entry.sequence, version.bucket, version.modified_ms)?;
-                self.filled.insert(version.bucket);
                 if !self.completed.insert(upload) {
                     entry = as_put(entry.sequence, version);
                 }
@@ -359,24 +381,70 @@ impl Replay<'_> {
         self.writer.apply(&applied, &position.encode())
     }
 
-    fn end(mut self) -> Result<ReplayOutcome> {
+    /// What the layers are whose records are lost: that can be told only when everything was read.
+    fn know_layers(&mut self) -> Result<()> {
+        let is_bare = |bucket: &&Bucket| {
+            let is_layer = bucket.role == BucketRole::Layer && bucket.name == lost_layer_name(bucket.id);
+            is_layer || self.made_up.contains(&bucket.id)
+        };
+        let bare: Vec<BucketId> = self.buckets.values().filter(is_bare).map(|bucket| bucket.id).collect();
+        let buckets = self.buckets.values().filter(|bucket| !bare.contains(&bucket.id));
+        let known = KnownLayers {
+            buckets: buckets.map(|bucket| (bucket.id, bucket)).collect(),
+            created: &|layer| self.layers.contains(&layer),
+        };
+        let traces = |id: &BucketId| self.traces.get(id).copied().unwrap_or_default();
+        let layers: Vec<Bucket> = bare.iter().filter_map(|id| known.lost_layer(*id, traces(id))).collect();
+        for layer in layers {
+            let layer = Bucket { owner: self.owner.clone(), ..layer };
+            self.made_up.remove(&layer.id);
+            self.buckets.insert(layer.id, layer.clone());
+            self.push(encoded(self.outcome.last, Record::UpdateBucket(layer)))?;
+        }
+        Ok(())
+    }
+
+    /// Nobody writes, but what a bucket with versioning shows is looked for in a stack that has both of these layers.
+    fn push_written(&mut self, bucket: &mut Bucket, next: &mut u64) -> Result<()> {
+        if bucket.versioning == Versioning::Unversioned {
+            return Ok(());
+        }
+        for layer in fresh_layers(bucket, BucketId(*next)) {
+            bucket.layers.insert(0, layer.id);
+            *next += 1;
+            self.push(encoded(self.outcome.last, Record::CreateBucket(layer)))?;
+        }
+        Ok(())
+    }
+
+    /// As a repair does it.
+    fn stacks(&mut self) -> Result<()> {
+        self.know_layers()?;
         let repaired = repaired_stacks(self.buckets.values());
         let lost = lost_layers(self.buckets.values(), &repaired, |layer| self.filled.contains(&layer));
-        let lost: Vec<BucketId> = lost.into_iter().map(|layer| layer.id).collect();
+        let lost: Vec<Bucket> = lost.into_iter().cloned().collect();
+        let mut next = self.outcome.last + 1;
         for stack in repaired {
-            if let Some(bucket) = self.buckets.get(&stack.bucket) {
-                let repaired = Record::UpdateBucket(Bucket { layers: stack.layers, ..bucket.clone() });
-                self.push(encoded(self.outcome.last, repaired))?;
+            let Some(bucket) = self.buckets.get(&stack.bucket) else { continue };
+            let mut bucket = Bucket { layers: stack.layers, versioning: stack.versioning, ..bucket.clone() };
+            if stack.needs_top {
+                self.push_written(&mut bucket, &mut next)?;
             }
+            self.push(encoded(self.outcome.last, Record::UpdateBucket(bucket)))?;
         }
-        for (layer, id) in lost.into_iter().zip(self.outcome.last + 1..) {
-            let (id, name) = (BucketId(id), lost_bucket_name(layer).into());
-            let bucket =
-                Bucket { layers: vec![layer], ..bare_bucket(id, name, self.owner.clone(), BucketRole::Bucket) };
-            self.made_up.insert(id);
-            self.buckets.insert(id, bucket.clone());
-            self.push(encoded(self.outcome.last, Record::CreateBucket(bucket)))?;
+        for layer in lost {
+            let mut made_up = bucket_of_lost(&layer, BucketId(next), vec![layer.id]);
+            next += 1;
+            self.push_written(&mut made_up, &mut next)?;
+            self.made_up.insert(made_up.id);
+            self.buckets.insert(made_up.id, made_up.clone());
+            self.push(encoded(self.outcome.last, Record::CreateBucket(made_up)))?;
         }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<ReplayOutcome> {
+        self.stacks()?;
         self.flush()?;
         self.writer.end_salvage()?;
         let text = |bucket: &Bucket| String::from_utf8_lossy(&bucket.name).into_owned();

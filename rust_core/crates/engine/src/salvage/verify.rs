@@ -10,19 +10,16 @@ use parking_lot::Mutex;
 use super::super::check::{ANNOTATION_DAMAGED, LOSSES_MAX, Loss};
 use super::super::handle::Handle;
 use super::super::reads::PinnedObject;
-use super::super::stacks::reported_names;
+use super::super::stacks::{removal_of_lost, reported_names};
 use super::super::state::EngineState;
 use super::super::stored::version_of;
 use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, Md5Hasher};
-use orcas_decide::delete_marker;
 use orcas_index::{Applied, Stored};
 use orcas_log::LogPosition;
-use orcas_record::{
-    self as record, BucketId, BucketRole, Encryption, Extent, Object, Record, Sequence, Version, VersionId,
-};
+use orcas_record::{self as record, BucketId, Encryption, Extent, Object, Sequence, Version, VersionId};
 
 /// Rows taken at a time, and bytes read at a time.
 const PAGE: usize = 256;
@@ -292,22 +289,21 @@ fn hides_digests(version: &Version) -> bool {
     version.attributes.encryption.as_ref().is_some_and(Encryption::hides_digests)
 }
 
-/// Takes versions out of the private index. In a layer a delete marker takes the place of one, or an older object below
-/// would pass for it. `last` is the last sequence that is in use.
+/// Takes versions out of the private index, so that no other state of one passes for it. `last` is the last sequence
+/// that is in use.
 fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)], last: Sequence) -> Result<()> {
     if hidden.is_empty() {
         return Ok(());
     }
+    let buckets = Arc::clone(&shared.buckets.read());
+    let all = || buckets.of_any_role().map(|bucket| &**bucket);
+    let mut records = Vec::new();
+    for (bucket, key, id) in hidden {
+        records.extend(removal_of_lost(&shared.index, all(), (*bucket, key, *id))?);
+    }
     let mut writer = shared.index.writer()?;
     writer.begin_salvage()?;
-    let buckets = Arc::clone(&shared.buckets.read());
-    for ((bucket, key, version_id), sequence) in hidden.iter().zip(last + 1..) {
-        let is_layer = buckets.by_id(*bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer);
-        let record = if is_layer {
-            Record::PutVersion(delete_marker(*bucket, key.clone(), *version_id, 0))
-        } else {
-            Record::DeleteVersion { bucket: *bucket, key: key.clone(), version_id: *version_id }
-        };
+    for (record, sequence) in records.into_iter().zip(last + 1..) {
         let mut payload = Vec::new();
         let kind = record::encode(&record, &mut payload);
         let payload = Bytes::from(payload);

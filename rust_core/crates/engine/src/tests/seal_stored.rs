@@ -90,7 +90,7 @@ impl Store {
     }
 }
 
-/// All versions under an id, with their content and the texts of their annotations.
+/// All versions that a bucket shows, with their content and the texts of their annotations.
 pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
     #[derive(Default)]
     struct Names(Vec<(Bytes, VersionId)>);
@@ -105,7 +105,8 @@ pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
     }
     let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1_000 };
     let mut names = Names::default();
-    handle.list_versions_to(&list, &mut names).unwrap();
+    let of = handle.buckets().into_iter().find(|found| found.id == bucket).unwrap();
+    handle.list_versions_in(&of, &list, &mut names).unwrap();
     let read = |found: &super::super::PinnedObject| {
         let size = found.object.version.size;
         let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
@@ -115,15 +116,15 @@ pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
         }
         out
     };
-    let of = |(key, id): (Bytes, VersionId)| {
-        let found = handle.version(bucket, &key, id).unwrap().unwrap();
+    let with_content = |(key, id): (Bytes, VersionId)| {
+        let found = handle.version_in(&of, &key, id).unwrap().unwrap();
         let mut content = read(&found);
         for note in found.object.version.attributes.annotations.as_slice() {
             content.extend(read(&found.annotation(&note.name).unwrap()));
         }
         (key, id, found.object.version.clone(), content)
     };
-    names.0.into_iter().map(of).collect()
+    names.0.into_iter().map(with_content).collect()
 }
 
 /// Without what sealing changes.
@@ -284,6 +285,66 @@ fn snapshots_and_forks_are_sealed_with_their_bucket() {
     store.handle().execute(restore).unwrap();
     let bucket = store.handle().bucket(b"b").unwrap();
     assert_eq!(super::layers::get(&store, &bucket, "c").as_ref(), Some(&contents[3]));
+}
+
+#[test]
+fn histories_and_amendments_in_frozen_layers_are_sealed() {
+    let mut store = Store::new();
+    store.handle().use_keys(OneKey::new(7));
+    let id = store.versioned("v").id;
+    let handle = store.handle();
+    let now = |name: &str| handle.bucket(name.as_bytes()).unwrap();
+    let run = |intent| handle.execute(intent).unwrap();
+    let contents: Vec<Vec<u8>> = (0..8).map(|seed| noise(if seed % 2 == 0 { 100 } else { 3_000 }, seed)).collect();
+    let put = |name: &str, key: &str, at: usize| store.put(&now(name), key, &contents[at]).unwrap();
+    let newest =
+        |key: &'static str| handle.object_in(&now("v"), &key.into()).unwrap().unwrap().object.version.version_id;
+    let delete = |key: &'static str, version| {
+        let precondition = Precondition::default();
+        run(Intent::DeleteObject { bucket: id, key: key.into(), version, precondition, bypass: false });
+    };
+    put("v", "a", 0);
+    let first = newest("a");
+    (1..3).for_each(|at| put("v", "a", at));
+    put("v", "b", 3);
+    run(Intent::CreateSnapshot { bucket: id, name: "one".into() });
+    delete("a", Some(first));
+    store.tag(&now("v"), "a", "amended");
+    store.note(&now("v"), "b", "note", &contents[4]);
+    put("v", "c", 5);
+    run(Intent::UpdateBucket { bucket: id, change: BucketChange::Versioning(Versioning::Suspended) });
+    put("v", "a", 6);
+    run(Intent::CreateSnapshot { bucket: id, name: "two".into() });
+    store.tag(&now("v"), "c", "amended again");
+    delete("b", None);
+    for (fork, snapshot) in [("was-one", "one"), ("was-two", "two")] {
+        run(Intent::ForkBucket { bucket: id, snapshot: Some(snapshot.into()), name: fork.into() });
+    }
+    put("was-one", "d", 7);
+    drop(handle);
+    let all = |store: &Store| {
+        ["v", "was-one", "was-two"].map(|name| store.seen(store.handle().bucket(name.as_bytes()).unwrap().id))
+    };
+    let before = all(&store);
+    // Of `a` in the fork of the first snapshot: three versions; now another two, and the null one.
+    assert_eq!(before.each_ref().map(Vec::len), [6, 5, 5]);
+
+    let report = store.seal_stored();
+    // Each content, and once more that of the three versions that have amendments.
+    assert_eq!((report.versions, report.left), (7 + 3, Left::default()), "{report:?}");
+    for content in &contents {
+        pieces(content).for_each(|piece| assert!(!has(store.path(), piece)));
+    }
+    for _ in 0..2 {
+        let after = all(&store);
+        for (before, after) in before.iter().zip(&after) {
+            assert!(is_sealed(after));
+            assert!(shown(after.clone()) == shown(before.clone()));
+        }
+        assert_eq!(store.seal_stored().versions, 0);
+        store.check_rebuild();
+        store.handle().use_keys(OneKey::new(7));
+    }
 }
 
 #[test]

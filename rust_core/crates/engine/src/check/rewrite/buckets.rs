@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::super::super::stacks::{bare_bucket, lost_bucket_name, lost_layer_name};
+use super::super::super::stacks::{KnownLayers, Traces, bare_bucket, lost_bucket_name};
 use orcas_base::error::{Error, Result};
 use orcas_decide::layer_name;
 use orcas_record::{Bucket, BucketId, BucketRole, Record, Sequence};
@@ -13,9 +13,13 @@ use orcas_record::{Bucket, BucketId, BucketRole, Record, Sequence};
 #[derive(Default)]
 pub struct KnownBuckets {
     created: BTreeSet<BucketId>,
+    /// Those of them that were layers from the start.
+    layers: BTreeSet<BucketId>,
     deleted: BTreeSet<BucketId>,
     /// Those that a record puts something into or changes.
     used: BTreeSet<BucketId>,
+    /// Of the versions that were put into them.
+    traces: BTreeMap<BucketId, Traces>,
     /// As the last record shows them, with its sequence.
     last: BTreeMap<BucketId, (Sequence, Bucket)>,
     /// Who had a name last.
@@ -38,6 +42,9 @@ impl KnownBuckets {
         match record {
             Record::CreateBucket(bucket) => {
                 self.created.insert(bucket.id);
+                if matches!(bucket.role, BucketRole::Layer | BucketRole::Amendments) {
+                    self.layers.insert(bucket.id);
+                }
                 self.see_bucket(sequence, bucket);
             }
             Record::UpdateBucket(bucket) => {
@@ -48,7 +55,15 @@ impl KnownBuckets {
                 self.deleted.insert(*bucket);
                 self.free_name(*bucket);
             }
-            record => self.used.extend(bucket_of(record)),
+            record => {
+                self.used.extend(bucket_of(record));
+                if let Record::PutVersion(version)
+                | Record::MoveVersion { version, .. }
+                | Record::CompleteUpload { version, .. } = record
+                {
+                    self.traces.entry(version.bucket).or_default().see(version);
+                }
+            }
         }
     }
 
@@ -85,20 +100,30 @@ impl KnownBuckets {
         self.deleted.contains(&bucket)
     }
 
-    /// The layers that a bucket or snapshot names, each with the owner of that.
-    fn layers(&self) -> BTreeMap<BucketId, Bytes> {
-        let there = self.last.values().filter(|(_, bucket)| !self.deleted.contains(&bucket.id));
-        there.flat_map(|(_, bucket)| bucket.layers.iter().map(|layer| (*layer, bucket.owner.clone()))).collect()
+    fn there(&self) -> impl Iterator<Item = &Bucket> {
+        self.last.values().map(|(_, bucket)| bucket).filter(|bucket| !self.deleted.contains(&bucket.id))
+    }
+
+    /// The layers that a bucket or snapshot names.
+    fn named(&self) -> BTreeSet<BucketId> {
+        self.there().flat_map(|bucket| bucket.layers.iter().copied()).collect()
+    }
+
+    /// A layer that no record creates.
+    fn lost_layer(&self, id: BucketId) -> Option<Bucket> {
+        let buckets = self.there().map(|bucket| (bucket.id, bucket)).collect();
+        let known = KnownLayers { buckets, created: &|layer| self.layers.contains(&layer) };
+        known.lost_layer(id, self.traces.get(&id).copied().unwrap_or_default())
     }
 
     /// The records that the log lacks. To be called once, when everything was seen. The names of buckets that nothing
     /// tells are added to `renamed`.
     pub fn made_up(&mut self, renamed: &mut Vec<String>) -> Vec<MadeUp> {
         let mut records = Vec::new();
-        let layers = self.layers();
+        let layers = self.named();
         for (id, until) in std::mem::take(&mut self.replaced) {
             let Some((sequence, bucket)) = self.last.get(&id) else { continue };
-            if layers.contains_key(&id) {
+            if layers.contains(&id) {
                 let name = layer_name(&bucket.name, id);
                 let bucket = Bucket { name, role: BucketRole::Layer, layers: Vec::new(), ..bucket.clone() };
                 records.push(MadeUp::Between(*sequence, until, bucket));
@@ -107,12 +132,10 @@ impl KnownBuckets {
                 self.deleted.insert(id);
             }
         }
-        let wanted: BTreeSet<BucketId> = self.used.iter().chain(layers.keys()).copied().collect();
+        let wanted: BTreeSet<BucketId> = self.used.iter().chain(&layers).copied().collect();
         for id in wanted.into_iter().filter(|id| !self.created.contains(id) && !self.deleted.contains(id)) {
-            let bucket = self.last.get(&id).map(|(_, bucket)| bucket.clone()).unwrap_or_else(|| {
-                if let Some(owner) = layers.get(&id) {
-                    return bare_bucket(id, lost_layer_name(id), owner.clone(), BucketRole::Layer);
-                }
+            let known = self.last.get(&id).map(|(_, bucket)| bucket.clone());
+            let bucket = known.or_else(|| self.lost_layer(id)).unwrap_or_else(|| {
                 let name = lost_bucket_name(id);
                 renamed.push(name.clone());
                 bare_bucket(id, name.into(), self.owner.clone(), BucketRole::Bucket)

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::super::stacks::{RepairedStack, bare_bucket, lost_bucket_name, lost_layers, repaired_stacks};
+use super::super::super::stacks::{
+    RepairedStack, bucket_of_lost, fresh_layers, lost_layers, removal_of_lost, repaired_stacks,
+};
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
 use super::super::seals::{seal_of, stored_seal};
@@ -15,12 +17,11 @@ use super::locks::{Locks, with_attributes_of};
 use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
-use orcas_decide::{delete_marker, layer_name};
 use orcas_fs::FileSystem;
 use orcas_index::Index;
 use orcas_record::{
-    self as record, Annotations, Attributes, BlobLocation, Bucket, BucketId, BucketRole, ChunkLocation, ChunkMove,
-    Extent, Fingerprint, MOVES_MAX, PackId, Record, Seal, Sequence, UploadId, Version,
+    self as record, Annotations, Attributes, BlobLocation, Bucket, BucketId, ChunkLocation, ChunkMove, Extent,
+    Fingerprint, MOVES_MAX, PackId, Record, Seal, Sequence, UploadId, Version,
 };
 
 /// Rows read at a time.
@@ -82,7 +83,7 @@ pub fn corrections(
         readable,
         gone: BTreeSet::new(),
         segments: BTreeMap::new(),
-        locks: Locks::learn(index, source.collector, source.facts.locks_lost)?,
+        locks: Locks::learn(index, source.collector, source.facts.lost_locks)?,
         losses: Losses::new(index, LOSSES_MAX)?,
         records: Vec::new(),
         made_up: Vec::new(),
@@ -116,21 +117,23 @@ impl Search<'_> {
     fn stacks(&mut self, first: Sequence) {
         let repaired = repaired_stacks(self.locks.buckets());
         let lost = lost_layers(self.locks.buckets(), &repaired, |layer| self.locks.has_objects(layer));
-        let lost: Vec<(BucketId, Bytes)> = lost.into_iter().map(|layer| (layer.id, layer.owner.clone())).collect();
-        for RepairedStack { bucket, mut layers, needs_top } in repaired {
-            if let Some(bucket) = self.locks.bucket(bucket).filter(|_| needs_top).cloned() {
-                layers.insert(0, self.push_top(first, bucket));
+        let lost: Vec<Bucket> = lost.into_iter().cloned().collect();
+        for RepairedStack { bucket, mut layers, versioning, needs_top } in repaired {
+            if let Some(bucket) = self.locks.bucket(bucket).filter(|_| needs_top) {
+                let bucket = Bucket { versioning, ..bucket.clone() };
+                layers = self.push_written(first, &bucket, layers);
             }
-            self.locks.set_layers(bucket, layers);
+            self.locks.set_layers(bucket, layers, versioning);
         }
-        for (layer, owner) in lost {
-            let name = lost_bucket_name(layer);
-            let bucket = bare_bucket(layer, name.clone().into(), owner, BucketRole::Bucket);
-            let top = self.push_top(first, bucket.clone());
-            let id = self.next_id(first);
-            self.records.push(Record::CreateBucket(Bucket { id, layers: vec![top, layer], ..bucket }));
-            self.made_up.push(name);
+        for layer in lost {
+            let made_up = bucket_of_lost(&layer, layer.id, vec![layer.id]);
+            let layers = self.push_written(first, &made_up, vec![layer.id]);
+            let made_up = Bucket { id: self.next_id(first), layers, ..made_up };
+            self.made_up.push(String::from_utf8_lossy(&made_up.name).into_owned());
+            self.locks.insert(made_up.clone());
+            self.records.push(Record::CreateBucket(made_up));
         }
+        self.locks.see_stacks();
     }
 
     /// The id of a bucket is the sequence of its record.
@@ -138,12 +141,15 @@ impl Search<'_> {
         BucketId(first + self.records.len() as u64)
     }
 
-    /// An empty layer for the top of this bucket.
-    fn push_top(&mut self, first: Sequence, bucket: Bucket) -> BucketId {
-        let id = self.next_id(first);
-        let (name, role) = (layer_name(&bucket.name, id), BucketRole::Layer);
-        self.records.push(Record::CreateBucket(Bucket { id, name, role, layers: Vec::new(), ..bucket }));
-        id
+    /// Empty layers for what is written to this bucket, above those `below`. Returns all of them.
+    fn push_written(&mut self, first: Sequence, bucket: &Bucket, below: Vec<BucketId>) -> Vec<BucketId> {
+        let made = fresh_layers(bucket, self.next_id(first));
+        let layers = made.iter().rev().map(|layer| layer.id).chain(below).collect();
+        for layer in made {
+            self.locks.insert(layer.clone());
+            self.records.push(Record::CreateBucket(layer));
+        }
+        layers
     }
 
     /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be
@@ -209,13 +215,9 @@ impl Search<'_> {
             let version = version?;
             if !self.is_whole(&version.manifest)? {
                 self.losses.version(&version, GONE);
-                let (bucket, version_id) = (version.bucket, version.version_id);
                 let key = Bytes::copy_from_slice(&version.key);
-                self.records.push(if self.locks.is_layer(bucket) {
-                    Record::PutVersion(delete_marker(bucket, key, version_id, 0))
-                } else {
-                    Record::DeleteVersion { bucket, key, version_id }
-                });
+                let lost = (version.bucket, &key, version.version_id);
+                self.records.extend(removal_of_lost(index, self.locks.buckets(), lost)?);
                 return Ok(());
             }
             let readable = self.readable_annotations(&version)?;

@@ -1,10 +1,12 @@
 //! Object Lock and versioning in a rewritten log. They fail closed: a version that a lost record may have locked gets a
-//! legal hold, and a bucket that has versions or locks keeps them even if the record that enabled them is lost.
+//! legal hold, and a bucket that has versions or locks keeps them even if the record that enabled them is lost. What its
+//! layers have, a bucket has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use super::super::super::stacks::reported_names;
 use super::super::collect::Collector;
 use super::super::manifests::each_version;
 use orcas_base::error::Result;
@@ -15,12 +17,27 @@ use orcas_record::{
     Versioning,
 };
 
+/// The last records that are lost and may have locked a version, or 0.
+#[derive(Clone, Copy, Default)]
+pub struct LostLocks {
+    /// That of any version.
+    pub updates: Sequence,
+    /// That of a version in a layer, by an amendment of it.
+    pub amendments: Sequence,
+}
+
 pub struct Locks {
     buckets: BTreeMap<BucketId, Bucket>,
     /// Buckets that are not what their own records say.
     changed: BTreeSet<BucketId>,
-    /// Versions of earlier records may have been locked by a record that is lost.
-    lost: Sequence,
+    /// Versions of earlier records may have been locked by these.
+    lost: LostLocks,
+    /// Buckets and layers in which somebody locked a version.
+    locked: BTreeSet<BucketId>,
+    /// Buckets with Object Lock, and their layers.
+    lockable: BTreeSet<BucketId>,
+    /// Of those, the layers that have amendments above them or are amendments.
+    amended: BTreeSet<BucketId>,
     /// Versions that got a legal hold.
     held: BTreeMap<BucketId, u64>,
     /// Buckets and layers that have objects.
@@ -28,12 +45,11 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// `index` is one that was built of what the log still says; `lost` is the last record that is lost and may have
-    /// locked a version, or 0.
+    /// `index` is one that was built of what the log still says.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn learn(index: &Index, collector: &Collector<'_>, lost: Sequence) -> Result<Self> {
+    pub fn learn(index: &Index, collector: &Collector<'_>, lost: LostLocks) -> Result<Self> {
         let mut buckets = BTreeMap::new();
         for stored in index.read()?.buckets()? {
             if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
@@ -43,7 +59,8 @@ impl Locks {
             }
         }
         let (changed, held, filled) = Default::default();
-        let mut locks = Self { buckets, changed, lost, held, filled };
+        let (locked, lockable, amended) = Default::default();
+        let mut locks = Self { buckets, changed, lost, locked, lockable, amended, held, filled };
         each_version(index, &|| collector.go_on(), &mut |_, version| {
             if let Ok(version) = version {
                 locks.see(&version);
@@ -57,12 +74,15 @@ impl Locks {
         if !version.delete_marker {
             self.filled.insert(version.bucket);
         }
+        let locked = version.attributes.retention.is_some() || version.attributes.legal_hold.is_some();
+        if locked {
+            self.locked.insert(version.bucket);
+        }
         // A delete marker between layers is no sign of versioning.
         let Some(bucket) = self.buckets.get_mut(&version.bucket).filter(|bucket| bucket.role == BucketRole::Bucket)
         else {
             return;
         };
-        let locked = version.attributes.retention.is_some() || version.attributes.legal_hold.is_some();
         let versioned = locked || version.delete_marker || version.version_id != VersionId::Null;
         if versioned && bucket.versioning == Versioning::Unversioned {
             bucket.versioning = Versioning::Enabled;
@@ -73,11 +93,6 @@ impl Locks {
             bucket.object_lock = Some(ObjectLock::default());
             self.changed.insert(bucket.id);
         }
-    }
-
-    /// Whether the bucket is a layer, in which a missing object would show an older one below.
-    pub fn is_layer(&self, bucket: BucketId) -> bool {
-        self.buckets.get(&bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer)
     }
 
     pub fn has_objects(&self, bucket: BucketId) -> bool {
@@ -92,10 +107,37 @@ impl Locks {
         self.buckets.get(&id)
     }
 
-    pub fn set_layers(&mut self, id: BucketId, layers: Vec<BucketId>) {
+    /// One that was made up, whose record needs no change.
+    pub fn insert(&mut self, bucket: Bucket) {
+        self.buckets.insert(bucket.id, bucket);
+    }
+
+    pub fn set_layers(&mut self, id: BucketId, layers: Vec<BucketId>, versioning: Versioning) {
         if let Some(bucket) = self.buckets.get_mut(&id) {
-            bucket.layers = layers;
+            (bucket.layers, bucket.versioning) = (layers, versioning);
             self.changed.insert(id);
+        }
+    }
+
+    /// To be called once all buckets have the layers that they get: a bucket has the locks that its layers have.
+    pub fn see_stacks(&mut self) {
+        let has_lock = |layer: &BucketId| {
+            self.locked.contains(layer) || self.buckets.get(layer).is_some_and(|layer| layer.object_lock.is_some())
+        };
+        let is_open = |bucket: &&Bucket| bucket.role == BucketRole::Bucket && bucket.object_lock.is_none();
+        let open = self.buckets.values().filter(is_open);
+        let lacking: Vec<BucketId> =
+            open.filter(|bucket| bucket.layers.iter().any(has_lock)).map(|bucket| bucket.id).collect();
+        for id in lacking {
+            if let Some(bucket) = self.buckets.get_mut(&id) {
+                bucket.versioning = Versioning::Enabled;
+                bucket.object_lock = Some(ObjectLock::default());
+                self.changed.insert(id);
+            }
+        }
+        for bucket in self.buckets.values().filter(|bucket| bucket.object_lock.is_some()) {
+            self.lockable.extend(std::iter::once(&bucket.id).chain(&bucket.layers));
+            self.amended.extend(bucket.layers.iter().skip(1));
         }
     }
 
@@ -106,9 +148,10 @@ impl Locks {
 
     /// The record that locks the version brought by `sequence`, if a lost record may have done so.
     pub fn hold(&mut self, sequence: Sequence, version: &Version) -> Option<Record> {
-        let lock = self.buckets.get(&version.bucket).and_then(|bucket| bucket.object_lock);
         let held = version.delete_marker || version.attributes.legal_hold == Some(true);
-        if lock.is_none() || held || sequence >= self.lost || planted::is(Bug::RepairWithoutHolds) {
+        let updates = if self.lockable.contains(&version.bucket) { self.lost.updates } else { 0 };
+        let amendments = if self.amended.contains(&version.bucket) { self.lost.amendments } else { 0 };
+        if held || sequence >= updates.max(amendments) || planted::is(Bug::RepairWithoutHolds) {
             return None;
         }
         *self.held.entry(version.bucket).or_default() += 1;
@@ -118,11 +161,12 @@ impl Locks {
 
     /// The names of buckets, and how many of their versions got a legal hold.
     pub fn held(&self) -> Vec<(String, u64)> {
-        let name = |id: &BucketId| {
-            let bucket = self.buckets.get(id);
-            bucket.map_or_else(String::new, |bucket| String::from_utf8_lossy(&bucket.name).into_owned())
-        };
-        self.held.iter().map(|(id, count)| (name(id), *count)).collect()
+        let names = reported_names(self.buckets.values());
+        let mut held: BTreeMap<String, u64> = BTreeMap::new();
+        for (id, count) in &self.held {
+            *held.entry(names.get(id).cloned().unwrap_or_default()).or_default() += count;
+        }
+        held.into_iter().collect()
     }
 }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::super::collect::Collector;
 use super::super::seals::seal_of;
 use super::buckets::{KnownBuckets, MadeUp, bucket_of, free_between};
+use super::locks::LostLocks;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_index::Index;
@@ -32,8 +33,8 @@ pub struct Facts {
     pub last: Sequence,
     /// Records that cannot be read, first to last, as the log's files say it.
     pub lost: Vec<(Sequence, Sequence)>,
-    /// The last of them that may have locked a version and is not in the index either, or 0.
-    pub locks_lost: Sequence,
+    /// The last of them that may have locked a version and are not in the index either.
+    pub lost_locks: LostLocks,
     buckets: KnownBuckets,
     pub packs_created: BTreeSet<PackId>,
     pub packs_retired: BTreeSet<PackId>,
@@ -70,9 +71,14 @@ impl<'a> Source<'a> {
             Ok(())
         })?;
         // If it is not known how many records are lost, none are assumed behind the last known one.
-        let may_lock = |kind: &Option<u8>| kind.is_none_or(|kind| kind == record::UPDATE_VERSION);
-        let locks = lost.iter().filter(|((_, last), kind)| *last > applied && may_lock(kind));
-        facts.locks_lost = locks.map(|((first, last), _)| *last.min(&facts.last).max(first)).max().unwrap_or(0);
+        let last_lost = |may_lock: &dyn Fn(u8) -> bool| {
+            let locks = lost.iter().filter(|((_, last), kind)| *last > applied && kind.is_none_or(may_lock));
+            locks.map(|((first, last), _)| *last.min(&facts.last).max(first)).max().unwrap_or(0)
+        };
+        facts.lost_locks = LostLocks {
+            updates: last_lost(&|kind| kind == record::UPDATE_VERSION),
+            amendments: last_lost(&record::may_amend),
+        };
         facts.lost = lost.into_iter().map(|((first, last), _)| (first, last.min(facts.last))).collect();
         facts.lost.retain(|(first, last)| first <= last);
         source.facts = facts;

@@ -13,34 +13,34 @@ use super::fixture::{check, files, flip};
 use orcas_decide::{Intent, Move, Precondition};
 use orcas_record::{self as record, Bucket, Record};
 
-struct Layered {
-    store: Store,
+pub(super) struct Layered {
+    pub store: Store,
 }
 
 impl Layered {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { store: Store::new() }
     }
 
-    fn run(&self, intent: Intent) {
+    pub fn run(&self, intent: Intent) {
         self.store.handle().execute(intent).unwrap();
     }
 
-    fn bucket(&self, name: &str) -> Arc<Bucket> {
+    pub fn bucket(&self, name: &str) -> Arc<Bucket> {
         self.store.handle().bucket(name.as_bytes()).unwrap()
     }
 
-    fn snapshot(&self, bucket: &Bucket, name: &'static str) {
+    pub fn snapshot(&self, bucket: &Bucket, name: &'static str) {
         self.run(Intent::CreateSnapshot { bucket: bucket.id, name: Bytes::from_static(name.as_bytes()) });
     }
 
     /// The content of an object; `None` if there is none.
-    fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
+    pub fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
         shown(&self.store.handle(), bucket, key)
     }
 
     /// Damages the `place`th record that has these bytes, in the closed store, and removes the index unless it is kept.
-    fn damage(&mut self, needle: &[u8], place: usize, keep_index: bool) {
+    pub fn damage(&mut self, needle: &[u8], place: usize, keep_index: bool) {
         self.store.close();
         self.flip(needle, place);
         if !keep_index {
@@ -48,31 +48,36 @@ impl Layered {
         }
     }
 
-    fn flip(&self, needle: &[u8], place: usize) {
+    pub fn flip(&self, needle: &[u8], place: usize) {
+        self.flip_behind(needle, place, 0);
+    }
+
+    /// Changes the byte so far behind the beginning of the `place`th of these bytes.
+    pub fn flip_behind(&self, needle: &[u8], place: usize, behind: u64) {
         let found = files(&self.store.path().join("log")).into_iter().flat_map(|log| {
             let bytes = std::fs::read(&log).unwrap();
             let places: Vec<usize> = memchr::memmem::find_iter(&bytes, needle).collect();
             places.into_iter().map(move |at| (log.clone(), at as u64))
         });
         let (log, at) = found.into_iter().nth(place).unwrap();
-        flip(&log, at);
+        flip(&log, at + behind);
     }
 
-    fn remove_index(&self) {
+    pub fn remove_index(&self) {
         for name in ["index.db", "index.db-wal", "index.db-shm"] {
             let _ = std::fs::remove_file(self.store.path().join(name));
         }
     }
 
     /// Damages the record that shows a bucket last, in the closed store, and removes the index.
-    fn damage_last_record(&mut self, bucket: &Bucket) {
+    pub fn damage_last_record(&mut self, bucket: &Bucket) {
         self.store.close();
         let record = self.last_record(bucket);
         self.flip(&record, 0);
         self.remove_index();
     }
 
-    fn last_record(&self, bucket: &Bucket) -> Bytes {
+    pub fn last_record(&self, bucket: &Bucket) -> Bytes {
         let index = self.store.index().unwrap();
         let stored = index.read().unwrap().buckets().unwrap();
         let decoded = |stored: &orcas_index::Stored| record::decode(stored.kind, &stored.record).unwrap();
@@ -81,7 +86,7 @@ impl Layered {
     }
 
     /// Repairs the damaged store and opens it.
-    fn repair(&mut self) -> GivenUp {
+    pub fn repair(&mut self) -> GivenUp {
         let options = options(self.store.path());
         let repaired = repair_store(options, environment(), &CheckProgress::default(), true).unwrap();
         assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
@@ -90,12 +95,12 @@ impl Layered {
         repaired.given_up.unwrap()
     }
 
-    fn salvage(&self) -> (Engine, SalvageReport) {
+    pub fn salvage(&self) -> (Engine, SalvageReport) {
         salvage_store(options(self.store.path()), environment(), &Bytes::from_static(b"root")).unwrap()
     }
 
     /// What was written after a repair is there after a rebuild of the index.
-    fn assert_keeps_what_is_written(&mut self, bucket: &str) {
+    pub fn assert_keeps_what_is_written(&mut self, bucket: &str) {
         self.store.put(&self.bucket(bucket), "after", b"the repair").unwrap();
         self.store.check_rebuild();
         assert_eq!(self.get(bucket, "after").as_deref(), Some(&b"the repair"[..]));
@@ -105,7 +110,7 @@ impl Layered {
     }
 }
 
-fn shown(handle: &super::super::super::Handle, bucket: &str, key: &str) -> Option<Vec<u8>> {
+pub(super) fn shown(handle: &super::super::super::Handle, bucket: &str, key: &str) -> Option<Vec<u8>> {
     let bucket = handle.bucket(bucket.as_bytes()).unwrap();
     let found = handle.object_in(&bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
     let size = found.object.version.size;

@@ -10,6 +10,7 @@ mod online;
 mod rewrite;
 mod sealed;
 mod speed;
+mod versioned_layers;
 
 use std::collections::BTreeSet;
 

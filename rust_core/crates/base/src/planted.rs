@@ -95,7 +95,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 64] = [
+        pub const ALL: [Self; 66] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,

@@ -39,6 +39,8 @@ impl VersionSink for Entries {
 /// the newest version of each key.
 type Shown = BTreeMap<String, String>;
 
+type Found = Option<Arc<Object>>;
+
 /// Which layer has a version does not matter.
 fn described(version: &Version) -> String {
     let Version { delete_marker, modified_ms, size, etag, attributes, manifest, .. } = version;
@@ -244,10 +246,10 @@ impl World {
     fn look_up(
         &self,
         shown: &mut Shown,
-        by_id: &dyn Fn(&Bytes, VersionId) -> Result<Option<Arc<Object>>>,
-        newest: &dyn Fn(&Bytes) -> Result<Option<Arc<Object>>>,
+        by_id: &dyn Fn(&Bytes, VersionId) -> Result<Found>,
+        newest: &dyn Fn(&Bytes) -> Result<Found>,
     ) {
-        let mut note = |name: String, found: Option<Arc<Object>>| {
+        let mut note = |name: String, found: Found| {
             shown.extend(found.map(|found| (name, described(&found.version))));
         };
         for (key, ids) in &self.ids {

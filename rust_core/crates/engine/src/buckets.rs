@@ -120,6 +120,11 @@ impl BucketTable {
         self.by_id.values().any(|bucket| bucket.id != by && bucket.layers.contains(&layer))
     }
 
+    /// Whether a layer says what became of versions of other layers, and has none of its own.
+    pub fn is_amendments(&self, layer: BucketId) -> bool {
+        self.by_id(layer).is_some_and(|layer| layer.role == BucketRole::Amendments)
+    }
+
     /// A layer that is to be removed.
     pub fn dropped(&self) -> Option<BucketId> {
         self.dropped.first().copied()

@@ -280,12 +280,8 @@ fn held(buckets: &BucketTable, bucket: &Bucket, counted: &Counted) -> Held {
 fn held_under(buckets: &BucketTable, id: BucketId, counted: &Counted) -> Held {
     counted.get(&id).map_or_else(Held::default, |counts| Held {
         bytes: counts.logical.cast_signed(),
-        versions: if is_amendments(buckets, id) { 0 } else { (counts.objects + counts.history).cast_signed() },
+        versions: if buckets.is_amendments(id) { 0 } else { (counts.objects + counts.history).cast_signed() },
     })
-}
-
-pub(super) fn is_amendments(buckets: &BucketTable, id: BucketId) -> bool {
-    buckets.by_id(id).is_some_and(|bucket| bucket.role == BucketRole::Amendments)
 }
 
 fn difference(after: Held, before: Held) -> Held {

@@ -65,11 +65,7 @@ fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) ->
 }
 
 /// The layer goes when the index has no version of it any more. Nothing names it, so nothing writes to it meanwhile.
-fn remove_layer(
-    view: &SequencerView<'_>,
-    layer: BucketId,
-    versions: Vec<(Bytes, VersionId)>,
-) -> Result<Vec<Record>> {
+fn remove_layer(view: &SequencerView<'_>, layer: BucketId, versions: Vec<(Bytes, VersionId)>) -> Result<Vec<Record>> {
     if !view.is_dropped(layer) {
         return Ok(Vec::new());
     }

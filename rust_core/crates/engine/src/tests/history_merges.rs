@@ -33,8 +33,13 @@ fn put_many(steps: &mut Steps, bucket: &Bucket, key: &str, sizes: std::ops::Rang
 
 /// Ids and sizes of the versions, newest first.
 fn listed(steps: &Steps, bucket: &Bucket) -> Vec<(VersionId, u64)> {
-    let list =
-        ListVersions { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: usize::MAX - 1 };
+    let list = ListVersions {
+        bucket: bucket.id,
+        prefix: Bytes::new(),
+        delimiter: None,
+        after: None,
+        max_keys: usize::MAX - 1,
+    };
     let mut entries = Entries::default();
     let bucket = steps.handle().bucket(&bucket.name).unwrap();
     assert!(steps.handle().list_versions_in(&bucket, &list, &mut entries).unwrap().is_none());
@@ -140,8 +145,7 @@ fn sealed_amendment(newer: usize) -> (Steps, Arc<Bucket>, VersionId) {
     let present = steps.handle().bucket(b"b").unwrap();
     let found = steps.handle().version_in(&present, &"k".into(), id).unwrap().unwrap();
     let attributes = Attributes { encryption: Some(Encryption::Managed), ..Attributes::default() };
-    let amended =
-        Version { bucket: present.amendments().unwrap(), attributes, ..found.object.version.clone() };
+    let amended = Version { bucket: present.amendments().unwrap(), attributes, ..found.object.version.clone() };
     steps.stepper().committer.push_all(Vec::new(), vec![Record::PutVersion(amended)], &Cause::Engine);
     steps.run(snapshot(&bucket, "second")).unwrap();
     steps.run(forget(&bucket, "first")).unwrap();
@@ -247,7 +251,10 @@ fn layers_are_merged_if_their_kinds_allow_it() {
         // Amendments that pass a history reach the layer below it, which nothing else may show.
         (&[(1, Bucket, &[40, 41, 30, 31, 20, 12, 1]), (2, Snapshot, &[1])], merge(31, 20)),
         (&[(1, Bucket, &[40, 41, 30, 31, 20, 12, 1]), (2, Snapshot, &[12, 1]), (3, Snapshot, &[1])], None),
-        (&[(1, Bucket, &[40, 41, 30, 31, 20, 21, 12, 1]), (2, Bucket, &[22, 12, 1]), (3, Snapshot, &[1])], merge(31, 20)),
+        (
+            &[(1, Bucket, &[40, 41, 30, 31, 20, 21, 12, 1]), (2, Bucket, &[22, 12, 1]), (3, Snapshot, &[1])],
+            merge(31, 20),
+        ),
         (&[(1, Bucket, &[30, 31, 20, 21, 12, 1]), (2, Bucket, &[22, 12, 1])], merge(12, 1)),
     ];
     for (stacks, expected) in cases {

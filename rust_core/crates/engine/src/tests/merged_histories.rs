@@ -360,13 +360,8 @@ fn a_merge_of_histories_changes_nothing_that_is_shown() {
         assert!(!left.lines().any(of_versions), "{left}");
     }
     use LayerKind::{Amendments, History, Single};
-    for kinds in [
-        (Single, Single),
-        (Single, History),
-        (Amendments, Single),
-        (Amendments, History),
-        (History, History),
-    ] {
+    for kinds in [(Single, Single), (Single, History), (Amendments, Single), (Amendments, History), (History, History)]
+    {
         assert!(merged.contains(&kinds), "no merge of {kinds:?}");
     }
 }

@@ -138,7 +138,8 @@ fn schedule_of_histories(seed: u64) {
     let bucket = create_bucket(&handle);
     let run = |intent| handle.execute(intent).unwrap();
     run(Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Versioning(Versioning::Enabled) });
-    let put_one = |key: &'static str, content: usize| match run(put(&handle, &bucket, key.into(), &contents()[content])) {
+    let put_one = |key: &'static str, content: usize| match run(put(&handle, &bucket, key.into(), &contents()[content]))
+    {
         Outcome::Put(put) => put.version_id.unwrap(),
         other => panic!("{other:?}"),
     };
@@ -179,7 +180,11 @@ fn schedule_of_histories(seed: u64) {
         .collect();
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     merging.join().unwrap();
-    expected.iter().zip(keys).zip(&oldest).for_each(|((expected, key), id)| assert_eq!(see(&handle, key, *id), *expected));
+    expected
+        .iter()
+        .zip(keys)
+        .zip(&oldest)
+        .for_each(|((expected, key), id)| assert_eq!(see(&handle, key, *id), *expected));
     assert_eq!(handle.bucket(b"b").unwrap().lower(), [bucket.id]);
     drop(handle);
     store.close().unwrap();

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
 import load
-from figures import Figure, Plan
+from figures import Figure, Plan, ratios
 from index import Filler
 from processes import UNSCRUBBED, Orcas, scratch
-from small import make_bucket, unique
+from small import cpu_per_request, make_bucket, unique
+from versions import make_versioned_bucket
 
+# Keys of a page.
+_LISTED = 1_000
 _SETTINGS = UNSCRUBBED | {"ORCAS_LIFECYCLE_INTERVAL_SEC": "0"}
 
 
@@ -22,12 +26,21 @@ def _ms(act: Callable[[], object]) -> float:
 
 def forks(plan: Plan) -> list[Figure]:
     """Figures snapshot, fork and fork-write."""
+    return _forks(plan, make_bucket, "")
+
+
+def versioned_forks(plan: Plan) -> list[Figure]:
+    """Figures snapshot-versions, fork-versions and fork-write-versions."""
+    return _forks(plan, make_versioned_bucket, "-versions")
+
+
+def _forks(plan: Plan, make: Callable[[Orcas, str], None], suffix: str) -> list[Figure]:
     rounds, objects = plan.size(15, 2), plan.size(1_000_000, 5_000)
     times: dict[str, list[float]] = {"snapshot": [], "fork": [], "fork-write": []}
     with scratch(plan.directory) as directory:
         data = directory / "data"
         with Orcas(data) as orcas:
-            make_bucket(orcas, "large")
+            make(orcas, "large")
         Filler(plan, data).run("large", objects)
         with Orcas(data, settings=_SETTINGS) as orcas:
             # The admin API is loaded at its first use.
@@ -44,12 +57,50 @@ def forks(plan: Plan) -> list[Figure]:
                 times["fork"].append(_ms(lambda order=order: orcas.admin("POST", "buckets/large/fork", order)))
                 put = orcas.signer().put(f"/{name}/first", body)
                 times["fork-write"].append(_ms(lambda put=put: load.exchange(orcas.address, put)))
-    detail = {"objects": objects, "durability": "sync"}
+    detail = {"objects": objects, "durability": "sync", "versioning": bool(suffix)}
+    whats = {
+        "snapshot": ("snapshot of the bucket, over HTTP", 50.0),
+        "fork": ("fork of this snapshot, over HTTP", 50.0),
+        "fork-write": ("first 1 KiB PUT into the fork", 5.0),
+    }
     return [
-        Figure("snapshot", "snapshot of the bucket, over HTTP", times["snapshot"], 50.0, unit="ms", detail=detail),
-        Figure("fork", "fork of this snapshot, over HTTP", times["fork"], 50.0, unit="ms", detail=detail),
-        Figure("fork-write", "first 1 KiB PUT into the fork", times["fork-write"], 5.0, unit="ms", detail=detail),
+        Figure(name + suffix, what, times[name], goal, unit="ms", detail=detail)
+        for name, (what, goal) in whats.items()
     ]
+
+
+def versioned_lists(plan: Plan) -> list[Figure]:
+    """Figure snapshot-list."""
+    times, changed = plan.size(1000, 20), 100
+    milliseconds: dict[str, list[float]] = {"plain": [], "layered": []}
+    with scratch(plan.directory) as directory:
+        data = directory / "data"
+        with Orcas(data) as orcas:
+            for bucket in milliseconds:
+                make_versioned_bucket(orcas, bucket)
+        filler = Filler(plan, data)
+        for bucket in milliseconds:
+            filler.run(bucket, _LISTED, "--size", "16", "--times", str(times))
+        with Orcas(data, settings=_SETTINGS) as orcas:
+            page = orcas.signer().get("/plain", {"list-type": "2", "max-keys": str(_LISTED)})
+            keys = re.findall(rb"<Key>([^<]*)</Key>", load.exchange(orcas.address, page).body)
+            orcas.admin("POST", "buckets/layered/snapshots", {"name": "before"})
+            for number in range(changed):
+                key = keys[number * len(keys) // changed].decode()
+                for bucket in milliseconds:
+                    load.exchange(orcas.address, orcas.signer().put(f"/{bucket}/{key}", unique(number)))
+            orcas.settle()
+            for warm in [True] + [False] * plan.size(15, 3):
+                for bucket, found in milliseconds.items():
+                    page = orcas.signer().get(f"/{bucket}", {"list-type": "2", "max-keys": str(_LISTED)})
+                    if warm and load.exchange(orcas.address, page).body.count(b"<Key>") != _LISTED:
+                        raise RuntimeError(f"a page of {bucket} is not whole")
+                    used = cpu_per_request(orcas, [page] * 50)
+                    if not warm:
+                        found.append(used / 1000)
+    what = f"server CPU of a page of {_LISTED} keys, {times} versions each, with a snapshot ÷ without"
+    detail = {"milliseconds": milliseconds, "changed since": changed}
+    return [Figure("snapshot-list", what, ratios(milliseconds["layered"], milliseconds["plain"]), detail=detail)]
 
 
 def moves(plan: Plan) -> list[Figure]:

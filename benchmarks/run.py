@@ -66,6 +66,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "fsck": space.check,
     "lifecycle": lifecycle.expirations,
     "forks": layers.forks,
+    "forks-of-versions": layers.versioned_forks,
+    "snapshot-list": layers.versioned_lists,
     "prefix-move": layers.moves,
     "version-put": versions.puts,
     "version-list": versions.lists,

@@ -14,7 +14,7 @@ _KEYS = 1000
 _ENABLED = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 
 
-def _make_versioned_bucket(orcas: Orcas, name: str) -> None:
+def make_versioned_bucket(orcas: Orcas, name: str) -> None:
     make_bucket(orcas, name)
     headers = {"content-length": str(len(_ENABLED))}
     digest = hashlib.sha256(_ENABLED).hexdigest()
@@ -29,7 +29,7 @@ def puts(plan: Plan) -> list[Figure]:
     microseconds: dict[str, list[float]] = {"plain": [], "versioned": []}
     with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
         make_bucket(orcas, "plain")
-        _make_versioned_bucket(orcas, "versioned")
+        make_versioned_bucket(orcas, "versioned")
         written = 0
         for warm in [True] + [False] * rounds:
             for bucket, found in microseconds.items():
@@ -52,7 +52,7 @@ def lists(plan: Plan) -> list[Figure]:
         data = directory / "data"
         with Orcas(data) as orcas:
             for bucket in milliseconds:
-                _make_versioned_bucket(orcas, bucket)
+                make_versioned_bucket(orcas, bucket)
         filler = Filler(plan, data)
         filler.run("once", _KEYS, "--size", "16")
         said = filler.run("often", _KEYS, "--size", "16", "--times", str(times))

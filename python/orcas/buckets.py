@@ -32,7 +32,7 @@ class Moved:
 
 
 def create_snapshot(client: Any, bucket: str, name: str) -> None:
-    """Keep the objects that a bucket has now under a name. Takes the same time for any number of objects."""
+    """Keep what a bucket has now, all versions included, under a name. Takes the same time for any number of objects."""
     _ask(client, "POST", _path(bucket, "snapshots"), {"name": name})
 
 
@@ -48,12 +48,18 @@ def delete_snapshot(client: Any, bucket: str, name: str) -> None:
 
 
 def restore_snapshot(client: Any, bucket: str, name: str) -> None:
-    """Give a bucket the objects of one of its snapshots. What was written since is lost, unless a snapshot has it."""
+    """Give a bucket the objects of one of its snapshots. What was written since is lost, unless a snapshot has it.
+
+    With versioning, versions and delete markers become what they were. A bucket with Object Lock is not restored.
+    """
     _ask(client, "POST", _path(bucket, "restore"), {"snapshot": name})
 
 
 def fork(client: Any, bucket: str, new_bucket: str, *, snapshot: str | None = None) -> None:
-    """Create a bucket with the objects that another bucket, or one of its snapshots, has. Nothing is copied."""
+    """Create a bucket with the objects that another bucket, or one of its snapshots, has, and with all their versions.
+
+    Nothing is copied. What is locked stays locked.
+    """
     _ask(client, "POST", _path(bucket, "fork"), {"name": new_bucket, "snapshot": snapshot})
 
 

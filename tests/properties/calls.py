@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, run_state_machine_as_test
 
+from orcas.tools.session import RefusedError
+
 from .machines import Machines
 from .model import Bucket, Condition, Metadata, Model, Object, S3Error
 
@@ -23,7 +25,7 @@ LUCK = 60
 STATUSES = {
     "404": ("NoSuchKey", "NoSuchVersion", "NoSuchBucket", "NoSuchSnapshot"),
     "405": ("MethodNotAllowed",),
-    "409": ("SnapshotAlreadyExists", "BucketAlreadyOwnedByYou"),
+    "409": ("SnapshotAlreadyExists", "BucketAlreadyOwnedByYou", "InvalidBucketState"),
 }
 
 tag_sets = st.sampled_from(((), (("stage", "raw"),), (("a b", "é+=@"), ("stage", "done"))))
@@ -79,6 +81,13 @@ class Calls(RuleBasedStateMachine, metaclass=_Abstract):
                 assert (headers["x-amz-delete-marker"], headers["x-amz-version-id"]) == ("true", error.marker)
             return None, None
         return real(), expected
+
+    def admin(self, call: Callable[..., None], bucket: str, *arguments: str, **options: str | None) -> None:
+        """An operation of the admin API."""
+        try:
+            call(self.client, self.name(bucket), *arguments, **options)
+        except RefusedError as error:
+            raise ClientError({"Error": {"Code": str(error.status)}}, call.__name__) from error
 
     def put(self, bucket: str, key: str, new: Object, **arguments: Any) -> Any:
         """PutObject with the content and metadata of `new`."""

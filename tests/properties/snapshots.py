@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from botocore.exceptions import ClientError
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import orcas.buckets
-from orcas.tools.session import RefusedError
 
 from .calls import ObjectCalls
 
@@ -22,12 +18,6 @@ snapshots = st.sampled_from(SNAPSHOTS)
 
 class SnapshotRules(ObjectCalls):
     """All of them are operations of the admin API."""
-
-    def admin(self, call: Callable[..., None], bucket: str, *arguments: str, **options: str | None) -> None:
-        try:
-            call(self.client, self.name(bucket), *arguments, **options)
-        except RefusedError as error:
-            raise ClientError({"Error": {"Code": str(error.status)}}, call.__name__) from error
 
     @rule(bucket=sources, name=snapshots)
     def create_snapshot(self, bucket: str, name: str) -> None:

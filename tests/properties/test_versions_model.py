@@ -1,7 +1,7 @@
 """Random sequences of calls that make, tag, lock, name, list, delete and expire versions, compared with a model.
 
-One bucket begins without versioning, the other has Object Lock. A server that was restarted or killed has the same
-versions, tags and locks as before.
+One bucket begins without versioning, the other has Object Lock; both get snapshots and forks, which have versions, too.
+A server that was restarted or killed has the same versions, tags and locks as before.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import MultipleResults, initialize, multiple, precondition, rule
 from tests.fixtures.targets import content_of
 
 from .calls import compare, condition_on, tag_sets, tagged
 from .machines import DAY_SEC, Machines
 from .model import Metadata, Object, S3Error, md5
-from .version_attributes import AttributeRules, buckets, bypasses, keys, locks, picks
+from .version_attributes import buckets, bypasses, keys, locks, picks
+from .version_snapshots import SNAPSHOTS, SnapshotRules
 from .versioned_calls import BUCKETS, Upload, locked, named
 from .versions import UNLOCKED, Entry, Lock, Version
 
@@ -33,7 +34,7 @@ statuses = st.sampled_from(("Enabled", "Suspended"))
 conditions = st.sampled_from((0, 0, 0, 0, 1, 2, 3))
 
 
-class VersionsMachine(AttributeRules):
+class VersionsMachine(SnapshotRules):
     """Each rule makes the same call to the server and the model, and compares the answers."""
 
     def __init__(self) -> None:
@@ -41,19 +42,32 @@ class VersionsMachine(AttributeRules):
         self.waited = False
 
     @initialize(
+        target=buckets,
         before=st.lists(keys, max_size=3),
-        after=st.lists(st.tuples(st.none() | statuses, buckets, keys, tag_sets, locks), min_size=4, max_size=10),
+        after=st.lists(
+            st.tuples(st.none() | statuses, st.sampled_from(BUCKETS), keys, tag_sets, locks), min_size=4, max_size=10
+        ),
+        snapshots=st.sets(st.sampled_from(SNAPSHOTS)),
     )  # fmt: skip
-    def begin(self, before: list[str], after: list[tuple[str | None, str, str, Metadata, Lock]]) -> None:
+    def begin(
+        self, before: list[str], after: list[tuple[str | None, str, str, Metadata, Lock]], snapshots: set[str]
+    ) -> MultipleResults[str]:
+        """Up to one snapshot is from before versioning."""
         for bucket in BUCKETS:
             self.create_bucket(bucket, locking=bucket == "locks")
         for at, key in enumerate(before):
             self.put_object("plain", key, content_of(at, 300), (), (), UNLOCKED, 0)
             self.upload_in_parts("plain", key, content_of(at, 400), (), (), UNLOCKED, completed=False)
+        if SNAPSHOTS[0] in snapshots:
+            self.create_snapshot("plain", SNAPSHOTS[0])
         for at, (status, bucket, key, tags, lock) in enumerate(after):
             if status is not None:
                 self.put_bucket_versioning("plain", status)
             self.put_object(bucket, key, content_of(at, 200), (), tags, lock, 0)
+            if SNAPSHOTS[1] in snapshots and at == len(after) // 2:
+                self.create_snapshot("plain", SNAPSHOTS[1])
+                self.create_snapshot("locks", SNAPSHOTS[1])
+        return multiple(*BUCKETS)
 
     @rule(bucket=buckets, status=statuses)
     def put_bucket_versioning(self, bucket: str, status: str) -> None:
@@ -235,13 +249,13 @@ class VersionsMachine(AttributeRules):
     @precondition(lambda self: not self.waited and len(self.given) > MANY)
     @rule(prefix=st.sampled_from(("", "", "a")), newer=st.sampled_from((0, 0, 1, 2)), lone=st.booleans())
     def expire_noncurrent(self, prefix: str, newer: int, lone: bool) -> None:
-        """In both buckets. Delete markers that are alone afterwards go with the next run."""
+        """In all buckets. Delete markers that are alone afterwards go with the next run."""
         self.waited = True
         time.sleep(2 * DAY_SEC)
         action = {"NoncurrentDays": 1} | ({"NewerNoncurrentVersions": newer} if newer else {})
         rule = {"NoncurrentVersionExpiration": action}
         rule |= {"Expiration": {"ExpiredObjectDeleteMarker": True}} if lone else {}
-        for bucket in BUCKETS:
+        for bucket in self.model.buckets:
             self.apply_rule(bucket, prefix, rule, runs=2)
             self.model.expire_noncurrent(bucket, prefix, newer)
             if lone:
@@ -310,19 +324,32 @@ class VersionsMachine(AttributeRules):
             asked |= {"VersionIdMarker": last.id} if last else {}
             entries = entries[size:]
 
-    @rule(bucket=buckets)
-    def list_objects(self, bucket: str) -> None:
-        page = self.client.list_objects_v2(Bucket=self.name(bucket))
-        listed = [(entry["Key"], entry["ETag"]) for entry in page.get("Contents", [])]
-        found = self.model.buckets[bucket]
-        current = [(key, found.current(key)) for key in sorted(found.keys, key=str.encode)]
-        assert listed == [(key, f'"{content.etag}"') for key, content in current if content]
+    @rule(bucket=buckets, prefix=st.sampled_from(PREFIXES), delimiter=st.sampled_from(("", "", "/", "b")),
+          size=st.sampled_from((1, 2, 1000)))  # fmt: skip
+    def list_objects(self, bucket: str, prefix: str, delimiter: str, size: int) -> None:
+        """Every page."""
+        asked: dict[str, Any] = {"Bucket": self.name(bucket), "Prefix": prefix, "MaxKeys": size}
+        asked |= {"Delimiter": delimiter} if delimiter else {}
+        entries = self.model.list_objects(bucket, prefix, delimiter)
+        while True:
+            page = self.client.list_objects_v2(**asked)
+            objects = [(name, content) for name, content in entries[:size] if content]
+            shown = [(entry["Key"], entry["ETag"], entry["Size"]) for entry in page.get("Contents", [])]
+            assert shown == [(key, f'"{content.etag}"', len(content.body)) for key, content in objects]
+            prefixes = [name for name, content in entries[:size] if content is None]
+            assert [entry["Prefix"] for entry in page.get("CommonPrefixes", [])] == prefixes
+            assert page["IsTruncated"] == (len(entries) > size)
+            if not page["IsTruncated"]:
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+            entries = entries[size:]
 
     def teardown(self) -> None:
         """In the end, what is open is completed, and all that can be deleted goes."""
         while self.uploads:
             self.complete(self.uploads.pop())
         self.check_everything()
+        self.fork_snapshots()
         for bucket, found in self.model.buckets.items():
             self.list_object_versions(bucket, "", "/", None, 0, 2)
             versions = [{"Key": key, "VersionId": version.id} for key, version in found.versions()]
@@ -340,12 +367,22 @@ class VersionsMachine(AttributeRules):
                 self.client.delete_bucket(Bucket=self.name(bucket))
 
     def check_everything(self) -> None:
-        for bucket, found in self.model.buckets.items():
-            self.check_versioning(bucket)
-            self.list_object_versions(bucket, "", "", None, 0, 1000)
-            self.list_objects(bucket)
-            for key, version in found.versions():
-                self.check_version(bucket, key, version.id, head=version.content is None)
+        for bucket in self.model.buckets:
+            self.check_bucket(bucket)
+
+    def check_bucket(self, bucket: str) -> None:
+        self.check_versioning(bucket)
+        self.check_history(bucket)
+        self.list_objects(bucket, "", "", 1000)
+        self.list_objects(bucket, "", "/", 1)
+        found = self.model.buckets[bucket]
+        for key, version in found.versions():
+            self.check_version(bucket, key, version.id, head=version.content is None)
+        for key in found.keys:
+            self.check_version(bucket, key, None, head=True)
+
+    def check_history(self, bucket: str) -> None:
+        self.list_object_versions(bucket, "", "", None, 0, 1000)
 
 
 @pytest.mark.timeout(600)

@@ -6,18 +6,20 @@ import datetime as dt
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import Bundle, rule
 
 from .calls import tag_sets
 from .model import Metadata
-from .versioned_calls import BUCKETS, KEYS, VersionedCalls, named
+from .versioned_calls import KEYS, VersionedCalls, named
 from .versions import UNLOCKED, Lock, Retention
 
 # Retention ends after every test. Later ones extend it.
 FIRST_END = (dt.datetime.now(dt.UTC) + dt.timedelta(days=2)).replace(microsecond=0)
 
 keys = st.sampled_from(KEYS)
-buckets = st.sampled_from(BUCKETS)
+# The first ones, and their forks.
+buckets: Bundle[str] = Bundle("buckets")
+lockable = st.sampled_from(("locks", "locks", "plain")) | buckets
 picks = st.integers(0, 159)
 bypasses = st.sampled_from((False, False, False, True))
 retentions = st.builds(
@@ -59,7 +61,7 @@ class AttributeRules(VersionedCalls):
             lambda: self.model.put_object_lock_configuration(bucket, default),
         )
 
-    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks,
+    @rule(bucket=lockable, pick=picks,
           changes=st.lists(st.tuples(st.none() | retentions, bypasses), min_size=2, max_size=4))  # fmt: skip
     def put_object_retention(self, bucket: str, pick: int, changes: list[tuple[Retention | None, bool]]) -> None:
         """Several changes of one version."""
@@ -81,7 +83,7 @@ class AttributeRules(VersionedCalls):
         if found:
             self.lock_changed(bucket, key, found)
 
-    @rule(bucket=st.sampled_from(("locks", "locks", "plain")), pick=picks, on=st.booleans())
+    @rule(bucket=lockable, pick=picks, on=st.booleans())
     def put_object_legal_hold(self, bucket: str, pick: int, on: bool) -> None:
         key, version_id = self.choose(bucket, pick)
         _, found = self.both(

@@ -61,6 +61,8 @@ class VersionedBucket:
     # Mode and days.
     default: tuple[str, int] | None = None
     keys: dict[str, list[Version]] = field(default_factory=dict)
+    # By name, what `keys` was.
+    snapshots: dict[str, dict[str, list[Version]]] = field(default_factory=dict)
 
     def newest(self, key: str) -> Version | None:
         return next(iter(self.keys.get(key, [])), None)
@@ -94,8 +96,13 @@ class VersionedBucket:
             del self.keys[key]
 
 
+def copied(keys: dict[str, list[Version]]) -> dict[str, list[Version]]:
+    """The same versions. Changes of their tags and locks are seen on one side only."""
+    return {key: [replace(version) for version in history] for key, history in keys.items()}
+
+
 class VersionedModel:
-    """A store whose buckets exist from the beginning. Methods have the names of the corresponding calls of boto3."""
+    """A store whose buckets stay to the end. Methods have the names of the corresponding calls of boto3."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, VersionedBucket] = {}
@@ -111,6 +118,47 @@ class VersionedModel:
         if found.versioning != "Enabled":
             raise S3Error("InvalidBucketState")
         found.locking, found.default = True, default
+
+    def delete_bucket(self, bucket: str) -> None:
+        """Only as long as it is refused."""
+        found = self.buckets[bucket]
+        wrong = ["BucketNotEmpty"] if found.keys else []
+        wrong += ["InvalidBucketState"] if found.snapshots else []
+        if wrong:
+            raise S3Error(*wrong)
+
+    # Snapshots.
+
+    def create_snapshot(self, bucket: str, name: str) -> None:
+        found = self.buckets[bucket]
+        if name in found.snapshots:
+            raise S3Error("SnapshotAlreadyExists")
+        found.snapshots[name] = copied(found.keys)
+
+    def snapshot(self, bucket: str, name: str) -> dict[str, list[Version]]:
+        found = self.buckets[bucket].snapshots.get(name)
+        if found is None:
+            raise S3Error("NoSuchSnapshot")
+        return found
+
+    def delete_snapshot(self, bucket: str, name: str) -> None:
+        self.snapshot(bucket, name)
+        del self.buckets[bucket].snapshots[name]
+
+    def restore_snapshot(self, bucket: str, name: str) -> None:
+        """Versions that were written since go, so there is none where they may be locked."""
+        found = self.buckets[bucket]
+        if found.locking:
+            raise S3Error("InvalidBucketState", "NoSuchSnapshot")
+        found.keys = copied(self.snapshot(bucket, name))
+
+    def fork(self, bucket: str, new_bucket: str, snapshot: str | None) -> VersionedBucket:
+        """With the versions of a moment, and the versioning and the locks that the bucket has now."""
+        found = self.buckets[bucket]
+        keys = found.keys if snapshot is None else self.snapshot(bucket, snapshot)
+        new = VersionedBucket(found.versioning, found.locking, found.default, copied(keys))
+        self.buckets[new_bucket] = new
+        return new
 
     # Objects.
 
@@ -259,6 +307,16 @@ class VersionedModel:
         return target
 
     # Lists.
+
+    def list_objects(self, bucket: str, prefix: str, delimiter: str) -> list[tuple[str, Object | None]]:
+        """All current objects, and common prefixes (those with None), in the order of their UTF-8 bytes."""
+        found, entries = self.buckets[bucket], dict[str, Object | None]()
+        for key in found.keys:
+            content = found.current(key)
+            if content and key.startswith(prefix):
+                common = common_prefix(key, prefix, delimiter)
+                entries[common or key] = None if common else content
+        return [(name, entries[name]) for name in sorted(entries, key=str.encode)]
 
     def list_entries(
         self, bucket: str, prefix: str, delimiter: str, key_marker: str = "", version_marker: str | None = None

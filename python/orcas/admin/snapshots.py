@@ -79,7 +79,10 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.post("/buckets/{bucket}/restore")
     def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
-        """Give the bucket the objects of its snapshot. Its present objects are lost unless a snapshot has them too."""
+        """Give the bucket the objects of its snapshot, with all their versions.
+
+        Its present ones are lost unless a snapshot has them too. A bucket with Object Lock is not restored.
+        """
         check(tools().core.restore_bucket(bucket, order.snapshot))
         log.info("Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
         return {}

@@ -22,7 +22,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=_NAME_HELP)]
 
 @snapshot_app.command()
 def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Keep the current objects of BUCKET as the snapshot NAME. This takes equally long for any number of objects.
+    """Keep the current state of BUCKET as the snapshot NAME. This takes equally long for any number of objects.
+
+    In a bucket with versioning, the snapshot has all versions.
 
     Example:
 
@@ -53,8 +55,9 @@ def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = N
 def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Set BUCKET back to the objects of its snapshot NAME, all at once.
 
-    Everything written since is lost, unless another snapshot has it. To keep it, create a snapshot first. To look at a
-    snapshot without changing the bucket, fork it.
+    In a bucket with versioning, versions and delete markers become what they were. Everything written since is lost,
+    unless another snapshot has it. To keep it, create a snapshot first. To look at a snapshot without changing the
+    bucket, fork it. A bucket with Object Lock cannot be restored.
     """
     _order("POST", f"{_path(bucket)}/restore", {"snapshot": name}, data, endpoint)
     tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
@@ -69,8 +72,9 @@ def fork(
 ) -> None:
     """Create NEWBUCKET with the objects of a bucket or snapshot. This takes equally long for any number of objects.
 
-    From then on, the buckets change independently. Content that both have is stored once. The new bucket gets copies of
-    the current settings and configurations of the other.
+    From then on, the buckets change independently. Content that both have is stored once. The new bucket gets all
+    versions of the objects, and copies of the current settings and configurations of the other. What is locked stays
+    locked.
 
     Examples:
 

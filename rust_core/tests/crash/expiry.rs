@@ -88,7 +88,7 @@ pub fn expire_ops(run: &mut Run, id: BucketId) -> Vec<Op> {
     for (upload, held) in &bucket.uploads {
         if run.rng.below(4) == 0 {
             let (key, place) = (held.key.clone(), ExpiredPlace::Upload(*upload));
-            entries.push(Expiring { key, place, sequence: 0, stamp: 0, tag: None });
+            entries.push(Expiring { key, place, sequence: 0, stamp: 0, first: 0, tag: None });
         }
     }
     if entries.is_empty() {
@@ -101,7 +101,7 @@ pub fn expire_ops(run: &mut Run, id: BucketId) -> Vec<Op> {
 /// What a walk would submit of one key.
 fn look(run: &mut Run, id: BucketId, key: &Bytes, versions: &[Object], entries: &mut Vec<Expiring>) {
     for (newer, version) in versions.iter().rev().enumerate() {
-        let Some(Named { id: version_id, .. }) = named(run, id, key, newer, version.stamp) else { continue };
+        let Some(Named { id: version_id, .. }) = named(run, id, key, newer, version.first) else { continue };
         let place = match (newer, version.marker) {
             (0, false) => ExpiredPlace::Current,
             (0, true) if versions.len() == 1 => ExpiredPlace::LoneMarker,
@@ -114,14 +114,15 @@ fn look(run: &mut Run, id: BucketId, key: &Bytes, versions: &[Object], entries: 
         let held = run.bucket(id).expect("the model has it");
         let found = run.handle().version_in(&held, key, version_id).unwrap().expect("the model has it");
         let tag = (run.rng.below(2) == 0).then_some(version.tag);
-        entries.push(Expiring { key: key.clone(), place, sequence: found.object.sequence, stamp: version.stamp, tag });
+        let (sequence, stamp, first) = (found.object.sequence, version.stamp, version.first);
+        entries.push(Expiring { key: key.clone(), place, sequence, stamp, first, tag });
     }
 }
 
 /// What a client does to something that is about to expire.
 fn change(rng: &mut SimRng, bucket: BucketId, entry: &Expiring) -> Op {
     let (key, precondition) = (entry.key.clone(), Precondition::default());
-    let version = |id| Named { id, stamp: entry.stamp };
+    let version = |id| Named { id, first: entry.first };
     match (rng.below(5), entry.place) {
         (0, _) => Op::PutDocument { bucket, kind: DocumentKind::Lifecycle, document: "<Other/>".into() },
         (1, ExpiredPlace::Noncurrent(id)) => Op::Tag { bucket, key, version: version(id), tag: rng.below(100) },

@@ -154,7 +154,7 @@ impl Run {
             Op::Restore { bucket, snapshot } => Intent::RestoreBucket { bucket, snapshot },
             Op::Expire { bucket, document, entries } => {
                 let entries = entries.into_iter().map(expire_entry).collect();
-                Intent::Expire(Box::new(Expire { bucket, document, entries }))
+                Intent::Expire(Box::new(Expire { bucket, document, top: None, entries }))
             }
             _ => return self.upload_intent(op),
         })

@@ -7,8 +7,9 @@ use orcas_decide::{DeleteEntry, Precondition, Refusal};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, Versioning};
 
-use crate::model::{Bucket, INVALID_STATE, Model, Moment, Op, Snapshot, Verdict, Versions, done};
+use crate::model::{Bucket, INVALID_STATE, Model, Moment, Object, Op, Snapshot, Verdict, Versions, done};
 use crate::run::Run;
+use crate::versions::named;
 
 const SNAPSHOTS: [&str; 2] = ["s", "t"];
 const FORKS: [&str; 3] = ["fork", "one", "two"];
@@ -20,7 +21,7 @@ fn frozen(mut versions: Versions) -> Versions {
 
 impl Bucket {
     /// What it shows now stays as it is.
-    fn freeze(&mut self) -> Versions {
+    pub fn freeze(&mut self) -> Versions {
         self.layered = true;
         self.versions = frozen(std::mem::take(&mut self.versions));
         self.versions.clone()
@@ -28,29 +29,25 @@ impl Bucket {
 }
 
 impl Model {
-    /// A bucket that may have snapshots.
-    fn unversioned(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        let bucket = self.live(id)?;
-        if bucket.versioning == Versioning::Unversioned { Ok(bucket) } else { Err(INVALID_STATE) }
-    }
-
     /// Whether this asks for an earlier completion that may be forgotten.
     pub fn may_have_forgotten(&self, op: &Op) -> bool {
         let Op::Complete { upload, .. } = op else { return false };
         let Some(done) = self.completed.get(upload) else { return false };
         let bucket = self.buckets.values().find(|bucket| bucket.id == Some(done.bucket));
-        let shown = bucket.and_then(|bucket| bucket.current(&done.key)).map(|object| object.etag);
-        done.restored || done.frozen && shown != Some(done.etag)
+        let is_made = |object: &Object| !object.named || object.first == done.first;
+        let versions = bucket.and_then(|bucket| bucket.versions.get(&done.key)).into_iter().flatten();
+        let is_shown = versions.filter(|object| is_made(object)).any(|object| object.etag == done.etag);
+        done.restored || done.frozen && !is_shown
     }
 
-    fn note_freeze(&mut self, bucket: BucketId) {
+    pub fn note_freeze(&mut self, bucket: BucketId) {
         self.completed.values_mut().filter(|done| done.bucket == bucket).for_each(|done| done.frozen = true);
     }
 
     pub fn apply_to_layers(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
             Op::CreateSnapshot { bucket: id, name } => {
-                let bucket = self.unversioned(*id)?;
+                let bucket = self.live(*id)?;
                 if bucket.snapshots.contains_key(name) {
                     return Err(Refusal::SnapshotAlreadyExists);
                 }
@@ -63,7 +60,7 @@ impl Model {
             }
             Op::Fork { bucket: id, snapshot, name } => {
                 let is_taken = self.buckets.contains_key(name);
-                let bucket = self.unversioned(*id)?;
+                let bucket = self.live(*id)?;
                 if is_taken {
                     return Err(Refusal::BucketAlreadyOwnedByYou);
                 }
@@ -87,7 +84,10 @@ impl Model {
                 self.note_freeze(*id);
             }
             Op::Restore { bucket, snapshot } => {
-                let held = self.unversioned(*bucket)?;
+                let held = self.live(*bucket)?;
+                if held.lock {
+                    return Err(INVALID_STATE);
+                }
                 let snapshot = held.snapshots.get(snapshot).ok_or(Refusal::NoSuchSnapshot)?;
                 held.versions = snapshot.versions.clone();
                 let of_bucket = self.completed.values_mut().filter(|done| done.bucket == *bucket);
@@ -105,11 +105,13 @@ fn pick(rng: &mut SimRng, names: &[&'static str]) -> Bytes {
 
 /// Operations on the layers of a bucket. One that was emptied for good is `left`.
 pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
-    let able = |bucket: &&Bucket| bucket.versioning == Versioning::Unversioned;
+    // What the layers of a bucket hold together, the model does not know.
+    let able = |bucket: &&Bucket| !bucket.has_quota();
     let all: Vec<Bucket> = run.model().buckets.values().filter(|held| held.id.is_some()).cloned().collect();
-    let mut buckets: Vec<&Bucket> = all.iter().collect();
-    if run.rng.below(8) > 0 {
-        buckets.retain(able);
+    let mut buckets: Vec<&Bucket> = all.iter().filter(able).collect();
+    // Half of them with versioning, if there are any.
+    if run.rng.below(2) == 0 && buckets.iter().any(|held| held.versioning != Versioning::Unversioned) {
+        buckets.retain(|held| held.versioning != Versioning::Unversioned);
     }
     if buckets.is_empty() {
         return Vec::new();
@@ -129,8 +131,10 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
         6..9 => Op::DeleteSnapshot { bucket, name },
         9 | 10 if known.is_some() => Op::Restore { bucket, snapshot: name },
         11 if held.layered => {
+            let (held, snapshots) = (held.clone(), held.snapshots.keys().cloned());
             *left = Some(bucket);
-            return empty(held, bucket);
+            let snapshots = snapshots.map(|name| Op::DeleteSnapshot { bucket, name }).collect();
+            return empty(run, &held, bucket, snapshots);
         }
         12..14 => Op::Fork { bucket, snapshot: known, name: pick(rng, &FORKS) },
         14 | 15 => Op::Fork { bucket, snapshot: None, name: pick(rng, &FORKS) },
@@ -138,15 +142,25 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
     }]
 }
 
-/// Everything that a bucket has goes. Its forks keep what they show.
-fn empty(held: &Bucket, bucket: BucketId) -> Vec<Op> {
-    let entry = |key: &Bytes| DeleteEntry {
-        key: key.clone(),
-        version: None,
-        precondition: Precondition::default(),
-        bypass: false,
-    };
-    let entries = held.versions.keys().map(entry).collect();
-    let snapshots = held.snapshots.keys().map(|name| Op::DeleteSnapshot { bucket, name: name.clone() });
-    snapshots.chain([Op::DeleteMany { bucket, entries }]).collect()
+/// Everything that a bucket has goes, unless it is locked. Its forks keep what they show.
+fn empty(run: &Run, held: &Bucket, bucket: BucketId, mut ops: Vec<Op>) -> Vec<Op> {
+    if held.versioning == Versioning::Unversioned {
+        let precondition = Precondition::default();
+        let entry = |key: &Bytes| DeleteEntry {
+            key: key.clone(),
+            version: None,
+            precondition: precondition.clone(),
+            bypass: false,
+        };
+        ops.push(Op::DeleteMany { bucket, entries: held.versions.keys().map(entry).collect() });
+        return ops;
+    }
+    for (key, versions) in &held.versions {
+        for (newer, version) in versions.iter().rev().enumerate() {
+            let Some(version) = named(run, bucket, key, newer, version.first) else { continue };
+            let (key, precondition) = (key.clone(), Precondition::default());
+            ops.push(Op::DeleteVersion { bucket, key, version, precondition, bypass: true });
+        }
+    }
+    ops
 }

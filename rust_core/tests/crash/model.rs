@@ -18,12 +18,14 @@ pub type Annotations = BTreeMap<u64, (Payload, u64)>;
 /// A version: an object or a delete marker.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Another one for every version that ever was.
+    /// Another one for every record that ever brought a version.
     pub stamp: u64,
+    /// That of the first record of this version, by which clients name it.
+    pub first: u64,
     /// It is no null version.
     pub named: bool,
     pub marker: bool,
-    /// It is in a layer that no longer changes, so what changes it makes another version.
+    /// It is in a layer that no longer changes, so what changes it is a record that brings it again.
     pub frozen: bool,
     pub tag: Option<u64>,
     pub annotations: Annotations,
@@ -90,6 +92,8 @@ pub struct Completed {
     /// long as the object is there.
     pub frozen: bool,
     pub etag: Etag,
+    /// Of the version that it made.
+    pub first: u64,
 }
 
 /// When an operation is decided.
@@ -271,11 +275,16 @@ impl Model {
                 done(true, None)
             }
             Op::Versioning { bucket, versioning } => {
-                let bucket = self.live(*bucket)?;
-                if bucket.layered || bucket.lock && *versioning != Versioning::Enabled {
+                let held = self.live(*bucket)?;
+                if held.lock && *versioning != Versioning::Enabled {
                     return Err(INVALID_STATE);
                 }
-                bucket.versioning = *versioning;
+                let is_first = held.versioning == Versioning::Unversioned;
+                held.versioning = *versioning;
+                if is_first && held.layered {
+                    held.freeze();
+                    self.note_freeze(*bucket);
+                }
                 done(true, None)
             }
             Op::DeleteBucket { bucket } => {
@@ -330,7 +339,7 @@ impl Model {
         }
         let bucket = self.live(*bucket)?;
         evaluate(bucket.current(key), precondition)?;
-        (object.stamp, object.frozen) = (at.stamp, false);
+        (object.stamp, object.first, object.frozen) = (at.stamp, at.stamp, false);
         (object.hold, object.retention) = (None, None);
         object.annotations.retain(|_, _| *annotations);
         object.annotations.values_mut().for_each(|(_, written_ms)| *written_ms = at.now_ms);
@@ -423,8 +432,15 @@ impl Model {
         let object = Object::new(Payload::new(bytes.into()), at);
         held.put(key, Object { etag, headers: upload.headers, parts: chosen, ..object });
         held.uploads.remove(&id);
-        let completed =
-            Completed { bucket, key: key.clone(), parts: parts.to_vec(), restored: false, frozen: false, etag };
+        let completed = Completed {
+            bucket,
+            key: key.clone(),
+            parts: parts.to_vec(),
+            restored: false,
+            frozen: false,
+            etag,
+            first: at.stamp,
+        };
         self.completed.insert(id, completed);
         done(true, Some(etag))
     }

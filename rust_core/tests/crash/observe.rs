@@ -11,8 +11,8 @@ use orcas_engine::{
     VersionSink,
 };
 use orcas_record::{
-    Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, Object, ObjectHeaders, Part, Sequence, UploadId,
-    Version, VersionId,
+    Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, LayerKind, Object, ObjectHeaders, Part, Sequence,
+    UploadId, Version, VersionId, Versioning,
 };
 
 use crate::sealed::key_for;
@@ -117,8 +117,8 @@ fn versions(handle: &Handle, bucket: &Bucket, contents: &mut Contents, out: &mut
         if is_latest && !delete_marker {
             latest.push((key.clone(), found.object.sequence, version.attributes.clone()));
         }
-        if bucket.layers.is_empty() {
-            let marker = handle.newest_marker(bucket.id, &key)?.map(|found| found.object.version.version_id);
+        if bucket.layers.is_empty() || bucket.versioning != Versioning::Unversioned {
+            let marker = handle.newest_marker_in(bucket, &key)?.map(|found| found.object.version.version_id);
             assert!(!is_latest || marker == delete_marker.then_some(id), "what hides {key:?}");
         }
         lines(handle, &found.object, contents, out)?;
@@ -146,17 +146,39 @@ fn lines(handle: &Handle, object: &Object, contents: &mut Contents, out: &mut St
     Ok(())
 }
 
-/// Of each key, what the newest layer that has it says. Clients see a snapshot only through what is made of it.
+/// What the layers make of each key, one after the other from the lowest. Clients see a snapshot only through what is made
+/// of it.
 fn snapshot_lines(handle: &Handle, snapshot: &Bucket, contents: &mut Contents, out: &mut String) -> Result<()> {
-    let mut shown = BTreeMap::new();
+    // Newest first.
+    let mut shown: BTreeMap<Bytes, Vec<Arc<Object>>> = BTreeMap::new();
     for id in snapshot.layers.iter().rev() {
+        let kind = handle.layer_kind(*id);
         let layer = Bucket { id: *id, layers: Vec::new(), ..snapshot.clone() };
+        let mut above: BTreeMap<Bytes, Vec<Arc<Object>>> = BTreeMap::new();
         for (key, version_id, ..) in list_versions(handle, &layer, &Bytes::new())? {
             let found = handle.version(*id, &key, version_id)?.expect("a listed version is found");
-            shown.insert(key, found.object);
+            above.entry(key).or_default().push(found.object);
+        }
+        for (key, objects) in above {
+            let below = shown.entry(key).or_default();
+            for object in &objects {
+                let named = |other: &Arc<Object>| other.version.version_id == object.version.version_id;
+                match kind {
+                    LayerKind::Single => below.clear(),
+                    LayerKind::History => below.retain(|other| !named(other)),
+                    LayerKind::Amendments if object.version.delete_marker => below.retain(|other| !named(other)),
+                    LayerKind::Amendments => {
+                        below.iter_mut().filter(|other| named(other)).for_each(|other| *other = Arc::clone(object));
+                    }
+                }
+            }
+            if kind != LayerKind::Amendments {
+                let is_whiteout = |object: &Arc<Object>| kind == LayerKind::Single && object.version.delete_marker;
+                below.splice(0..0, objects.into_iter().filter(|object| !is_whiteout(object)));
+            }
         }
     }
-    for object in shown.values().filter(|object| !object.version.delete_marker) {
+    for object in shown.values().flatten() {
         lines(handle, object, contents, out)?;
     }
     Ok(())

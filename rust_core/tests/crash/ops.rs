@@ -209,6 +209,7 @@ pub struct Expiring {
     pub place: ExpiredPlace,
     pub sequence: u64,
     pub stamp: u64,
+    pub first: u64,
     /// The tag that it had, if that mattered.
     pub tag: Option<Option<u64>>,
 }
@@ -218,5 +219,5 @@ pub struct Expiring {
 pub struct Named {
     pub id: VersionId,
     /// Of the version with this id; whatever it is, if that is the null version.
-    pub stamp: u64,
+    pub first: u64,
 }

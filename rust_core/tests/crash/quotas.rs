@@ -1,4 +1,4 @@
-//! Quotas of buckets with versioning, which never have layers: the model knows what these hold to the byte.
+//! Quotas of buckets with versioning and without layers: the model knows what these hold to the byte.
 
 use bytes::Bytes;
 use orcas_decide::{Held, Quota, QuotaOf, Refusal};
@@ -9,7 +9,7 @@ use crate::model::{Bucket, Model, Object, Op};
 
 /// A quota that little more than what is there fills, or none any more.
 pub fn random(rng: &mut SimRng, id: BucketId, bucket: &Bucket) -> Option<Op> {
-    if bucket.versioning == Versioning::Unversioned {
+    if bucket.versioning == Versioning::Unversioned || bucket.layered {
         return None;
     }
     let held = bucket.held();
@@ -31,7 +31,7 @@ pub fn check(before: &Model, after: &Model, op: &Op) -> Result<(), Refusal> {
     ) {
         return Ok(());
     }
-    for (name, bucket) in &after.buckets {
+    for (name, bucket) in after.buckets.iter().filter(|(_, bucket)| !bucket.layered) {
         let Some(quota) = bucket.documents.get(&DocumentKind::Quota).and_then(quota_of) else { continue };
         let Some(former) = before.buckets.get(name).map(Bucket::held) else { continue };
         let now = bucket.held();
@@ -43,6 +43,13 @@ pub fn check(before: &Model, after: &Model, op: &Op) -> Result<(), Refusal> {
 
 fn quota_of(document: &Bytes) -> Option<Quota> {
     Quota::from_document(document)
+}
+
+impl Model {
+    /// Whether a bucket with a quota has got layers, in the same round perhaps. What they hold together is not known here.
+    pub fn counts_layers(&self) -> bool {
+        self.buckets.values().any(|bucket| bucket.layered && bucket.has_quota())
+    }
 }
 
 impl Bucket {

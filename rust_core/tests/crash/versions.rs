@@ -18,6 +18,7 @@ impl Object {
     pub fn new(body: Payload, at: Moment) -> Self {
         Self {
             stamp: at.stamp,
+            first: at.stamp,
             named: false,
             marker: false,
             frozen: false,
@@ -76,7 +77,7 @@ impl Bucket {
     fn position(&self, key: &Bytes, named: Named) -> Option<usize> {
         let wanted = |version: &Object| match named.id {
             orcas_record::VersionId::Null => !version.named,
-            orcas_record::VersionId::Named(_) => version.named && version.stamp == named.stamp,
+            orcas_record::VersionId::Named(_) => version.named && version.first == named.first,
         };
         self.versions.get(key)?.iter().position(wanted)
     }
@@ -200,7 +201,7 @@ pub fn version_ops(run: &mut Run, id: BucketId) -> Vec<Op> {
         return Vec::new();
     }
     let (newer, (key, object)) = all[run.rng.below(all.len() as u64) as usize].clone();
-    let Some(version) = named(run, id, &key, newer, object.stamp) else { return Vec::new() };
+    let Some(version) = named(run, id, &key, newer, object.first) else { return Vec::new() };
     let count = 1 + u64::from(run.rng.below(3) == 0);
     (0..count).map(|_| version_op(run, id, key.clone(), version, object.etag)).collect()
 }
@@ -245,8 +246,8 @@ pub fn versioning_op(rng: &mut SimRng, bucket: BucketId) -> Op {
 }
 
 /// What a client calls the version of `key` that has `newer` newer ones.
-pub fn named(run: &Run, bucket: BucketId, key: &Bytes, newer: usize, stamp: u64) -> Option<Named> {
+pub fn named(run: &Run, bucket: BucketId, key: &Bytes, newer: usize, first: u64) -> Option<Named> {
     let bucket = run.bucket(bucket)?;
     let ids = crate::observe::version_ids(run.handle(), &bucket, key).ok()?;
-    Some(Named { id: *ids.get(newer)?, stamp })
+    Some(Named { id: *ids.get(newer)?, first })
 }

@@ -42,6 +42,8 @@ pub enum Bug {
     MoveLeavesOneName,
     MergeOfSharedLayers,
     MergeForgetsMarkers,
+    AmendmentDroppedByMerge,
+    HistoryMergedNewestFirst,
     ExpireWithoutCheck,
     OtherMarkerExpires,
     TokenOutlivesFailure,
@@ -93,7 +95,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 62] = [
+        pub const ALL: [Self; 66] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -128,6 +130,8 @@ mod chosen {
             Self::MoveLeavesOneName,
             Self::MergeOfSharedLayers,
             Self::MergeForgetsMarkers,
+            Self::AmendmentDroppedByMerge,
+            Self::HistoryMergedNewestFirst,
             Self::ExpireWithoutCheck,
             Self::OtherMarkerExpires,
             Self::TokenOutlivesFailure,
@@ -200,8 +204,11 @@ mod chosen {
                 | Self::LogCompactedBeforeEvents => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, if several clients are decided together, or if a
                 // delete marker that is alone is hidden by another one before it expires, which is rare in the crash suite.
+                // Or the schedules have histories that are merged.
                 Self::CondemnWithoutBarrier
                 | Self::CondemnWithoutSecondLook
+                | Self::AmendmentDroppedByMerge
+                | Self::HistoryMergedNewestFirst
                 | Self::OtherMarkerExpires
                 | Self::LocksOutOfOrder
                 | Self::NewerObjectHides

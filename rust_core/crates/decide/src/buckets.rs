@@ -1,14 +1,12 @@
-//! Buckets: a name is free or taken, and what their settings and documents may become.
+//! Buckets: a name is free or taken, and what their documents may become.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::decision::{Context, Decision};
-use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
-use super::snapshots;
 use super::view::View;
 use orcas_base::error::Error;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
@@ -57,33 +55,6 @@ pub(super) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) ->
     if view.bucket_count() >= BUCKETS_MAX { Err(Refusal::TooManyBuckets) } else { Ok(()) }
 }
 
-pub(super) fn update(
-    view: &dyn View,
-    context: &Context,
-    bucket: BucketId,
-    change: BucketChange,
-) -> Result<Decision, Failure> {
-    let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
-    match change {
-        BucketChange::Settings(settings) => bucket.settings = settings,
-        BucketChange::Versioning(versioning) => {
-            check_versioning(&bucket, versioning)?;
-            let is_first = bucket.versioning == Versioning::Unversioned;
-            bucket.versioning = versioning;
-            if is_first && !bucket.layers.is_empty() {
-                return snapshots::begin_histories(view, context, &bucket);
-            }
-        }
-        BucketChange::ObjectLock(_) if bucket.versioning != Versioning::Enabled => {
-            let reason = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
-            return Err(Refusal::InvalidBucketState { reason }.into());
-        }
-        BucketChange::ObjectLock(lock) => bucket.object_lock = Some(lock),
-    }
-    let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
-    Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
-}
-
 /// Writes nothing if the document is that already. The first removal is written even if there is no document: that of
 /// a bucket without one may have a meaning of its own.
 pub(super) fn put_document(
@@ -102,19 +73,6 @@ pub(super) fn put_document(
         return Err(Refusal::TooManyDocuments.into());
     }
     Ok(Decision { outcome: Outcome::Done, records: vec![Record::PutDocument { bucket, kind, document }] })
-}
-
-/// Versions that exist stay what they are, so no bucket becomes unversioned again. Locked ones need versioning, so it
-/// is not suspended where Object Lock is enabled.
-fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refusal> {
-    let reason = match versioning {
-        Versioning::Suspended if bucket.object_lock.is_some() => {
-            "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
-        }
-        Versioning::Unversioned => "Versioning can be suspended, but not removed.",
-        Versioning::Enabled | Versioning::Suspended => return Ok(()),
-    };
-    Err(Refusal::InvalidBucketState { reason })
 }
 
 /// The bucket an intent was authorised for, unless it has gone meanwhile.

@@ -5,8 +5,8 @@ use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
 use super::{
-    annotations, appends, buckets, deletions, expirations, moves, objects, snapshots, stored_copies, stored_sealing,
-    uploads, versions,
+    annotations, appends, bucket_changes, buckets, deletions, expirations, moves, objects, snapshots, stored_copies,
+    stored_sealing, uploads, versions,
 };
 use orcas_record::Upload;
 
@@ -21,7 +21,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
             buckets::create(view, context, new)
         }
         Intent::DeleteBucket { bucket } => snapshots::delete_bucket(view, context, bucket),
-        Intent::UpdateBucket { bucket, change } => buckets::update(view, context, bucket, change),
+        Intent::UpdateBucket { bucket, change } => bucket_changes::update(view, context, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::CreateSnapshot { bucket, name } => snapshots::create(view, context, bucket, &name),
         Intent::DeleteSnapshot { bucket, name } => snapshots::delete(view, context, bucket, &name),

@@ -1,7 +1,8 @@
 //! Expirations: what lifecycle rules remove, as far as it is still what was found when the rules were applied.
 //!
 //! An entry has an effect only if its version is as it was, at the same place among those of its key, and not locked;
-//! none has if the rules have changed. So whatever a client does first has its effect, and no expiration undoes it.
+//! none has if the rules have changed, or a restore has replaced what was found. So whatever a client does first has its
+//! effect, and no expiration undoes it.
 
 use std::collections::HashSet;
 
@@ -19,9 +20,10 @@ use orcas_record::{Bucket, DocumentKind, Object, Record, VersionId, Versioning};
 
 pub(super) fn expire(view: &dyn View, context: &Context, expire: Expire) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, expire.bucket)?;
-    if view.document(bucket.id, DocumentKind::Lifecycle).as_ref() != Some(&expire.document) {
+    let void = view.document(bucket.id, DocumentKind::Lifecycle).as_ref() != Some(&expire.document);
+    if void || expire.top.is_some_and(|top| !bucket.layers.contains(&top)) {
         let changed = expire.entries.len() as u64;
-        return Ok(Decision::without_records(Outcome::Expired(Expired { changed, void: true, ..Expired::default() })));
+        return Ok(Decision::without_records(Outcome::Expired(Expired { changed, void, ..Expired::default() })));
     }
     let (records, marked) = (Vec::with_capacity(expire.entries.len()), HashSet::new());
     let mut expiry = Expiry { view, context, bucket: &bucket, records, marked, counts: Expired::default() };

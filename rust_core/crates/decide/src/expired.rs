@@ -10,6 +10,9 @@ pub struct Expire {
     pub bucket: BucketId,
     /// The lifecycle document that says so. Nothing happens if the bucket has another one now.
     pub document: Bytes,
+    /// The top layer that the bucket had, if it had layers and versioning. Nothing happens if a restore has given it up:
+    /// what was newer than a version, or older, may be something else then.
+    pub top: Option<BucketId>,
     pub entries: Vec<ExpireEntry>,
 }
 

@@ -41,12 +41,12 @@ pub fn find_version<L: Layers + ?Sized>(
     for layer in layers {
         let found = match (state.kind(*layer), id) {
             (LayerKind::Amendments, _) => match state.version(*layer, key, id)? {
-                Some(amended) => return Ok(amendment::<L>(amended)),
+                Some(amended) => return Ok(visible::<L>(amended)),
                 None => None,
             },
             (LayerKind::History, _) => state.version(*layer, key, id)?,
             (LayerKind::Single, VersionId::Null) => match state.newest(*layer, key, Sequence::MAX)? {
-                Some(only) => return Ok(amendment::<L>(only)),
+                Some(only) => return Ok(visible::<L>(only)),
                 None => None,
             },
             // Versions with names came later.
@@ -71,7 +71,7 @@ pub fn find_newest<L: Layers + ?Sized>(state: &L, layers: &[BucketId], key: &[u8
                 let mut before = Sequence::MAX;
                 while let Some(found) = state.newest(*layer, key, before)? {
                     before = L::object(&found).sequence;
-                    let shown = shown_below(state, &layers[..at], key, found)?;
+                    let shown = amended(state, &layers[..at], key, found)?;
                     if shown.is_some() {
                         return Ok(shown);
                     }
@@ -79,8 +79,8 @@ pub fn find_newest<L: Layers + ?Sized>(state: &L, layers: &[BucketId], key: &[u8
             }
             LayerKind::Single => {
                 if let Some(only) = state.newest(*layer, key, Sequence::MAX)? {
-                    return match amendment::<L>(only) {
-                        Some(only) => shown_below(state, &layers[..at], key, only),
+                    return match visible::<L>(only) {
+                        Some(only) => amended(state, &layers[..at], key, only),
                         None => Ok(None),
                     };
                 }
@@ -90,43 +90,20 @@ pub fn find_newest<L: Layers + ?Sized>(state: &L, layers: &[BucketId], key: &[u8
     Ok(None)
 }
 
-/// A version that the layer right below `above` has, as these layers show it; `None` if they hide it.
-///
-/// # Errors
-/// When the state cannot be read.
-pub fn shown_below<L: Layers + ?Sized>(
-    state: &L,
-    above: &[BucketId],
-    key: &[u8],
-    found: L::Found,
-) -> Result<Option<L::Found>> {
+/// A version of a layer below `above`, as amendments there leave it; `None` if it is gone. Nothing else hides it from who
+/// has found nothing above: what removed a null version there removed all of that key below.
+fn amended<L: Layers + ?Sized>(state: &L, above: &[BucketId], key: &[u8], found: L::Found) -> Result<Option<L::Found>> {
     let id = L::object(&found).version.version_id;
-    for layer in above {
-        match state.kind(*layer) {
-            LayerKind::Amendments if planted::is(Bug::AmendmentsIgnored) => {}
-            LayerKind::Amendments => {
-                if let Some(amended) = state.version(*layer, key, id)? {
-                    return Ok(amendment::<L>(amended));
-                }
-            }
-            // A version with a name is in one layer.
-            LayerKind::History if id != VersionId::Null => {}
-            LayerKind::History => {
-                if state.version(*layer, key, id)?.is_some() {
-                    return Ok(None);
-                }
-            }
-            LayerKind::Single => {
-                if state.newest(*layer, key, Sequence::MAX)?.is_some() {
-                    return Ok(None);
-                }
-            }
+    let is_asked = |layer: &&BucketId| state.kind(**layer) == LayerKind::Amendments;
+    for layer in above.iter().filter(|_| !planted::is(Bug::AmendmentsIgnored)).filter(is_asked) {
+        if let Some(amended) = state.version(*layer, key, id)? {
+            return Ok(visible::<L>(amended));
         }
     }
     Ok(Some(found))
 }
 
 /// A delete marker among amendments, or in a layer from before versioning, is not one that clients see.
-fn amendment<L: Layers + ?Sized>(found: L::Found) -> Option<L::Found> {
+fn visible<L: Layers + ?Sized>(found: L::Found) -> Option<L::Found> {
     Some(found).filter(|found| !L::object(found).version.delete_marker)
 }

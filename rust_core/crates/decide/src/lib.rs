@@ -6,6 +6,7 @@
 mod annotations;
 mod appends;
 mod attributes;
+mod bucket_changes;
 mod buckets;
 mod conditions;
 mod decision;
@@ -40,7 +41,7 @@ pub use conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, Stat
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use expired::{Expire, ExpireEntry, ExpiredPlace};
-pub use histories::{Layers, find_newest, find_version, shown_below};
+pub use histories::{Layers, find_newest, find_version};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
     CopyPart, DeleteEntry, Intent, Move, MovePrefix, Pin, PlacedChunk, PutObject, PutPart, RequestToken, Sharing,

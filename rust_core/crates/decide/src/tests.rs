@@ -5,6 +5,7 @@ mod appends;
 mod buckets;
 mod conditions;
 mod expirations;
+mod histories;
 mod locks;
 mod snapshots;
 mod state;

@@ -51,6 +51,8 @@ pub(super) struct ScannedVersions {
     pub next: Option<ScanStart>,
     /// The layers were merged or replaced since the versions before were read: the key in hand begins anew.
     pub again: bool,
+    /// The top layer of the bucket at that moment; `None` if it is gone.
+    pub top: Option<BucketId>,
 }
 
 /// Where a scan goes on, and what it has seen.
@@ -58,11 +60,13 @@ pub(super) struct ScannedVersions {
 pub(super) struct ScanStart {
     from: LayeredStart,
     merges: u64,
+    /// The top layer as of the versions before.
+    top: Option<BucketId>,
 }
 
 impl ScanStart {
     pub fn from_prefix(prefix: Bytes) -> Self {
-        Self { from: LayeredStart::At(VersionStart::From(prefix)), merges: 0 }
+        Self { from: LayeredStart::At(VersionStart::From(prefix)), merges: 0, top: None }
     }
 }
 
@@ -110,7 +114,7 @@ impl EngineState {
             let start = self.layered_start(bucket, list)?;
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(bucket, list.max_keys);
+            let lists = lists_of(bucket);
             let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
             rows.begin(&start);
             match Page::new(list, sink, start.continued()).read(rows)? {
@@ -126,15 +130,17 @@ impl EngineState {
         for _ in 0..RESTARTS_MAX {
             let Some(bucket) = self.present_bucket(bucket) else { break };
             let merges = self.overlay.read().merges();
+            // A restore may keep the layer in hand, and give up those above it that were read before.
+            let is_kept = start.top.is_none_or(|top| bucket.layers.contains(&top));
             let (from, again) = match &start.from {
-                LayeredStart::Within { key, layer, .. } if start.merges != merges || !bucket.layers.contains(layer) => {
+                LayeredStart::Within { key, .. } if start.merges != merges || !is_kept => {
                     (LayeredStart::At(VersionStart::From(key.clone())), true)
                 }
                 from => (from.clone(), false),
             };
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let lists = lists_of(&bucket, limit);
+            let lists = lists_of(&bucket);
             let mut merged = LayeredRows::new(self, &snapshot, &lists)?;
             merged.begin(&from);
             let mut rows = Vec::with_capacity(limit);
@@ -156,11 +162,12 @@ impl EngineState {
             let next = merged.last.filter(|_| !ended).map(|(key, layer, sequence)| ScanStart {
                 from: LayeredStart::Within { key, layer, sequence },
                 merges,
+                top: Some(bucket.top()),
             });
-            return Ok(ScannedVersions { rows, next, again });
+            return Ok(ScannedVersions { rows, next, again, top: Some(bucket.top()) });
         }
         if self.present_bucket(bucket).is_none() {
-            return Ok(ScannedVersions { rows: Vec::new(), next: None, again: false });
+            return Ok(ScannedVersions { rows: Vec::new(), next: None, again: false, top: None });
         }
         Err(Error::Index { reason: "a page could not be read between two commits".into() })
     }
@@ -181,13 +188,14 @@ impl EngineState {
     }
 }
 
-fn lists_of(bucket: &Bucket, max_keys: usize) -> Vec<ListVersions> {
+/// Without a limit: how many versions of a layer are passed over for each that is shown, only the layers above tell.
+fn lists_of(bucket: &Bucket) -> Vec<ListVersions> {
     let of = |layer: &BucketId| ListVersions {
         bucket: *layer,
         prefix: Bytes::new(),
         delimiter: None,
         after: None,
-        max_keys,
+        max_keys: usize::MAX,
     };
     bucket.layers.iter().map(of).collect()
 }
@@ -316,9 +324,7 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
             }
         }
         Ok(match amended {
-            Some(amended) => {
-                (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended))
-            }
+            Some(amended) => (!amended.version.delete_marker).then(|| VersionScanRow::of_object(&row.key, &amended)),
             None => Some(row),
         })
     }

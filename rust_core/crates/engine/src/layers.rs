@@ -63,6 +63,13 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// What the versions in a layer mean, from memory.
+    pub fn layer_kind(&self, layer: BucketId) -> LayerKind {
+        self.shared.kind(layer)
+    }
+}
+
 impl Layers for EngineState {
     type Found = LocatedObject;
 

@@ -317,7 +317,7 @@ impl OverlayKeys<'_> {
             let below = self.below.as_ref().filter(|(of, _)| of == key).map_or(Sequence::MAX, |(_, below)| *below);
             let live = recent.live().filter(|object| object.sequence < below);
             // Only so many fit on a page.
-            let live = live.take(self.list.max_keys + 1).cloned().collect();
+            let live = live.take(self.list.max_keys.saturating_add(1)).cloned().collect();
             self.keys.push_back(ChangedKey { key: key.clone(), live, changes: NewerChanges::of(recent) });
         }
         let complete = self.keys.len() < self.fetch;

@@ -7,11 +7,14 @@ use super::handle::Handle;
 use super::health::Pools;
 use super::metrics::{CacheCounts, EngineMetrics};
 use orcas_base::error::{Error, Result};
+use orcas_decide::Layers;
 use orcas_fs::Open;
 use orcas_index::{Counts, Totals};
+use orcas_record::LayerKind;
 
 /// A bucket as the index counts it; with several layers, the sum over them, in which an object counts as often as it
-/// was replaced. Bytes, where the name says nothing else.
+/// was replaced. With versioning, an object that was replaced or deleted after a snapshot counts as a current one, and a
+/// version that was deleted or changed after it as it was. Bytes, where the name says nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUsage {
     pub id: u64,
@@ -83,16 +86,23 @@ impl Handle {
         let mut buckets = Vec::new();
         for bucket in self.buckets() {
             let mut counts = Counts::default();
+            // Delete markers that hide an object below.
+            let mut hidden = 0;
             // Its open uploads are under its own id, also if its objects are not.
             let own = Some(&bucket.id).filter(|id| !bucket.stack().contains(id));
             for layer in bucket.stack().iter().chain(own) {
                 // One that the index has yet to hear of is empty so far.
-                add(&mut counts, &counted.get(layer).copied().unwrap_or_default());
+                let mut of_layer = counted.get(layer).copied().unwrap_or_default();
+                match self.shared.kind(*layer) {
+                    _ if bucket.layers.is_empty() => {}
+                    LayerKind::History => {}
+                    LayerKind::Single => hidden += std::mem::take(&mut of_layer.history),
+                    // They are about versions that a layer below counts. Only what they refer to adds to that.
+                    LayerKind::Amendments => (of_layer.objects, of_layer.bytes, of_layer.history) = (0, 0, 0),
+                }
+                add(&mut counts, &of_layer);
             }
-            if !bucket.layers.is_empty() {
-                // Each delete marker in a layer hides an object below.
-                counts.objects = counts.objects.saturating_sub(std::mem::take(&mut counts.history));
-            }
+            counts.objects = counts.objects.saturating_sub(hidden);
             buckets.push(BucketUsage {
                 id: bucket.id.0,
                 name: String::from_utf8_lossy(&bucket.name).into_owned(),

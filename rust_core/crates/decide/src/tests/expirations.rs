@@ -16,7 +16,7 @@ fn with_rules(mut state: TestView) -> TestView {
 impl TestView {
     fn expire(&mut self, entries: Vec<ExpireEntry>) -> Expired {
         let document = Bytes::from_static(RULES);
-        match self.run(Intent::Expire(Box::new(Expire { bucket: BUCKET, document, entries }))) {
+        match self.run(Intent::Expire(Box::new(Expire { bucket: BUCKET, document, top: None, entries }))) {
             Ok(Outcome::Expired(expired)) => expired,
             other => panic!("not expired: {other:?}"),
         }
@@ -183,7 +183,7 @@ fn other_rules_and_other_buckets_make_it_void() {
     assert_eq!(state.expire(found.clone()), Expired { changed: 1, void: true, ..Expired::default() });
     assert_eq!(state.history(), "1/null");
     let (bucket, document) = (BucketId(99), Bytes::from_static(RULES));
-    let elsewhere = Intent::Expire(Box::new(Expire { bucket, document, entries: found }));
+    let elsewhere = Intent::Expire(Box::new(Expire { bucket, document, top: None, entries: found }));
     assert_eq!(refused(state.run(elsewhere)), Refusal::NoSuchBucket);
 }
 

@@ -1,7 +1,7 @@
 //! Snapshots, forks and restores: which layers they name, what is written where, and what is refused.
 
 use super::*;
-use orcas_record::{Attributes, BucketRole, Versioning};
+use orcas_record::{Attributes, BucketRole};
 
 fn snapshot(name: &'static str) -> Intent {
     Intent::CreateSnapshot { bucket: BUCKET, name: name.into() }
@@ -185,20 +185,6 @@ fn forks_get_documents_and_names_are_checked() {
     assert_eq!(refused(state.run(taken)), Refusal::BucketAlreadyOwnedByYou);
     let lacking = Intent::ForkBucket { bucket: BUCKET, snapshot: Some("t".into()), name: "other".into() };
     assert_eq!(refused(state.run(lacking)), Refusal::NoSuchSnapshot);
-}
-
-#[test]
-fn versions_and_layers_exclude_each_other() {
-    let mut state = TestView::with_bucket();
-    let versioning = |state| Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Versioning(state) };
-    state.run(snapshot("s")).unwrap();
-    let refusal = refused(state.run(versioning(Versioning::Enabled)));
-    assert!(matches!(refusal, Refusal::InvalidBucketState { .. }));
-    let mut state = TestView::with_bucket();
-    state.run(versioning(Versioning::Enabled)).unwrap();
-    assert!(matches!(refused(state.run(snapshot("s"))), Refusal::InvalidBucketState { .. }));
-    let copy = Intent::ForkBucket { bucket: BUCKET, snapshot: None, name: "copy".into() };
-    assert!(matches!(refused(state.run(copy)), Refusal::InvalidBucketState { .. }));
 }
 
 /// Its id is that of a layer then, from which only what was found by its content may be copied.

@@ -20,6 +20,23 @@ pub(super) struct Source {
     buckets: HashMap<BucketId, Arc<Bucket>>,
     /// The bucket whose objects are written under this id.
     shown: HashMap<BucketId, BucketId>,
+    /// The same of its amendments.
+    amended: HashMap<BucketId, BucketId>,
+    /// What the record before this one removed.
+    removed: Option<Removed>,
+}
+
+/// A version whose removal from the top layer of a bucket was an event.
+struct Removed {
+    sequence: u64,
+    of: (BucketId, Bytes, VersionId),
+}
+
+impl Removed {
+    /// Whether the record with this sequence came next and is about the same version.
+    fn is_before(&self, sequence: u64, of: &(BucketId, Bytes, VersionId)) -> bool {
+        self.sequence + 1 == sequence && self.of == *of
+    }
 }
 
 /// What a record brings.
@@ -66,6 +83,7 @@ impl Source {
     pub fn take(&mut self, sequence: u64, record: Record, cause: Cause, now_ms: u64) -> Brought {
         let mut made = Making { sequence, cause, now_ms, changes: Vec::new() };
         let mut state = false;
+        let removed = self.removed.take();
         match record {
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
                 let (id, created_ms) = (bucket.id, bucket.created_ms);
@@ -87,7 +105,16 @@ impl Source {
             // What clients see stays as it is.
             Record::PutVersion(_) if cause == Cause::Sealing => {}
             Record::PutVersion(version) => {
-                if let Some(bucket) = self.of_object(version.bucket) {
+                if let Some(bucket) = self.of_amendment(version.bucket) {
+                    // What became of a version that a lower layer has.
+                    let of = (bucket.id, version.key.clone(), version.version_id);
+                    match version.delete_marker {
+                        false => made.removed(ChangeKind::Updated, bucket, version.key, version.version_id),
+                        // The same deletion removed the null version of the top layer.
+                        true if removed.as_ref().is_some_and(|removed| removed.is_before(sequence, &of)) => {}
+                        true => made.removed(ChangeKind::Removed, bucket, version.key, version.version_id),
+                    }
+                } else if let Some(bucket) = self.of_object(version.bucket) {
                     match (version.delete_marker, bucket.versioning) {
                         (false, _) => made.stored(ChangeKind::Stored, bucket, version),
                         // It hides the object of a lower layer, which clients see as gone.
@@ -115,11 +142,13 @@ impl Source {
             }
             Record::DeleteVersion { bucket, key, version_id } => {
                 if let Some(bucket) = self.of_object(bucket) {
+                    let of = (bucket.id, key.clone(), version_id);
                     made.removed(ChangeKind::Removed, bucket, key, version_id);
+                    self.removed = Some(Removed { sequence, of });
                 }
             }
             Record::UpdateVersion { bucket, key, version_id, .. } => {
-                if let Some(bucket) = self.of_object(bucket) {
+                if let Some(bucket) = self.of_object(bucket).or_else(|| self.of_amendment(bucket)) {
                     made.removed(ChangeKind::Updated, bucket, key, version_id);
                 }
             }
@@ -156,6 +185,10 @@ impl Source {
         self.buckets.get(self.shown.get(&layer)?).map(|bucket| &**bucket)
     }
 
+    fn of_amendment(&self, layer: BucketId) -> Option<&Bucket> {
+        self.buckets.get(self.amended.get(&layer)?).map(|bucket| &**bucket)
+    }
+
     /// Replaces a bucket, also by one that clients do not see any more. Returns the former one.
     fn replace(&mut self, bucket: Bucket) -> Option<Arc<Bucket>> {
         let former = self.remove(bucket.id);
@@ -167,12 +200,18 @@ impl Source {
 
     fn insert(&mut self, bucket: Arc<Bucket>) {
         self.shown.insert(bucket.top(), bucket.id);
+        if let Some(layer) = bucket.amendments() {
+            self.amended.insert(layer, bucket.id);
+        }
         self.buckets.insert(bucket.id, bucket);
     }
 
     fn remove(&mut self, id: BucketId) -> Option<Arc<Bucket>> {
         let bucket = self.buckets.remove(&id)?;
         self.shown.remove(&bucket.top());
+        if let Some(layer) = bucket.amendments() {
+            self.amended.remove(&layer);
+        }
         Some(bucket)
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::super::documents::Document;
 use super::super::handle::Handle;
 use super::super::key_changes::NewerChanges;
+use super::super::layered_versions::ScanStart;
 use super::super::list_versions::{VersionScanRow, VersionStart};
 use super::super::queue::Submitted;
 use super::super::state::EngineState;
@@ -22,7 +23,7 @@ use orcas_decide::{Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, 
 use orcas_lifecycle::{Facts, Place, Rules};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind};
 
-/// Versions or uploads that are read at a time.
+/// See [`Walk::page`].
 const PAGE: usize = 1_000;
 
 type Tags = Vec<(Bytes, Bytes)>;
@@ -32,6 +33,8 @@ pub(crate) struct Walk<'a> {
     options: &'a LifecycleOptions,
     /// What expires by then.
     now_ms: u64,
+    /// Versions or uploads that are read at a time.
+    pub page: usize,
     report: LifecycleReport,
     pace: Pace,
     /// A batch whose answer is awaited, and when it was submitted.
@@ -48,8 +51,19 @@ struct InHand {
     document: Bytes,
     rules: Arc<Option<Rules>>,
     entries: Vec<ExpireEntry>,
+    /// The top layer of the bucket when these were found, if it has layers and versioning.
+    top: Option<BucketId>,
     /// Its rules have changed, or it is gone.
     void: bool,
+}
+
+/// Where versions that are looked at were read.
+#[derive(Clone, Copy)]
+enum ReadFrom<'b> {
+    /// In a bucket without layers, or in a layer from before versioning.
+    Layer(BucketId),
+    /// In all layers of a bucket with versioning.
+    Histories(&'b Bucket),
 }
 
 /// What is known of a key, some of whose versions were seen.
@@ -67,7 +81,7 @@ struct KeySeen {
 impl<'a> Walk<'a> {
     pub fn new(shared: &'a Arc<EngineState>, options: &'a LifecycleOptions, now_ms: u64) -> Self {
         let (report, pace) = (LifecycleReport::default(), Pace::default());
-        Self { shared, options, now_ms, report, pace, in_flight: None, took: Duration::ZERO }
+        Self { shared, options, now_ms, page: PAGE, report, pace, in_flight: None, took: Duration::ZERO }
     }
 
     /// Walks all buckets. What was done, and the first error; what one bucket ran into does not keep the others.
@@ -96,7 +110,7 @@ impl<'a> Walk<'a> {
         let unreadable = Error::Record { reason: "a lifecycle document cannot be read" };
         let rules = document.parsed(self.options.read).filter(|rules| rules.is_some()).ok_or(unreadable)?;
         let (id, layers, document) = (bucket.id, bucket.stack().to_vec(), document.bytes.clone());
-        let mut bucket = InHand { id, layers, document, rules, entries: Vec::new(), void: false };
+        let mut bucket = InHand { id, layers, document, rules, entries: Vec::new(), top: None, void: false };
         let walked = self.versions(&mut bucket).and_then(|()| self.uploads(&mut bucket));
         let submitted = walked.and_then(|()| self.submit(&mut bucket));
         // Also after an error: its answer must not be taken for that of another bucket.
@@ -106,7 +120,50 @@ impl<'a> Walk<'a> {
 
     fn versions(&mut self, bucket: &mut InHand) -> Result<()> {
         for layer in bucket.layers.clone() {
-            self.versions_in(bucket, layer)?;
+            if self.with_histories(bucket.id).is_none() {
+                self.versions_in(bucket, layer)?;
+            }
+        }
+        // It may have got its first layers, or its versioning, meanwhile: then it is walked anew.
+        match self.with_histories(bucket.id) {
+            Some(layered) => self.histories(bucket, &layered),
+            None => Ok(()),
+        }
+    }
+
+    /// The bucket, if it has layers and versioning now.
+    fn with_histories(&self, id: BucketId) -> Option<Arc<Bucket>> {
+        self.shared.present_bucket(id).filter(|bucket| bucket.amendments().is_some())
+    }
+
+    /// The versions that all layers show together.
+    fn histories(&mut self, bucket: &mut InHand, layered: &Bucket) -> Result<()> {
+        let rules = Arc::clone(&bucket.rules);
+        let Some(rules) = &*rules else { return Ok(()) };
+        for prefix in rules.prefixes() {
+            let mut next = Some(ScanStart::from_prefix(Bytes::copy_from_slice(prefix)));
+            let mut seen = KeySeen::default();
+            while let Some(from) = next.take().filter(|_| !bucket.void) {
+                let page = self.shared.scan_histories(bucket.id, &from, self.page)?;
+                if page.again
+                    && let Some(key) = std::mem::take(&mut seen).key
+                {
+                    // One decision must not have an entry twice. What was decided before changes what is read now.
+                    bucket.entries.retain(|entry| entry.key != key);
+                }
+                if bucket.top != page.top {
+                    self.submit(bucket)?;
+                    bucket.top = page.top;
+                }
+                let inside = page.rows.iter().take_while(|row| row.key.starts_with(prefix)).count();
+                next = page.next.filter(|_| inside == page.rows.len());
+                for row in page.rows.into_iter().take(inside) {
+                    self.report.seen += 1;
+                    self.version(bucket, ReadFrom::Histories(layered), rules, &mut seen, row)?;
+                    self.submit_if_full(bucket)?;
+                }
+            }
+            bucket.entries.extend(seen.marker);
         }
         Ok(())
     }
@@ -119,14 +176,18 @@ impl<'a> Walk<'a> {
             let mut next = Some(VersionStart::From(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
             while let Some(from) = next.take().filter(|_| !bucket.void) {
-                let (rows, more) = self.shared.scan_versions(layer, &from, PAGE)?;
+                let (rows, more) = self.shared.scan_versions(layer, &from, self.page)?;
+                if self.with_histories(bucket.id).is_some() {
+                    // These may have been changed in other layers.
+                    return self.submit(bucket);
+                }
                 let inside = rows.iter().take_while(|row| row.key.starts_with(prefix)).count();
                 next = more.filter(|_| inside == rows.len());
                 // A delete marker between layers only hides what is below.
                 let shown = |row: &VersionScanRow| bucket_has_one_layer || !row.delete_marker;
                 for row in rows.into_iter().take(inside).filter(shown) {
                     self.report.seen += 1;
-                    self.version(bucket, layer, rules, &mut seen, row)?;
+                    self.version(bucket, ReadFrom::Layer(layer), rules, &mut seen, row)?;
                     self.submit_if_full(bucket)?;
                 }
             }
@@ -138,7 +199,7 @@ impl<'a> Walk<'a> {
     fn version(
         &self,
         bucket: &mut InHand,
-        layer: BucketId,
+        from: ReadFrom<'_>,
         rules: &Rules,
         seen: &mut KeySeen,
         row: VersionScanRow,
@@ -158,9 +219,9 @@ impl<'a> Walk<'a> {
             // No version is older than what it followed, whatever the clock said.
             (false, _) => Place::Noncurrent { since_ms: newer_ms.max(modified_ms), newer: seen.kept },
         };
-        let tags = self.tags(layer, rules, &row)?;
+        let tags = self.tags(from, rules, &row)?;
         let expires = self.expires(rules, &row, place, tags.as_ref());
-        let is_hidden = expires && self.is_hidden(bucket, layer, &row)?;
+        let is_hidden = expires && self.is_hidden(bucket, from, &row)?;
         let (key, sequence) = (row.key, row.sequence);
         let entry = |place| ExpireEntry { key, sequence, place, tags };
         match place {
@@ -175,9 +236,10 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a layer above this one hides the object.
-    fn is_hidden(&self, bucket: &InHand, layer: BucketId, row: &VersionScanRow) -> Result<bool> {
-        if bucket.layers.first() == Some(&layer) {
-            return Ok(false);
+    fn is_hidden(&self, bucket: &InHand, from: ReadFrom<'_>, row: &VersionScanRow) -> Result<bool> {
+        match from {
+            ReadFrom::Layer(layer) if bucket.layers.first() != Some(&layer) => {}
+            ReadFrom::Layer(_) | ReadFrom::Histories(_) => return Ok(false),
         }
         let shown = self.shared.lookup_in(&bucket.layers, &row.key)?;
         Ok(shown.is_none_or(|shown| shown.object.sequence != row.sequence))
@@ -193,20 +255,29 @@ impl<'a> Walk<'a> {
     }
 
     /// The tags of a version, if they matter. None for a version that is gone.
-    fn tags(&self, layer: BucketId, rules: &Rules, row: &VersionScanRow) -> Result<Option<Tags>> {
+    fn tags(&self, from: ReadFrom<'_>, rules: &Rules, row: &VersionScanRow) -> Result<Option<Tags>> {
         if row.delete_marker || !rules.needs_tags(&row.key, row.listed.size) {
             return Ok(None);
         }
-        let found = self.shared.version_below(layer, &row.key, row.id, NewerChanges::default())?;
-        let found = found.filter(|found| found.object.sequence == row.sequence);
-        Ok(Some(found.map(|found| found.object.version.attributes.tags.clone()).unwrap_or_default()))
+        let object = match from {
+            ReadFrom::Layer(layer) => {
+                let found = self.shared.version_below(layer, &row.key, row.id, NewerChanges::default())?;
+                found.map(|found| found.object).filter(|object| object.sequence == row.sequence)
+            }
+            // It may have gone to another layer, where it has another sequence.
+            ReadFrom::Histories(bucket) => {
+                let engine = Handle { shared: Arc::clone(self.shared) };
+                engine.version_in(bucket, &row.key, row.id)?.map(|found| found.object)
+            }
+        };
+        Ok(Some(object.map(|object| object.version.attributes.tags.clone()).unwrap_or_default()))
     }
 
     fn uploads(&mut self, bucket: &mut InHand) -> Result<()> {
         let rules = Arc::clone(&bucket.rules);
         let Some(rules) = &*rules else { return Ok(()) };
         for prefix in rules.upload_prefixes() {
-            let mut list = ListUploads::first(bucket.id, Bytes::copy_from_slice(prefix), PAGE);
+            let mut list = ListUploads::first(bucket.id, Bytes::copy_from_slice(prefix), self.page);
             while !bucket.void {
                 let page = Handle { shared: Arc::clone(self.shared) }.list_uploads(&list)?;
                 for upload in &page.entries {
@@ -243,7 +314,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         self.pace.before(self.shared, self.took)?;
-        let expire = Expire { bucket: bucket.id, document: bucket.document.clone(), entries };
+        let expire = Expire { bucket: bucket.id, document: bucket.document.clone(), top: bucket.top, entries };
         let (sink, answer) = ChannelSink::pair();
         let submitted = Submitted::S3(Intent::Expire(Box::new(expire)), Cause::Lifecycle, Waiter::new(sink, 0));
         if self.shared.intents.push(submitted, &*self.shared.clock).is_some() {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use super::super::view::SequencerView;
+use super::ledger::is_amendments;
 use orcas_base::error::Result;
 use orcas_decide::{Held, View};
 use orcas_record::{Attributes, BucketId, Extent, Part, Record, UploadId, Version, VersionId};
@@ -131,7 +132,9 @@ impl<'a> Changes<'a> {
     }
 
     fn change(&mut self, bucket: BucketId, by: Held) {
-        *self.held.entry(bucket).or_default() += by;
+        // Amendments are no versions of their own.
+        let versions = if is_amendments(self.view.buckets, bucket) { 0 } else { by.versions };
+        *self.held.entry(bucket).or_default() += Held { versions, ..by };
     }
 }
 

@@ -114,7 +114,7 @@ impl QuotaLedger {
 
     /// Begins anew. `counted`: the counts of an index that has everything that was decided.
     pub fn count(&mut self, buckets: &BucketTable, counted: &Counted) {
-        self.sums = self.sums(buckets, |id| Some(held_under(id, counted)));
+        self.sums = self.sums(buckets, |id| Some(held_under(buckets, id, counted)));
         self.shown.anew = true;
     }
 
@@ -205,8 +205,8 @@ impl QuotaLedger {
             if bucket.role != BucketRole::Bucket {
                 continue;
             }
-            let former = before.by_id(bucket.id).map_or_else(Held::default, |former| held(former, counted));
-            let by = difference(held(bucket, counted), former);
+            let former = before.by_id(bucket.id).map_or_else(Held::default, |it| held(before, it, counted));
+            let by = difference(held(&after, bucket, counted), former);
             if let Some(quota) = quota_of(&after, bucket.id) {
                 quota.check(former, by, OF_BUCKET)?;
             }
@@ -215,7 +215,7 @@ impl QuotaLedger {
             }
         }
         for (owner, (mut sum, by)) in owners {
-            before.all().filter(|bucket| bucket.owner == *owner).for_each(|bucket| sum += held(bucket, counted));
+            before.all().filter(|bucket| bucket.owner == *owner).for_each(|it| sum += held(before, it, counted));
             self.owners.get(owner).map_or(Ok(()), |quota| quota.check(sum, by, OF_OWNER))?;
         }
         Ok(())
@@ -270,17 +270,22 @@ fn ids_of(bucket: &Bucket) -> impl Iterator<Item = BucketId> {
     bucket.stack().iter().copied().chain(own)
 }
 
-fn held(bucket: &Bucket, counted: &Counted) -> Held {
+fn held(buckets: &BucketTable, bucket: &Bucket, counted: &Counted) -> Held {
     let mut sum = Held::default();
-    ids_of(bucket).for_each(|id| sum += held_under(id, counted));
+    ids_of(bucket).for_each(|id| sum += held_under(buckets, id, counted));
     sum
 }
 
-fn held_under(id: BucketId, counted: &Counted) -> Held {
+/// Amendments are no versions of their own, but refer to content as those do.
+fn held_under(buckets: &BucketTable, id: BucketId, counted: &Counted) -> Held {
     counted.get(&id).map_or_else(Held::default, |counts| Held {
         bytes: counts.logical.cast_signed(),
-        versions: (counts.objects + counts.history).cast_signed(),
+        versions: if is_amendments(buckets, id) { 0 } else { (counts.objects + counts.history).cast_signed() },
     })
+}
+
+pub(super) fn is_amendments(buckets: &BucketTable, id: BucketId) -> bool {
+    buckets.by_id(id).is_some_and(|bucket| bucket.role == BucketRole::Amendments)
 }
 
 fn difference(after: Held, before: Held) -> Held {

@@ -87,7 +87,7 @@ impl Handle {
         limits.iter().any(|(quota, held, of)| quota.check(*held, most, *of).is_err()).then_some((limits, moment))
     }
 
-    /// Bytes of what goes when this is added. Blocking.
+    /// Bytes of what goes when this is added: of the top layer, since what lower layers have stays. Blocking.
     fn replaced(&self, bucket: &Bucket, adds: &Addition) -> Result<Option<u64>> {
         Ok(match adds {
             Addition::End => None,

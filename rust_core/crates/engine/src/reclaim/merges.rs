@@ -17,7 +17,7 @@ use super::work::{Activity, FollowUp, Reclaimer};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{find_version, record_len};
-use orcas_index::VersionFrom;
+use orcas_index::{VersionFrom, VersionRow};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
 
 /// Versions that one intent merges, and bytes of their records, as they are estimated.
@@ -75,10 +75,15 @@ impl Reclaimer {
     /// Of each key the oldest version first: each of them becomes the newest of the lower layer.
     fn next_of_history(&self, LayerMerge { upper, lower }: LayerMerge) -> Result<(Vec<MergedVersion>, usize)> {
         let mut rows = Vec::new();
-        self.shared.index.read()?.oldest_versions(upper, VERSIONS_MAX, &mut |row| {
+        let visit = &mut |row: VersionRow<'_>| {
             rows.push((Bytes::copy_from_slice(&row.head.key), row.version_id, row.head.sequence));
             true
-        })?;
+        };
+        if planted::is(Bug::HistoryMergedNewestFirst) {
+            self.shared.index.read()?.scan_versions(upper, VersionFrom::Key(b""), VERSIONS_MAX, visit)?;
+        } else {
+            self.shared.index.read()?.oldest_versions(upper, VERSIONS_MAX, visit)?;
+        }
         let (mut versions, mut bytes) = (Vec::new(), 0);
         for (key, id, sequence) in rows {
             let found = self.shared.version_below(upper, &key, id, NewerChanges::default())?;
@@ -161,6 +166,9 @@ impl Reclaimer {
         below: &[BucketId],
         reached: Reached<'_>,
     ) -> Result<Option<MergedVersion>> {
+        if planted::is(Bug::AmendmentDroppedByMerge) {
+            return Ok(Some(MergedVersion { found, removed_from: Vec::new(), fate: MergeFate::Ends }));
+        }
         let (key, id) = (&found.version.key, found.version.version_id);
         let there = self.present(merge.lower, key, id)?;
         let mut removed_from = Vec::new();

@@ -10,11 +10,15 @@ use super::super::{ReclaimLimits, Step};
 use super::sealing::OneKey;
 use super::steps::{Steps, Submitted};
 use super::support::noise;
+use crate::list_versions::{VersionScanRow, VersionStart};
 use orcas_base::error::Error;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal};
+use orcas_decide::{
+    AttributeChange, BucketChange, Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal,
+    UpdateVersion,
+};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
-use orcas_record::{Bucket, BucketSettings, DocumentKind};
+use orcas_record::{Bucket, BucketSettings, DocumentKind, Versioning};
 
 const MERGES: ReclaimLimits =
     ReclaimLimits { live_max: 0.0, freed_min: u64::MAX, output_max: 0, compact: false, hurry: false };
@@ -235,7 +239,12 @@ fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
     }
     let bucket = &buckets[rng.below(buckets.len() as u64) as usize];
     let key = ["a", "b", "c", "d"][rng.below(4) as usize];
-    match rng.below(22) {
+    match rng.below(26) {
+        22 => {
+            let versioning = [Versioning::Enabled, Versioning::Suspended][rng.below(2) as usize];
+            Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Versioning(versioning) }
+        }
+        23..26 => some_version(steps, rng, bucket, key),
         20 | 21 => Intent::MoveObject(Box::new(Move {
             from_bucket: bucket.id,
             from_key: key.into(),
@@ -258,6 +267,21 @@ fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
         18 => quota(bucket, Some(2_000 + rng.below(3_000))),
         _ => create(rng),
     }
+}
+
+/// Something about a version that one of the layers has: its deletion, or other tags.
+fn some_version(steps: &Steps, rng: &mut SimRng, bucket: &Bucket, key: &'static str) -> Intent {
+    let layer = bucket.stack()[rng.below(bucket.stack().len() as u64) as usize];
+    let start = VersionStart::From(Bytes::from_static(key.as_bytes()));
+    let (rows, _) = steps.shared().scan_versions(layer, &start, 3).unwrap();
+    let row = rows.into_iter().last().filter(|_| bucket.versioning != Versioning::Unversioned);
+    let Some(VersionScanRow { key, id, .. }) = row else { return delete(bucket, key) };
+    let (bucket, version, precondition) = (bucket.id, Some(id), Precondition::default());
+    if rng.below(2) == 0 {
+        return Intent::DeleteObject { bucket, key, precondition, version, bypass: false };
+    }
+    let change = AttributeChange::Tags(vec![("t".into(), rng.below(9).to_string().into())]);
+    Intent::UpdateVersion(Box::new(UpdateVersion { bucket, key, version, change }))
 }
 
 #[test]

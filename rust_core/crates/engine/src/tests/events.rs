@@ -16,9 +16,9 @@ use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{Bucket, Durability, Versioning};
 
-const EVENTS: Option<EventOptions> = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 64 << 20 });
+pub(super) const EVENTS: Option<EventOptions> = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 64 << 20 });
 
-fn read(handle: &Handle, cursor: JournalCursor) -> (Vec<Change>, bool) {
+pub(super) fn read(handle: &Handle, cursor: JournalCursor) -> (Vec<Change>, bool) {
     let mut reader = handle.read_events(cursor).unwrap();
     let (mut changes, mut lost) = (Vec::new(), false);
     loop {

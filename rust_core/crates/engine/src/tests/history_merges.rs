@@ -1,345 +1,264 @@
-//! Merges of layers of buckets with versioning: whatever batch was the last one, all buckets and snapshots show what they
-//! showed before.
+//! Merges of layers of buckets with versioning, case by case: the order of long histories, amendments that were sealed,
+//! and which kinds of layers go into which. `merged_histories` has whatever else there may be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::super::buckets::BucketTable;
 use super::super::merges::LayerMerge;
-use super::super::{ListObjects, ListPage, ListVersions, ListedVersion, Step, VersionSink};
-use super::check::fixture::check;
-use super::merges::{LIMITS, forget, fork, merge_all, snapshot};
+use super::super::{ListVersions, Step};
+use super::merged_histories::Entries;
+use super::merges::{LIMITS, forget, merge_all, run_all, snapshot};
 use super::steps::Steps;
-use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, UpdateVersion, find_newest, find_version};
-use orcas_fs::sim::SimRng;
+use orcas_decide::{BucketChange, Intent};
+use orcas_fs::sim::SimDisk;
 use orcas_record::{
-    Attributes, Bucket, BucketId, BucketRole, Cause, Encryption, LayerKind, Record, Version, VersionId, Versioning,
+    Attributes, Bucket, BucketId, BucketRole, BucketSettings, Cause, Encryption, Record, Version, VersionId, Versioning,
 };
 
-const KEYS: [&str; 3] = ["a", "b/1", "b/2"];
-
-/// An entry of a list.
-type Entry = (String, VersionId, bool, bool, u64);
-
-#[derive(Default)]
-struct Entries(Vec<Entry>);
-
-impl VersionSink for Entries {
-    fn version(&mut self, version: &ListedVersion<'_>) {
-        let key = String::from_utf8(version.key.to_vec()).unwrap();
-        self.0.push((key, version.id, version.is_latest, version.delete_marker, version.listed.size));
-    }
-
-    fn prefix(&mut self, _: &[u8]) {}
-
-    fn restart(&mut self) {
-        self.0.clear();
-    }
+fn versioned(steps: &mut Steps) -> Arc<Bucket> {
+    let bucket = steps.bucket("b");
+    let change = BucketChange::Versioning(Versioning::Enabled);
+    steps.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+    steps.handle().bucket(b"b").unwrap()
 }
 
-/// What a bucket or a snapshot shows.
-#[derive(Debug, Default, PartialEq)]
-struct Shown {
-    versions: Vec<Entry>,
-    objects: Vec<(Bytes, u64)>,
-    /// By every id that the key ever had anywhere.
-    by_id: BTreeMap<(String, VersionId), Option<Version>>,
-    newest: BTreeMap<String, Option<Version>>,
+fn put_many(steps: &mut Steps, bucket: &Bucket, key: &str, sizes: std::ops::Range<usize>) {
+    let puts = sizes.map(|size| steps.intent(bucket, key, &vec![1; size])).collect();
+    run_all(steps, puts);
+    steps.apply();
 }
 
-/// Which layer has a version does not matter.
-fn without_layer(version: &Version) -> Version {
-    Version { bucket: BucketId(0), ..version.clone() }
+/// Ids and sizes of the versions, newest first.
+fn listed(steps: &Steps, bucket: &Bucket) -> Vec<(VersionId, u64)> {
+    let list =
+        ListVersions { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: usize::MAX - 1 };
+    let mut entries = Entries::default();
+    let bucket = steps.handle().bucket(&bucket.name).unwrap();
+    assert!(steps.handle().list_versions_in(&bucket, &list, &mut entries).unwrap().is_none());
+    entries.0.into_iter().map(|(_, id, _, _, size)| (id, size)).collect()
 }
 
-struct World {
-    steps: Steps,
-    rng: SimRng,
-    ids: BTreeMap<&'static str, BTreeSet<VersionId>>,
-    made: u64,
-    /// Kinds of layers that were merged.
-    merged: Vec<(LayerKind, LayerKind)>,
+/// The oldest goes first, so that each is the newest of the lower layer when it comes.
+#[test]
+fn a_long_history_keeps_its_order_while_it_is_merged() {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    put_many(&mut steps, &bucket, "k", 1..20);
+    steps.run(snapshot(&bucket, "first")).unwrap();
+    put_many(&mut steps, &bucket, "k", 20..620);
+    steps.delete(&bucket, "k");
+    steps.run(snapshot(&bucket, "second")).unwrap();
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    let before = listed(&steps, &bucket);
+    let sizes: Vec<u64> = before.iter().map(|(_, size)| *size).collect();
+    assert_eq!(sizes, [0].into_iter().chain((1..620).rev()).collect::<Vec<_>>());
+    let mut batches = 0;
+    for _ in 0..200 {
+        if steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
+            break;
+        }
+        steps.stepper().commit();
+        batches += usize::from(steps.stepper().reclaiming() == Some("merge of layers"));
+        assert_eq!(listed(&steps, &bucket), before);
+        steps.apply();
+        assert_eq!(listed(&steps, &bucket), before);
+    }
+    assert!(batches >= 4, "{batches} batches");
+    let present = steps.handle().bucket(b"b").unwrap();
+    assert_eq!(present.layers, [present.written(), &[bucket.id]].concat());
+    steps.rebuild();
+    assert_eq!(listed(&steps, &bucket), before);
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
-        let mut steps = Steps::new();
-        steps.bucket("b0");
-        let ids = KEYS.iter().map(|key| (*key, BTreeSet::from([VersionId::Null]))).collect();
-        Self { steps, rng: SimRng::new(seed), ids, made: 0, merged: Vec::new() }
-    }
-
-    fn run(&mut self, intent: Intent) -> Result<Outcome, Failure> {
-        let submitted = self.steps.submit(intent);
-        // A batch of a merge ends its round.
-        while !submitted.is_answered() {
-            self.steps.stepper().commit();
-        }
-        submitted.answer()
-    }
-
-    fn bucket(&self, name: &str) -> Arc<Bucket> {
-        self.steps.handle().bucket(name.as_bytes()).unwrap()
-    }
-
-    fn pick<T: Clone>(&mut self, some: &[T]) -> Option<T> {
-        if some.is_empty() { None } else { Some(some[self.rng.below(some.len() as u64) as usize].clone()) }
-    }
-
-    fn some_bucket(&mut self) -> Arc<Bucket> {
-        let buckets = self.steps.handle().buckets();
-        self.pick(&buckets).unwrap()
-    }
-
-    fn snapshots(&self) -> Vec<Arc<Bucket>> {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
-        buckets.of_any_role().filter(|bucket| bucket.role == BucketRole::Snapshot).cloned().collect()
-    }
-
-    /// The name of a snapshot of the bucket.
-    fn some_snapshot(&mut self, bucket: &Bucket) -> Option<String> {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
-        let begin = bucket.name.len() + 1;
-        let names = buckets.snapshots_of(&bucket.name).map(|it| String::from_utf8(it.name[begin..].to_vec()).unwrap());
-        let names: Vec<String> = names.collect();
-        self.pick(&names)
-    }
-
-    fn some_version(&mut self, key: &'static str) -> VersionId {
-        let ids: Vec<VersionId> = self.ids[key].iter().copied().collect();
-        // Null versions matter most.
-        if self.rng.below(3) == 0 { VersionId::Null } else { self.pick(&ids).unwrap() }
-    }
-
-    fn delete(&mut self, bucket: &Bucket, key: &str, version: Option<VersionId>) {
-        let key = Bytes::copy_from_slice(key.as_bytes());
-        let precondition = Default::default();
-        self.run(Intent::DeleteObject { bucket: bucket.id, key, precondition, version, bypass: false }).unwrap();
-    }
-
-    fn put(&mut self, bucket: &Bucket, key: &'static str) {
-        self.made += 1;
-        let length = [10, 300][self.rng.below(2) as usize] + self.made as usize;
-        let put = self.steps.intent(bucket, key, &vec![7; length]);
-        self.run(put).unwrap();
-    }
-
-    fn change(&mut self) {
-        let bucket = self.some_bucket();
-        let key = self.pick(&KEYS).unwrap();
-        match self.rng.below(100) {
-            0..=34 => self.put(&bucket, key),
-            35..=39 => self.delete(&bucket, key, None),
-            40..=59 => {
-                let version = Some(self.some_version(key));
-                self.delete(&bucket, key, version);
-            }
-            60..=74 => {
-                self.made += 1;
-                let change = AttributeChange::Tags(vec![("made".into(), self.made.to_string().into())]);
-                let version = Some(self.some_version(key));
-                let update = UpdateVersion { bucket: bucket.id, key: key.into(), version, change };
-                let _ = self.run(Intent::UpdateVersion(Box::new(update)));
-            }
-            75..=77 => {
-                let versioning = [Versioning::Enabled, Versioning::Suspended][self.rng.below(2) as usize];
-                let change = BucketChange::Versioning(versioning);
-                self.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
-            }
-            78..=92 => self.change_layers(&bucket),
-            93..=97 => self.steps.apply(),
-            98 => self.steps.reopen(),
-            _ => drop(self.steps.stepper().reclaim(&LIMITS).unwrap()),
-        }
-        self.note_ids(&bucket);
-    }
-
-    /// What is refused changes nothing.
-    fn change_layers(&mut self, bucket: &Bucket) {
-        let (id, kept) = (bucket.id, self.some_snapshot(bucket));
-        match (self.rng.below(12), kept) {
-            (0..=6, _) => {
-                let name = format!("s{}", self.made);
-                let _ = self.run(snapshot(bucket, &name));
-            }
-            (7 | 8, kept) if self.steps.handle().buckets().len() < 4 => {
-                let name = format!("b{}", self.made);
-                let _ = self.run(fork(bucket, kept.as_deref().filter(|_| self.made.is_multiple_of(2)), &name));
-            }
-            (9, Some(kept)) => drop(self.run(Intent::RestoreBucket { bucket: id, snapshot: kept.into() }).unwrap()),
-            (10, Some(kept)) => drop(self.run(forget(bucket, &kept)).unwrap()),
-            (11, _) if self.steps.handle().buckets().len() > 2 => self.clear(bucket),
-            _ => {}
+/// The index still has a null version at its former place. It must not move before those that came between.
+#[test]
+fn a_version_that_was_put_again_moves_in_its_turn() {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    steps.run(snapshot(&bucket, "first")).unwrap();
+    for (size, versioning) in [(1, Versioning::Suspended), (2, Versioning::Enabled), (3, Versioning::Suspended)] {
+        let change = BucketChange::Versioning(versioning);
+        steps.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
+        let put = steps.intent(&bucket, "k", &vec![1; size]);
+        steps.run(put).unwrap();
+        if size == 1 {
+            steps.apply();
         }
     }
+    steps.run(snapshot(&bucket, "second")).unwrap();
+    steps.run(forget(&bucket, "first")).unwrap();
+    let before = listed(&steps, &bucket);
+    assert_eq!(before.iter().map(|(_, size)| *size).collect::<Vec<_>>(), [3, 2]);
+    assert!(merge_all(steps.stepper()));
+    assert_eq!(listed(&steps, &bucket), before);
+}
 
-    /// Deletes a bucket with everything in it. Layers may stay for others.
-    fn clear(&mut self, bucket: &Bucket) {
-        while let Some(kept) = self.some_snapshot(bucket) {
-            self.run(forget(bucket, &kept)).unwrap();
+/// Every version is removed once, in decisions of at most a thousand.
+#[test]
+fn a_dropped_layer_loses_all_versions_of_each_key() {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    steps.run(snapshot(&bucket, "empty")).unwrap();
+    put_many(&mut steps, &bucket, "k", 1..1_401);
+    put_many(&mut steps, &bucket, "l", 1..4);
+    steps.delete(&bucket, "k");
+    steps.delete(&bucket, "m");
+    steps.run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "empty".into() }).unwrap();
+    steps.apply();
+    let mut removals = 0;
+    for _ in 0..40 {
+        if steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
+            break;
         }
-        let versions = if bucket.versioning == Versioning::Unversioned { 1 } else { usize::MAX };
-        for key in KEYS {
-            for id in self.ids[key].clone().into_iter().take(versions) {
-                self.delete(bucket, key, Some(id));
-            }
+        let before = steps.stepper().committer.next_sequence;
+        steps.stepper().commit();
+        let records = steps.stepper().committer.next_sequence - before;
+        if steps.stepper().reclaiming() == Some("removal of a layer") {
+            assert!(records <= 1_000);
+            removals += records;
         }
-        self.run(Intent::DeleteBucket { bucket: bucket.id }).unwrap();
+        steps.apply();
     }
+    // With the records that delete both layers.
+    assert_eq!(removals, 1_400 + 3 + 2 + 2);
+    let buckets = Arc::clone(&steps.shared().buckets.read());
+    assert!(buckets.dropped().is_none());
+}
 
-    fn list_versions(&self, bucket: &Bucket, max_keys: usize) -> Vec<Entry> {
-        let (prefix, mut all) = (Bytes::new(), Vec::new());
-        let mut list = ListVersions { bucket: bucket.id, prefix, delimiter: None, after: None, max_keys };
-        loop {
-            let mut entries = Entries::default();
-            let next = self.steps.handle().list_versions_in(bucket, &list, &mut entries).unwrap();
-            all.append(&mut entries.0);
-            match next {
-                Some(next) => list.after = Some(next),
-                None => return all,
-            }
-        }
-    }
+/// One version was tagged after the snapshot, and then sealed with the layer of amendments alone. Content is not compared
+/// here, so nothing needs to be sealed really.
+fn sealed_amendment(newer: usize) -> (Steps, Arc<Bucket>, VersionId) {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    put_many(&mut steps, &bucket, "k", 1..newer + 3);
+    steps.run(snapshot(&bucket, "first")).unwrap();
+    let (id, _) = listed(&steps, &bucket)[newer];
+    let present = steps.handle().bucket(b"b").unwrap();
+    let found = steps.handle().version_in(&present, &"k".into(), id).unwrap().unwrap();
+    let attributes = Attributes { encryption: Some(Encryption::Managed), ..Attributes::default() };
+    let amended =
+        Version { bucket: present.amendments().unwrap(), attributes, ..found.object.version.clone() };
+    steps.stepper().committer.push_all(Vec::new(), vec![Record::PutVersion(amended)], &Cause::Engine);
+    steps.run(snapshot(&bucket, "second")).unwrap();
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    (steps, bucket, id)
+}
 
-    fn note_ids(&mut self, bucket: &Bucket) {
-        let Some(bucket) = self.steps.handle().bucket(&bucket.name) else { return };
-        for (key, id, ..) in self.list_versions(&bucket, 1_000) {
-            let key = KEYS.iter().find(|it| **it == key).unwrap();
-            self.ids.get_mut(key).unwrap().insert(id);
-        }
-    }
-
-    fn shown(&mut self) -> BTreeMap<String, Shown> {
-        let name_of = |bucket: &Bucket| String::from_utf8(bucket.name.to_vec()).unwrap();
-        let mut all = BTreeMap::new();
-        let max_keys = 1 + self.rng.below(7) as usize;
-        let handle = self.steps.handle();
-        for bucket in handle.buckets() {
-            let (prefix, mut page) = (Bytes::new(), ListPage::default());
-            let list = ListObjects { bucket: bucket.id, prefix, delimiter: None, after: None, max_keys: 1_000 };
-            handle.list_objects_in(&bucket, &list, &mut page).unwrap();
-            let mut shown = Shown {
-                versions: self.list_versions(&bucket, max_keys),
-                objects: page.entries.iter().map(|entry| (entry.key.clone(), entry.listed.size)).collect(),
-                ..Shown::default()
-            };
-            for (key, ids) in &self.ids {
-                let name = Bytes::from_static(key.as_bytes());
-                for id in ids {
-                    let found = handle.version_in(&bucket, &name, *id).unwrap();
-                    let found = found.map(|found| without_layer(&found.object.version));
-                    shown.by_id.insert(((*key).into(), *id), found);
-                }
-                let found = handle.object_in(&bucket, &name).unwrap();
-                let found = found.map(|found| without_layer(&found.object.version));
-                shown.newest.insert((*key).into(), found);
-            }
-            all.insert(name_of(&bucket), shown);
-        }
-        for snapshot in self.snapshots() {
-            let (layers, shared) = (&snapshot.layers, self.steps.shared());
-            let mut shown = Shown::default();
-            for (key, ids) in &self.ids {
-                for id in ids {
-                    let found = find_version(&**shared, layers, key.as_bytes(), *id).unwrap();
-                    let found = found.map(|found| without_layer(&found.object.version));
-                    shown.by_id.insert(((*key).into(), *id), found);
-                }
-                let found = find_newest(&**shared, layers, key.as_bytes()).unwrap();
-                let found = found.map(|found| without_layer(&found.object.version));
-                shown.newest.insert((*key).into(), found);
-            }
-            all.insert(name_of(&snapshot), shown);
-        }
-        all
-    }
-
-    fn note_merge(&mut self) {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
-        let Some(merge) = buckets.mergeable(&BTreeSet::new()) else { return };
-        let kind = |layer| buckets.by_id(layer).unwrap().layer_kind();
-        let kinds = (kind(merge.upper), kind(merge.lower));
-        if !self.merged.contains(&kinds) {
-            self.merged.push(kinds);
-        }
-    }
-
-    /// Merges and empties layers until none is left, and looks at everything after each batch and each step of the index.
-    fn merge(&mut self) {
-        let before = self.shown();
-        let compare = |world: &mut Self| {
-            let after = world.shown();
-            for (name, shown) in &before {
-                assert_eq!(after.get(name), Some(shown), "{name}");
-            }
-        };
-        compare(self);
-        for _ in 0..1_000 {
-            self.note_merge();
-            if self.steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
-                let buckets = Arc::clone(&self.steps.shared().buckets.read());
-                assert_eq!((buckets.mergeable(&BTreeSet::new()), buckets.dropped()), (None, None));
-                return;
-            }
-            let sequence = self.steps.stepper().committer.next_sequence;
-            self.steps.stepper().commit();
-            if self.steps.stepper().committer.next_sequence == sequence {
-                self.steps.apply();
-                continue;
-            }
-            compare(self);
-            match self.rng.below(40) {
-                0 => self.steps.rebuild(),
-                1 => self.steps.reopen(),
-                _ => self.steps.apply(),
-            }
-            compare(self);
-        }
-        panic!("no end");
-    }
+fn encryption(steps: &Steps, id: VersionId) -> Option<Encryption> {
+    let bucket = steps.handle().bucket(b"b").unwrap();
+    let found = steps.handle().version_in(&bucket, &"k".into(), id).unwrap().unwrap();
+    found.object.version.attributes.encryption.clone()
 }
 
 #[test]
-fn a_merge_of_histories_changes_nothing_that_is_shown() {
-    let mut merged = Vec::new();
-    for seed in 1..=12 {
-        println!("seed {seed}");
-        let mut world = World::new(seed);
-        for _ in 0..6 {
-            for _ in 0..80 {
-                world.change();
+fn an_amendment_with_other_content_takes_the_place_of_its_version() {
+    let (mut steps, bucket, id) = sealed_amendment(5);
+    let before = listed(&steps, &bucket);
+    assert_eq!(encryption(&steps, id), Some(Encryption::Managed));
+    assert!(merge_all(steps.stepper()));
+    assert_eq!(listed(&steps, &bucket), before);
+    assert_eq!(encryption(&steps, id), Some(Encryption::Managed));
+    let present = steps.handle().bucket(b"b").unwrap();
+    assert_eq!(present.lower(), [bucket.id]);
+    steps.rebuild();
+    assert_eq!(listed(&steps, &bucket), before);
+}
+
+/// So that no decision is as long as the history of a key.
+#[test]
+fn an_amendment_stays_if_too_many_versions_would_be_put_again() {
+    let (mut steps, bucket, id) = sealed_amendment(150);
+    let before = listed(&steps, &bucket);
+    merge_all(steps.stepper());
+    assert_eq!(listed(&steps, &bucket), before);
+    assert_eq!(encryption(&steps, id), Some(Encryption::Managed));
+    let present = steps.handle().bucket(b"b").unwrap();
+    assert_eq!(present.lower().len(), 3);
+    steps.stepper().refresh_reclamation(false);
+    merge_all(steps.stepper());
+    assert_eq!(steps.handle().bucket(b"b").unwrap().layers, present.layers);
+}
+
+/// The last digit of an id says of which kind a layer is.
+fn table(stacks: &[(u64, BucketRole, &[u64])]) -> BucketTable {
+    let mut table = BucketTable::default();
+    let mut insert = |id: u64, role, versioning, layers: &[u64]| {
+        table.insert(Arc::new(Bucket {
+            id: BucketId(id),
+            name: format!("{id}").into(),
+            owner: Bytes::new(),
+            created_ms: 0,
+            location: Bytes::new(),
+            versioning,
+            object_lock: None,
+            settings: BucketSettings::default(),
+            role,
+            layers: layers.iter().copied().map(BucketId).collect(),
+        }));
+    };
+    for (id, role, layers) in stacks {
+        for layer in layers.iter().filter(|layer| **layer >= 10) {
+            match layer % 10 {
+                AMENDED => insert(*layer, BucketRole::Amendments, Versioning::Enabled, &[]),
+                SINGLE => insert(*layer, BucketRole::Layer, Versioning::Unversioned, &[]),
+                _ => insert(*layer, BucketRole::Layer, Versioning::Enabled, &[]),
             }
-            for kept in world.snapshots() {
-                if world.rng.below(3) > 0 {
-                    let (bucket, name) = kept.name.split_at(kept.name.iter().position(|byte| *byte == b'@').unwrap());
-                    let bucket = world.steps.handle().bucket(bucket).unwrap();
-                    world.run(forget(&bucket, std::str::from_utf8(&name[1..]).unwrap())).unwrap();
-                }
-            }
-            world.merge();
         }
-        let before = world.shown();
-        world.steps.rebuild();
-        assert_eq!(world.shown(), before);
-        merged.append(&mut world.merged);
-        while let Some(bucket) = world.steps.handle().buckets().pop() {
-            world.clear(&bucket);
-        }
-        world.merge();
-        world.steps.apply();
-        let left = world.steps.stepper().index_dump().unwrap();
-        let of_versions = |line: &str| ["buckets ", "heads ", "history "].iter().any(|of| line.starts_with(of));
-        assert!(!left.lines().any(of_versions), "{left}");
+        let versioning = if layers.first().is_some_and(|top| top % 10 == SINGLE) {
+            Versioning::Unversioned
+        } else {
+            Versioning::Enabled
+        };
+        insert(*id, *role, versioning, layers);
     }
-    use LayerKind::{Amendments, History, Single};
-    for kinds in [
-        (Single, Single),
-        (Single, History),
-        (Amendments, Single),
-        (Amendments, History),
-        (History, History),
-    ] {
-        assert!(merged.contains(&kinds), "no merge of {kinds:?}");
+    table
+}
+
+const AMENDED: u64 = 1;
+const SINGLE: u64 = 2;
+
+#[test]
+fn layers_are_merged_if_their_kinds_allow_it() {
+    use BucketRole::{Bucket, Snapshot};
+    let merge = |upper, lower| Some(LayerMerge { upper: BucketId(upper), lower: BucketId(lower) });
+    type Stacks<'s> = &'s [(u64, BucketRole, &'s [u64])];
+    let cases: &[(Stacks<'_>, Option<LayerMerge>)] = &[
+        // What takes writes stays.
+        (&[(1, Bucket, &[30, 31, 1])], None),
+        // Amendments first, then the history above them.
+        (&[(1, Bucket, &[30, 31, 20, 21, 1])], merge(21, 1)),
+        (&[(1, Bucket, &[30, 31, 20, 1])], merge(20, 1)),
+        (&[(1, Bucket, &[30, 31, 20, 21, 1]), (2, Snapshot, &[1])], None),
+        (&[(1, Bucket, &[30, 31, 20, 21, 1]), (2, Snapshot, &[20, 21, 1])], merge(21, 1)),
+        (&[(1, Bucket, &[40, 41, 30, 31, 20, 21, 1]), (2, Snapshot, &[1])], merge(31, 20)),
+        (&[(1, Bucket, &[40, 41, 30, 20, 21, 1]), (2, Snapshot, &[1])], merge(30, 20)),
+        // What the history lacks would have no place between it and the next one.
+        (&[(1, Bucket, &[40, 41, 30, 31, 20, 1]), (2, Snapshot, &[1])], None),
+        // No history goes into a layer from before versioning.
+        (&[(1, Bucket, &[30, 31, 20, 12, 1]), (2, Snapshot, &[1])], None),
+        (&[(1, Bucket, &[30, 31, 20, 12, 1])], merge(12, 1)),
+        (&[(1, Bucket, &[30, 31, 20, 21, 12, 1]), (2, Snapshot, &[1])], merge(21, 12)),
+        (&[(1, Bucket, &[30, 31, 20, 12])], None),
+        // Amendments that pass a history reach the layer below it, which nothing else may show.
+        (&[(1, Bucket, &[40, 41, 30, 31, 20, 12, 1]), (2, Snapshot, &[1])], merge(31, 20)),
+        (&[(1, Bucket, &[40, 41, 30, 31, 20, 12, 1]), (2, Snapshot, &[12, 1]), (3, Snapshot, &[1])], None),
+        (&[(1, Bucket, &[40, 41, 30, 31, 20, 21, 12, 1]), (2, Bucket, &[22, 12, 1]), (3, Snapshot, &[1])], merge(31, 20)),
+        (&[(1, Bucket, &[30, 31, 20, 21, 12, 1]), (2, Bucket, &[22, 12, 1])], merge(12, 1)),
+    ];
+    for (stacks, expected) in cases {
+        let table = table(stacks);
+        assert_eq!(table.mergeable(&BTreeSet::new()), *expected, "{stacks:?}");
+        let kept_apart: BTreeSet<_> = expected.iter().copied().collect();
+        assert!(table.mergeable(&kept_apart).is_none_or(|other| Some(other) != *expected && table.can_merge(other)));
+        for (upper, lower) in (1..50).flat_map(|upper| (1..50).map(move |lower| (upper, lower))) {
+            let merge = LayerMerge { upper: BucketId(upper), lower: BucketId(lower) };
+            assert!(*expected != Some(merge) || table.can_merge(merge));
+            assert!(expected.is_some() || !table.can_merge(merge), "{stacks:?}: {merge:?}");
+        }
     }
 }

@@ -260,7 +260,7 @@ fn a_list_passes_over_no_key_that_is_moved_while_it_is_read() {
 const KEYS: u64 = 600;
 
 /// In few batches.
-fn run_all(steps: &mut Steps, intents: Vec<Intent>) {
+pub(super) fn run_all(steps: &mut Steps, intents: Vec<Intent>) {
     let submitted: Vec<_> = intents.into_iter().map(|intent| steps.submit(intent)).collect();
     while submitted.last().is_some_and(|last| !last.is_answered()) {
         steps.stepper().commit();

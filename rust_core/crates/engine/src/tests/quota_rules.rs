@@ -10,15 +10,16 @@ use bytes::Bytes;
 use super::steps::Steps;
 use super::support::noise;
 use crate::Addition;
+use crate::layered_versions::ScanStart;
 use crate::list_versions::VersionStart;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, Append, BucketChange, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Move, MovePrefix, Outcome, Precondition, PutPart,
-    Quota, Refusal,
+    CopyPart, Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Layers, Move, MovePrefix, Outcome, Precondition,
+    PutPart, Quota, Refusal,
 };
 use orcas_fs::sim::SimRng;
-use orcas_record::{Bucket, BucketId, DocumentKind, UploadId, VersionId, Versioning};
+use orcas_record::{Bucket, BucketId, DocumentKind, LayerKind, UploadId, VersionId, Versioning};
 
 const LIMIT: Quota = Quota { bytes: Some(20_000), versions: Some(9) };
 const KEYS: [&str; 6] = ["a/1", "a/2", "a/3", "b/1", "b/2", "c"];
@@ -44,6 +45,8 @@ struct Run {
     refused: usize,
     refused_early: usize,
     grown: usize,
+    /// How often there were amendments.
+    amended: usize,
 }
 
 /// How an intent is made, again if it has to be.
@@ -60,6 +63,7 @@ impl Run {
             refused: 0,
             refused_early: 0,
             grown: 0,
+            amended: 0,
         };
         for name in ["one", "two"] {
             let bucket = run.steps.bucket(name).id;
@@ -118,8 +122,13 @@ impl Run {
         let mut held = (0, 0);
         for bucket in self.steps.handle().buckets().iter().filter(|it| self.of_owner || &it.name[..] == b"one") {
             let own = Some(&bucket.id).filter(|id| !bucket.stack().contains(id));
-            for counts in bucket.stack().iter().chain(own).filter_map(|id| counted.get(id)) {
-                held = (held.0 + counts.logical, held.1 + counts.objects + counts.history);
+            for id in bucket.stack().iter().chain(own) {
+                let counts = counted.get(id).copied().unwrap_or_default();
+                let amends = self.steps.shared().kind(*id) == LayerKind::Amendments;
+                // They are about versions of other layers.
+                let versions = if amends { 0 } else { counts.objects + counts.history };
+                held = (held.0 + counts.logical, held.1 + versions);
+                self.amended += usize::from(amends && counts.objects + counts.history > 0);
             }
         }
         held
@@ -225,7 +234,6 @@ impl Run {
                 let change = BucketChange::Versioning(changes[self.rng.below(2) as usize]);
                 // Half of the runs have no versions, so that they can move things.
                 if self.rng.below(4) == 0 && self.seed >> 32 & 2 == 0 {
-                    // Not with snapshots.
                     let _ = self.execute(Intent::UpdateBucket { bucket: bucket.id, change });
                 }
             }
@@ -342,10 +350,14 @@ impl Run {
         });
     }
 
-    /// The versions under the id of a bucket: key, id, and whether it is the newest.
+    /// The versions in the top layer of a bucket, with versioning in all: key, id, and whether it is the newest.
     fn versions(&self, bucket: &Bucket) -> Vec<(Bytes, VersionId, bool)> {
-        let start = VersionStart::From(Bytes::new());
-        let (rows, _) = self.steps.shared().scan_versions(bucket.top(), &start, 100).unwrap();
+        let shared = self.steps.shared();
+        let rows = if bucket.amendments().is_some() {
+            shared.scan_histories(bucket.id, &ScanStart::from_prefix(Bytes::new()), 100).unwrap().rows
+        } else {
+            shared.scan_versions(bucket.top(), &VersionStart::From(Bytes::new()), 100).unwrap().0
+        };
         // The newest of a key comes first.
         let is_latest = |at: usize| at == 0 || rows[at - 1].key != rows[at].key;
         rows.iter().enumerate().map(|(at, row)| (row.key.clone(), row.id, is_latest(at))).collect()
@@ -370,7 +382,11 @@ impl Run {
     fn expire(&mut self, bucket: &Bucket) {
         let mut entries = Vec::new();
         for (key, id, is_latest) in self.versions(bucket) {
-            let found = self.steps.handle().version(bucket.top(), &key, id).unwrap();
+            let found = if bucket.amendments().is_some() {
+                self.steps.handle().version_in(bucket, &key, id).unwrap()
+            } else {
+                self.steps.handle().version(bucket.top(), &key, id).unwrap()
+            };
             let Some(found) = found.filter(|_| self.rng.below(3) == 0) else { continue };
             let place = match (is_latest, found.object.version.delete_marker) {
                 (true, true) => ExpiredPlace::LoneMarker,
@@ -379,7 +395,8 @@ impl Run {
             };
             entries.push(ExpireEntry { key, sequence: found.object.sequence, place, tags: None });
         }
-        let expire = Expire { bucket: bucket.id, document: Bytes::from_static(RULES), entries };
+        let top = bucket.amendments().map(|_| bucket.top());
+        let expire = Expire { bucket: bucket.id, document: Bytes::from_static(RULES), top, entries };
         self.attempt(&|_| Some(Intent::Expire(Box::new(expire.clone()))));
     }
 }
@@ -419,13 +436,14 @@ fn annotate(steps: &Steps, bucket: &Bucket, key: &'static str, name: &Bytes, tex
 
 #[test]
 fn whatever_is_done_is_refused_exactly_when_it_would_exceed_a_quota() {
-    let (mut refused, mut early, mut grown) = (0, 0, 0);
+    let (mut refused, mut early, mut grown, mut amended) = (0, 0, 0, 0);
     for seed in 0..16 {
         let mut run = Run::new(seed);
         for _ in 0..120 {
             run.step();
         }
         (refused, early, grown) = (refused + run.refused, early + run.refused_early, grown + run.grown);
+        amended += run.amended;
     }
-    assert!(refused > 100 && early > 50 && grown > 100, "{refused} {early} {grown}");
+    assert!(refused > 100 && early > 50 && grown > 100 && amended > 100, "{refused} {early} {grown} {amended}");
 }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use super::support::{Store, noise};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
-    BucketChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Precondition, Quota, QuotaOf, Refusal,
+    AttributeChange, BucketChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Precondition, Quota,
+    QuotaOf, Refusal, UpdateVersion,
 };
 use orcas_fs::sim::SimRng;
 use orcas_record::{Bucket, DocumentKind, UploadId, Versioning};
@@ -256,6 +257,57 @@ fn forks_and_restores_count_what_they_bring() {
     restore(&later).unwrap();
     assert_eq!(held(&store, &source).0, 1_500);
     assert_eq!(refusal(store.put(&source, "c", b"x")), QuotaOf::BucketBytes);
+}
+
+/// Whatever becomes of a version that a snapshot has, it stays one version. New attributes refer to its content once more.
+#[test]
+fn what_is_said_of_a_version_below_is_no_version() {
+    let store = Store::new();
+    let (handle, bucket) = (store.handle(), store.bucket("b"));
+    let run = |intent| handle.execute(intent).unwrap();
+    run(Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Versioning(Versioning::Enabled) });
+    let mut ids = Vec::new();
+    for size in [100, 200, 300] {
+        store.put(&bucket, "k", &noise(size, 1)).unwrap();
+        ids.push(handle.object(bucket.id, &"k".into()).unwrap().unwrap().object.version.version_id);
+    }
+    run(Intent::CreateSnapshot { bucket: bucket.id, name: "s".into() });
+    set(&store, &bucket, Some(1_000), Some(4));
+    let usage = || {
+        handle.wait_until_applied().unwrap();
+        let (buckets, _) = handle.bucket_usage().unwrap();
+        (buckets[0].objects, buckets[0].bytes, buckets[0].history, buckets[0].logical)
+    };
+    assert_eq!(usage(), (1, 300, 2, 600));
+    let delete = |id| {
+        let (key, precondition) = ("k".into(), Precondition::default());
+        Intent::DeleteObject { bucket: bucket.id, key, precondition, version: Some(id), bypass: false }
+    };
+    run(delete(ids[0]));
+    assert_eq!(usage(), (1, 300, 2, 600));
+    let tag = |id, value: &'static str| {
+        let change = AttributeChange::Tags(vec![("t".into(), value.into())]);
+        let update = UpdateVersion { bucket: bucket.id, key: "k".into(), version: Some(id), change };
+        Intent::UpdateVersion(Box::new(update))
+    };
+    run(tag(ids[1], "first"));
+    run(tag(ids[1], "second"));
+    assert_eq!(usage(), (1, 300, 2, 800));
+    // The quota counts the same.
+    assert_eq!(refusal(store.put(&bucket, "k", &noise(201, 2))), QuotaOf::BucketBytes);
+    store.put(&bucket, "k", &noise(10, 2)).unwrap();
+    assert_eq!(refusal(store.put(&bucket, "k", &noise(10, 3))), QuotaOf::BucketVersions);
+    // An object that was replaced after the snapshot counts as one.
+    assert_eq!(usage(), (2, 310, 2, 810));
+    run(delete(ids[1]));
+    assert_eq!(usage(), (2, 310, 2, 610));
+    // A restore gives up what is said, too.
+    run(tag(ids[2], "third"));
+    assert_eq!(usage(), (2, 310, 2, 910));
+    run(Intent::RestoreBucket { bucket: bucket.id, snapshot: "s".into() });
+    assert_eq!(usage(), (1, 300, 2, 600));
+    store.put(&bucket, "k", &noise(400, 2)).unwrap();
+    assert_eq!(refusal(store.put(&bucket, "k", b"")), QuotaOf::BucketVersions);
 }
 
 #[test]

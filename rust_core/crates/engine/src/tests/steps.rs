@@ -28,15 +28,18 @@ pub struct Steps {
     clock: Arc<TestClock>,
 }
 
-/// The system's, but a test may put it forward.
+/// The system's, but a test may put it forward, and stop its time of day.
 struct TestClock {
     system: SystemClock,
     ahead_ms: AtomicU64,
+    stopped_ms: AtomicU64,
 }
 
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
-        self.system.now_ms() + self.ahead_ms.load(Ordering::Relaxed)
+        let stopped_ms = self.stopped_ms.load(Ordering::Relaxed);
+        let now_ms = if stopped_ms == 0 { self.system.now_ms() } else { stopped_ms };
+        now_ms + self.ahead_ms.load(Ordering::Relaxed)
     }
 
     fn monotonic(&self) -> Duration {
@@ -82,7 +85,11 @@ impl Steps {
     ) -> Self {
         options.chunk_size = CHUNK as u32;
         change(&mut options);
-        let clock = Arc::new(TestClock { system: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
+        let clock = Arc::new(TestClock {
+            system: SystemClock::new(),
+            ahead_ms: AtomicU64::new(0),
+            stopped_ms: AtomicU64::new(0),
+        });
         let mut steps = Self { _dir: dir, options, stepper: None, disk, clock };
         steps.reopen();
         steps
@@ -90,6 +97,11 @@ impl Steps {
 
     pub fn advance(&self, by: Duration) {
         self.clock.ahead_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// From now on, only `advance` changes the time of day.
+    pub fn stop_clock(&self, at_ms: u64) {
+        self.clock.stopped_ms.store(at_ms, Ordering::Relaxed);
     }
 
     pub fn with_level(level: RefLevel) -> Self {

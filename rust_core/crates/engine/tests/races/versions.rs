@@ -335,7 +335,7 @@ impl Client {
             }
             Asked::Expire { rules, found } => {
                 let entries = found.iter().map(Found::entry).collect();
-                Intent::Expire(Box::new(Expire { bucket, document: document(*rules), entries }))
+                Intent::Expire(Box::new(Expire { bucket, document: document(*rules), top: None, entries }))
             }
             Asked::Current | Asked::Version(_) | Asked::List => unreachable!("a read"),
         }

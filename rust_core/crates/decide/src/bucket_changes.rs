@@ -1,0 +1,51 @@
+//! What the settings, the versioning and the Object Lock of a bucket may become.
+
+use std::sync::Arc;
+
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::BucketChange;
+use super::outcome::{Failure, Outcome, Refusal};
+use super::snapshots;
+use super::view::View;
+use orcas_record::{Bucket, BucketId, Record, Versioning};
+
+pub(super) fn update(
+    view: &dyn View,
+    context: &Context,
+    bucket: BucketId,
+    change: BucketChange,
+) -> Result<Decision, Failure> {
+    let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
+    match change {
+        BucketChange::Settings(settings) => bucket.settings = settings,
+        BucketChange::Versioning(versioning) => {
+            check_versioning(&bucket, versioning)?;
+            let is_first = bucket.versioning == Versioning::Unversioned;
+            bucket.versioning = versioning;
+            if is_first && !bucket.layers.is_empty() {
+                return snapshots::begin_histories(view, context, &bucket);
+            }
+        }
+        BucketChange::ObjectLock(_) if bucket.versioning != Versioning::Enabled => {
+            let reason = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
+            return Err(Refusal::InvalidBucketState { reason }.into());
+        }
+        BucketChange::ObjectLock(lock) => bucket.object_lock = Some(lock),
+    }
+    let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
+    Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
+}
+
+/// Versions that exist stay what they are, so no bucket becomes unversioned again. Locked ones need versioning, so it
+/// is not suspended where Object Lock is enabled.
+fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refusal> {
+    let reason = match versioning {
+        Versioning::Suspended if bucket.object_lock.is_some() => {
+            "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+        }
+        Versioning::Unversioned => "Versioning can be suspended, but not removed.",
+        Versioning::Enabled | Versioning::Suspended => return Ok(()),
+    };
+    Err(Refusal::InvalidBucketState { reason })
+}

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from tests.fixtures import checksums
 from tests.fixtures.commands import command
-from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.keys import MASTER_KEY, admin
 from tests.fixtures.targets import Target, running
 from tests.golden import kinds
 from tests.golden.expectation import FIELDS, modified, settings_of, verify, versions_of
@@ -34,7 +34,7 @@ from tests.golden.expectation import FIELDS, modified, settings_of, verify, vers
 import orcas
 
 HERE: Final = Path(__file__).parent
-PACKED_MAX: Final = 72 << 10
+PACKED_MAX: Final = 76 << 10
 PART: Final = 5 << 20
 ENDS_MAX: Final = 20
 BURST: Final = 40
@@ -261,11 +261,32 @@ def fill_versions(store: Store) -> None:
     client.put_object_legal_hold(Bucket="locked", Key="by default", LegalHold={"Status": "ON"})
     store.manifest["buckets"]["locked"] = {"location": None, "settings": {}, "objects": {}, "uploads": []}
     store.configure("locked")
-    for bucket in ("versioned", "locked"):
-        store.manifest["versions"][bucket] = versions_of(client, bucket)
+    note_versions(store, "versioned", "locked")
+
+
+def fill_histories(store: Store) -> None:
+    """Versions of a bucket with snapshots: of those that a snapshot has, one is deleted and one gets other tags."""
+    client = store.client
+    store.make_bucket("histories")
+    client.put_bucket_versioning(Bucket="histories", VersioningConfiguration={"Status": "Enabled"})
+    put = [client.put_object(Bucket="histories", Key="a", Body=content(size, "a"))["VersionId"] for size in (100, 300)]
+    admin(store.target, "POST", "buckets/histories/snapshots", {"name": "one"})
+    client.delete_object(Bucket="histories", Key="a", VersionId=put[0])
+    tags = [{"Key": "amended", "Value": "yes"}]
+    client.put_object_tagging(Bucket="histories", Key="a", VersionId=put[1], Tagging={"TagSet": tags})
+    client.put_object(Bucket="histories", Key="b", Body=content(200, "b"))
+    admin(store.target, "POST", "buckets/histories/snapshots", {"name": "two"})
+    client.delete_object(Bucket="histories", Key="b")
+    note_versions(store, "histories")
+
+
+def note_versions(store: Store, *buckets: str) -> None:
+    """All versions of these buckets are in the manifest, the current ones as objects, too."""
+    for bucket in buckets:
+        store.manifest["versions"][bucket] = versions_of(store.client, bucket)
         for key in (one["key"] for one in store.manifest["versions"][bucket] if one["latest"] and "etag" in one):
-            body = client.get_object(Bucket=bucket, Key=key)["Body"].read()
-            answer = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+            body = store.client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            answer = store.client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
             store.note(bucket, key, body, {field: answer[field] for field in FIELDS if answer.get(field)})
 
 
@@ -299,6 +320,7 @@ def add_kinds(data: Path, store: Store) -> None:
     ):
         store.manifest["kinds"] = kinds.fill(serving_kinds.target)
         kinds.check_content(store.manifest["kinds"])
+        fill_histories(serving_kinds)
 
 
 @contextlib.contextmanager

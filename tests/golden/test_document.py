@@ -49,10 +49,12 @@ def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, An
     # The newest version of each key comes last.
     versions: dict[tuple[int, bytes, bytes | None], dict[str, Any]] = {}
     updates: dict[int, dict[str, Any]] = {}
+    buckets: dict[int, dict[str, Any]] = {}
     for record in records_of(data):
         fields = record.fields
         if record.kind in {1, 14}:
             names[fields["bucket"]["id"]] = fields["bucket"]["name"].decode()
+            buckets[fields["bucket"]["id"]] = fields["bucket"]
         elif record.kind in {7, 9, 13}:
             if record.kind == 9:
                 # Compaction keeps this record without the version that it moved.
@@ -65,6 +67,9 @@ def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, An
             versions.pop((fields["bucket"], fields["key"], fields["version_id"]), None)
         elif record.kind == 22:
             updates[fields["version"]] = fields["attributes"]
+    for bucket in buckets.values():
+        if bucket["role"] == 0 and bucket["versioning"] and bucket["layers"]:
+            versions = histories(bucket, buckets, versions)
     check_versions(names, versions, updates, manifest["versions"])
     objects = {(bucket, key): version for (bucket, key, _), version in versions.items()}
     found, sealed = {}, set()
@@ -87,6 +92,23 @@ def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, An
         for key, one in held["objects"].items()
     }
     assert {name: said for name, said in found.items() if name[1] not in manifest["unanswered"]} == expected
+
+
+def histories(
+    bucket: dict[str, Any], buckets: dict[int, dict[str, Any]], versions: dict[tuple[int, bytes, bytes | None], Any]
+) -> dict[tuple[int, bytes, bytes | None], Any]:
+    """The versions, those of a bucket with layers and versioning as the bucket shows them. It has no null versions."""
+    layers = [layer["bucket"] for layer in bucket["layers"]]
+    shown = {name: version for name, version in versions.items() if name[0] != bucket["id"]}
+    for at, layer in reversed(list(enumerate(layers))):
+        if buckets[layer]["role"] == 4:
+            continue
+        above = [other for other in layers[:at] if buckets[other]["role"] == 4]
+        for (_, key, version_id), version in [item for item in versions.items() if item[0][0] == layer]:
+            amended = [versions[other, key, version_id] for other in above if (other, key, version_id) in versions]
+            if not amended or not amended[0]["delete_marker"]:
+                shown[bucket["id"], key, version_id] = [*amended, version][0]
+    return shown
 
 
 def check_versions(

@@ -93,7 +93,7 @@ impl Layered {
         versions(&self.store.handle(), bucket)
     }
 
-    /// Damages the first record with these bytes as soon as the store is closed.
+    /// Damages the record that created a layer, in the closed store.
     fn damage_layer(&self, bucket: &str, layer: BucketId) {
         self.flip(&layer_name(bucket.as_bytes(), layer), 0);
     }
@@ -388,7 +388,7 @@ fn a_check_names_a_bucket_whose_top_layers_are_of_the_wrong_kind() {
     );
 }
 
-/// Layers of a bucket that was deleted are not taken for those of another one.
+/// Layers below were merged, and the records are lost that created those which take what is written.
 #[test]
 fn a_layer_that_was_merged_is_not_missed() {
     let (mut layered, _) = amended();

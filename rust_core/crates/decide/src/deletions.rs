@@ -5,6 +5,7 @@
 //! removes it, unless it is locked.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -27,7 +28,8 @@ pub(super) fn one(
     entry: DeleteEntry,
 ) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, bucket)?;
-    let mut deletion = Deletion { view, context, bucket: &bucket, touched: HashMap::new(), records: Vec::new() };
+    let mut deletion =
+        Deletion { view, context, bucket: &bucket, touched: HashMap::new(), current: None, records: Vec::new() };
     let deleted = deletion.decide(entry)?;
     Ok(Decision { outcome: Outcome::DeletedOne(deleted), records: deletion.records })
 }
@@ -39,7 +41,8 @@ pub(super) fn many(
     entries: Vec<DeleteEntry>,
 ) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, bucket)?;
-    let mut deletion = Deletion { view, context, bucket: &bucket, touched: HashMap::new(), records: Vec::new() };
+    let mut deletion =
+        Deletion { view, context, bucket: &bucket, touched: HashMap::new(), current: None, records: Vec::new() };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         outcomes.push(match deletion.decide(entry) {
@@ -58,6 +61,8 @@ struct Deletion<'a> {
     bucket: &'a Bucket,
     /// By key and version, what earlier entries left of it: nothing, or a delete marker.
     touched: HashMap<(Bytes, VersionId), Left>,
+    /// The key of the last condition and its object. One that is behind many that are gone is not looked for again.
+    current: Option<(Bytes, Option<Arc<Object>>)>,
     records: Vec<Record>,
 }
 
@@ -128,11 +133,15 @@ impl Deletion<'_> {
         Ok(Deleted { version_id: Some(version_id), delete_marker: true })
     }
 
-    fn check_current(&self, key: &Bytes, precondition: &Precondition) -> Result<(), Failure> {
+    fn check_current(&mut self, key: &Bytes, precondition: &Precondition) -> Result<(), Failure> {
         if precondition.is_none() {
             return Ok(());
         }
-        let current = layers::object(self.view, self.bucket, key)?;
+        let current = match self.current.take() {
+            Some((of, current)) if of == *key => current,
+            _ => layers::object(self.view, self.bucket, key)?,
+        };
+        self.current = Some((key.clone(), current.clone()));
         Ok(evaluate(current.as_deref().filter(|current| !self.has_changed(key, current)), precondition)?)
     }
 

@@ -5,6 +5,7 @@
 //! effect, and no expiration undoes it.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -26,7 +27,8 @@ pub(super) fn expire(view: &dyn View, context: &Context, expire: Expire) -> Resu
         return Ok(Decision::without_records(Outcome::Expired(Expired { changed, void, ..Expired::default() })));
     }
     let (records, marked) = (Vec::with_capacity(expire.entries.len()), HashSet::new());
-    let mut expiry = Expiry { view, context, bucket: &bucket, records, marked, counts: Expired::default() };
+    let (newest, counts) = (None, Expired::default());
+    let mut expiry = Expiry { view, context, bucket: &bucket, records, marked, newest, counts };
     for entry in expire.entries {
         expiry.decide(entry)?;
     }
@@ -41,6 +43,8 @@ struct Expiry<'a> {
     records: Vec<Record>,
     /// Keys whose null version an earlier entry replaced with a delete marker.
     marked: HashSet<Bytes>,
+    /// The key of the last entry and its newest version. One that is behind many that are gone is not looked for again.
+    newest: Option<(Bytes, Option<Arc<Object>>)>,
     counts: Expired,
 }
 
@@ -67,7 +71,7 @@ impl Expiry<'_> {
             },
             ExpiredPlace::Noncurrent(id) => {
                 // Nothing is older than a version that was found, so it is the newest or it is not current.
-                let newest = layers::newest(self.view, self.bucket, &entry.key)?;
+                let newest = self.newest_of(&entry.key)?;
                 let is_newest = newest.is_none_or(|it| entry.is(&it));
                 let replaced = id == VersionId::Null && self.marked.contains(&entry.key);
                 let found = layers::version(self.view, self.bucket, &entry.key, id)?;
@@ -80,13 +84,24 @@ impl Expiry<'_> {
     }
 
     /// The version of an entry, if it is the newest of its key and as it was.
-    fn newest(&self, entry: &ExpireEntry) -> Result<Option<std::sync::Arc<Object>>, Failure> {
+    fn newest(&mut self, entry: &ExpireEntry) -> Result<Option<Arc<Object>>, Failure> {
         let newest = match self.bucket.versioning {
             // Its only version, which need not be looked for.
             Versioning::Unversioned => layers::object(self.view, self.bucket, &entry.key)?,
-            Versioning::Enabled | Versioning::Suspended => layers::newest(self.view, self.bucket, &entry.key)?,
+            Versioning::Enabled | Versioning::Suspended => self.newest_of(&entry.key)?,
         };
         Ok(newest.filter(|newest| entry.matches(newest)))
+    }
+
+    fn newest_of(&mut self, key: &Bytes) -> Result<Option<Arc<Object>>, Failure> {
+        match &self.newest {
+            Some((of, newest)) if of == key => Ok(newest.clone()),
+            _ => {
+                let newest = layers::newest(self.view, self.bucket, key)?;
+                self.newest = Some((key.clone(), newest.clone()));
+                Ok(newest)
+            }
+        }
     }
 
     /// What becomes of a current version depends on the versioning of its bucket, as for a deletion.

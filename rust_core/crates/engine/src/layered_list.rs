@@ -122,8 +122,9 @@ impl EngineState {
             return Ok(None);
         }
         let mut page = Page { list, sink, count: 0, last: None, from: start_of(list) };
-        let mut attempts = 0;
+        let (mut attempts, mut pause) = (0, None);
         while attempts < RESTARTS_MAX {
+            self.hold_merges(attempts, &mut pause);
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
             let applied = applied_to(&snapshot)?;

@@ -110,12 +110,19 @@ impl EngineState {
         list: &ListVersions,
         sink: &mut dyn VersionSink,
     ) -> Result<Option<VersionMarker>> {
-        for _ in 0..RESTARTS_MAX {
+        let mut pause = None;
+        for attempt in 0..RESTARTS_MAX {
+            self.hold_merges(attempt, &mut pause);
+            let merges = self.overlay.read().merges();
             let start = self.layered_start(bucket, list)?;
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
             let lists = lists_of(bucket);
             let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
+            if rows.lookups.merges() != merges {
+                // The version that the page begins after may have another place now.
+                continue;
+            }
             rows.begin(&start);
             match Page::new(list, sink, start.continued()).read(rows)? {
                 Read::Done(next) => return Ok(next),
@@ -127,7 +134,9 @@ impl EngineState {
 
     /// As `scan_versions`, of a bucket that has layers and versioning.
     pub fn scan_histories(&self, bucket: BucketId, start: &ScanStart, limit: usize) -> Result<ScannedVersions> {
-        for _ in 0..RESTARTS_MAX {
+        let mut pause = None;
+        for attempt in 0..RESTARTS_MAX {
+            self.hold_merges(attempt, &mut pause);
             let Some(bucket) = self.present_bucket(bucket) else { break };
             let merges = self.overlay.read().merges();
             // A restore may keep the layer in hand, and give up those above it that were read before.

@@ -13,11 +13,15 @@ use super::cache::LocatedObject;
 use super::handle::Handle;
 use super::key_changes::NewerChanges;
 use super::reads::PinnedObject;
+use super::reclaim::PauseGuard;
 use super::state::EngineState;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Layers, find_newest, find_version};
 use orcas_record::{Bucket, BucketId, BucketRole, LayerKind, Object, Sequence, VersionId, Versioning};
+
+/// Attempts to read the layers of a bucket between two parts of merges.
+const PATIENT_ATTEMPTS: usize = 4;
 
 impl Handle {
     /// The object of a bucket, if memory has the answer; `None` when only [`Handle::object_in`] can tell.
@@ -112,13 +116,18 @@ impl EngineState {
     }
 
     /// What a bucket with layers shows, by a lookup in the layers that it has now.
-    fn find_with(
+    pub fn find_with(
         &self,
         id: BucketId,
         lookup: &dyn Fn(&Bucket) -> Result<Option<LocatedObject>>,
     ) -> Result<Option<PinnedObject>> {
         let pin = self.epochs.pin();
+        let (mut attempt, mut pause) = (0, None);
         while let Some(bucket) = self.present_bucket(id) {
+            if bucket.amendments().is_some() {
+                self.hold_merges(attempt, &mut pause);
+                attempt += 1;
+            }
             let merges = self.merges_seen(&bucket);
             let located = lookup(&bucket)?;
             if self.is_present(&bucket) && self.merges_seen(&bucket) == merges {
@@ -126,6 +135,14 @@ impl EngineState {
             }
         }
         Ok(None)
+    }
+
+    /// To be called before each attempt to read all layers of a bucket. What takes longer than one part of a merge would
+    /// never be done while many follow, so merges wait for it in the end.
+    pub fn hold_merges(&self, attempt: usize, pause: &mut Option<PauseGuard>) {
+        if attempt >= PATIENT_ATTEMPTS && pause.is_none() {
+            *pause = Some(self.reclaim_pause.begin());
+        }
     }
 
     /// What must stay the same while all layers of a bucket are read.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::versions::{delete, delete_one};
 use super::*;
 use crate::layers;
 use orcas_record::{ObjectLock, Versioning};
@@ -255,4 +256,43 @@ fn a_bucket_with_object_lock_is_forked_and_not_restored() {
     state.run(hold(fork.id, false)).unwrap();
     state.run(delete(fork.id)).unwrap();
     assert_eq!(refused(state.run(delete(BUCKET))), Refusal::ObjectLocked);
+}
+
+/// A snapshot keeps versions that were deleted by their ids since. What is behind them is looked for once in a decision.
+#[test]
+fn one_decision_passes_once_over_the_deleted_versions_of_a_key() {
+    let mut state = TestView::versioned();
+    let document = Bytes::from_static(b"<LifecycleConfiguration/>");
+    let kind = DocumentKind::Lifecycle;
+    state.run(Intent::PutDocument { bucket: BUCKET, kind, document: document.clone() }).unwrap();
+    let ids: Vec<VersionId> = (1..=60).filter_map(|size| state.stored(size)).collect();
+    let found: Vec<Arc<Object>> = state.versions(BUCKET, b"k").cloned().collect();
+    state.run(Intent::CreateSnapshot { bucket: BUCKET, name: "s".into() }).unwrap();
+    for id in &ids[30..] {
+        state.run(delete_one(delete(Some(*id)))).unwrap();
+    }
+
+    state.newest_asked.set(0);
+    let condition = Precondition { if_match: Some(EtagMatch::Any), ..Precondition::default() };
+    let entry = DeleteEntry { precondition: condition, ..delete(None) };
+    let decision = Intent::DeleteObjects { bucket: BUCKET, entries: vec![entry; 20] };
+    state.run(decision).unwrap();
+    assert!(state.newest_asked.get() < 70, "{}", state.newest_asked.get());
+    // Only the first condition held.
+    let marker = layers::newest(&state, &state.buckets[&BUCKET].clone(), b"k").unwrap().unwrap();
+    state.run(delete_one(delete(Some(marker.version.version_id)))).unwrap();
+
+    state.newest_asked.set(0);
+    let place = |object: &Arc<Object>| ExpiredPlace::Noncurrent(object.version.version_id);
+    let entry = |object: &Arc<Object>| ExpireEntry {
+        key: "k".into(),
+        sequence: object.sequence,
+        place: place(object),
+        tags: None,
+    };
+    let entries = found[..30].iter().rev().map(entry).collect();
+    let expire = Expire { bucket: BUCKET, document, top: None, entries };
+    let Ok(Outcome::Expired(expired)) = state.run(Intent::Expire(Box::new(expire))) else { panic!("not expired") };
+    assert_eq!((expired.versions, expired.changed), (29, 1));
+    assert!(state.newest_asked.get() < 70, "{}", state.newest_asked.get());
 }

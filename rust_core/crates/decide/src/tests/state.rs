@@ -1,5 +1,6 @@
 //! The state that decisions are tested on.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub struct TestView {
     /// The digests of requests by their tokens.
     pub requests: HashMap<[u8; 32], [u8; 32]>,
     pub updates: u64,
+    /// How often the newest version of a layer was looked for.
+    pub newest_asked: Cell<usize>,
     pub sequence: Sequence,
 }
 
@@ -77,6 +80,7 @@ impl View for TestView {
         Ok(self.versions(bucket, key).find(|object| object.version.version_id == id).cloned())
     }
     fn layer_newest(&self, bucket: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
+        self.newest_asked.set(self.newest_asked.get() + 1);
         Ok(self.versions(bucket, key).rfind(|object| object.sequence < before).cloned())
     }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

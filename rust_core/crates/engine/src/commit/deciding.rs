@@ -11,7 +11,7 @@ use super::Committer;
 use orcas_base::error::Result;
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, View, decide, records_len};
 use orcas_index::Counts;
-use orcas_record::{BucketId, Cause, Durability, Record, UploadId};
+use orcas_record::{BucketId, BucketRole, Cause, Durability, Record, UploadId};
 
 impl Committer {
     pub(super) fn durability(&self, intent: &Intent) -> Durability {
@@ -44,6 +44,7 @@ impl Committer {
             },
             version_key: self.version_key,
         };
+        let in_layer = self.seals_layer(&intent);
         let (token, may_be_long, frees) = (intent.token(), may_be_long(&intent), frees(&intent));
         let vacant = self.quotas.is_counted() && self.moves_to_vacant(&intent)?;
         let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
@@ -57,9 +58,16 @@ impl Committer {
             (self.bulk, self.moved.prefix) = (true, true);
         }
         // Versions of a layer were put again.
-        self.moved.layer |= matches!(outcome, Outcome::Sealed(_));
+        self.moved.layer |= in_layer && matches!(outcome, Outcome::Sealed(_));
         token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
+    }
+
+    /// Whether versions under an id that is in the stack of layers of a bucket are sealed.
+    fn seals_layer(&self, intent: &Intent) -> bool {
+        let Intent::SealStored(seal, _) = intent else { return false };
+        let bucket = self.buckets.by_id(seal.layer);
+        bucket.is_none_or(|bucket| bucket.role != BucketRole::Bucket || !bucket.layers.is_empty())
     }
 
     /// Once a round: what a round brings is far less than the reserve.

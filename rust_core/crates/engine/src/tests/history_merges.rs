@@ -1,6 +1,7 @@
 //! Merges of layers of buckets with versioning, case by case: the order of long histories, amendments that were sealed,
 //! and which kinds of layers go into which. `merged_histories` has whatever else there may be.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -268,4 +269,43 @@ fn layers_are_merged_if_their_kinds_allow_it() {
             assert!(expected.is_some() || !table.can_merge(merge), "{stacks:?}: {merge:?}");
         }
     }
+}
+
+/// A lookup that takes longer than a part of a merge is not repeated for as long as there are parts.
+#[test]
+fn a_slow_lookup_ends_while_layers_are_merged() {
+    let mut steps = Steps::on(&SimDisk::new(), |_| {});
+    let bucket = versioned(&mut steps);
+    put_many(&mut steps, &bucket, "k", 1..2);
+    steps.run(snapshot(&bucket, "first")).unwrap();
+    for key in 0..10 {
+        put_many(&mut steps, &bucket, &key.to_string(), 1..257);
+    }
+    steps.run(snapshot(&bucket, "second")).unwrap();
+    steps.run(forget(&bucket, "first")).unwrap();
+    steps.apply();
+    let shared = Arc::clone(steps.shared());
+    let (mut attempts, key) = (Cell::new(0), Bytes::from_static(b"k"));
+    let steps = RefCell::new(steps);
+    let slow = |bucket: &Bucket| {
+        attempts.set(attempts.get() + 1);
+        let found = shared.lookup_shown(bucket, &key);
+        let mut steps = steps.borrow_mut();
+        let parts = shared.overlay.read().merges();
+        for _ in 0..10 {
+            let _ = steps.stepper().reclaim(&LIMITS)?;
+            steps.stepper().commit();
+            if shared.overlay.read().merges() > parts {
+                break;
+            }
+            steps.apply();
+        }
+        found
+    };
+    assert!(shared.find_with(bucket.id, &slow).unwrap().is_some());
+    assert!((2..7).contains(attempts.get_mut()), "{attempts:?}");
+    // Merges go on.
+    merge_all(steps.borrow_mut().stepper());
+    let present = shared.present_bucket(bucket.id).unwrap();
+    assert_eq!(present.layers, [present.written(), &[bucket.id]].concat());
 }

@@ -199,7 +199,10 @@ fn versions_stay_what_they_are_and_nothing_unsealed_is_left_in_files() {
     for piece in contents.iter().flat_map(|content| pieces(content)) {
         assert!(has(store.path(), piece), "the search does not find what is there");
     }
+    let merges = || store.handle().shared.overlay.read().merges();
+    let merges_before = merges();
     let report = store.seal_stored();
+    assert_eq!(merges(), merges_before, "no bucket has layers: what reads those need not begin anew");
     let versions = before.iter().flatten().filter(|(.., version, _)| !version.delete_marker).count();
     assert_eq!(report.versions, versions as u64, "{report:?}");
     assert_eq!(report.left, Left::default(), "{report:?}");

@@ -80,7 +80,7 @@ pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, 
     let bucket = view.bucket(id).filter(|bucket| bucket.role == BucketRole::Bucket);
     let bucket = bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))?;
     // What were written to a layer that damage has taken would be lost with the next rebuild of the index.
-    if bucket.written().iter().any(|layer| view.bucket(*layer).is_none()) {
+    if !bucket.layers.is_empty() && bucket.written().iter().any(|layer| view.bucket(*layer).is_none()) {
         return Err(Error::Record { reason: "a layer that takes the writes of a bucket is missing" }.into());
     }
     Ok(bucket)

@@ -71,7 +71,7 @@ def _forks(plan: Plan, make: Callable[[Orcas, str], None], suffix: str) -> list[
 
 def versioned_lists(plan: Plan) -> list[Figure]:
     """Figure snapshot-list."""
-    times, changed = plan.size(1000, 20), 100
+    times, changed = plan.size(200, 20), 100
     milliseconds: dict[str, list[float]] = {"plain": [], "layered": []}
     with scratch(plan.directory) as directory:
         data = directory / "data"

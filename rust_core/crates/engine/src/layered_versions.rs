@@ -110,23 +110,30 @@ impl EngineState {
         list: &ListVersions,
         sink: &mut dyn VersionSink,
     ) -> Result<Option<VersionMarker>> {
-        let mut pause = None;
-        for attempt in 0..RESTARTS_MAX {
+        let (mut pause, mut attempt) = (None, 0);
+        let mut page = Page::new(list, sink, None);
+        while attempt < RESTARTS_MAX {
             self.hold_merges(attempt, &mut pause);
             let merges = self.overlay.read().merges();
-            let start = self.layered_start(bucket, list)?;
+            let rest = page.rest();
+            let start = self.layered_start(bucket, rest.as_ref().unwrap_or(list))?;
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
             let lists = lists_of(bucket);
             let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
             if rows.lookups.merges() != merges {
                 // The version that the page begins after may have another place now.
+                attempt += 1;
                 continue;
             }
             rows.begin(&start);
-            match Page::new(list, sink, start.continued()).read(rows)? {
+            if rest.is_none() {
+                page.key = start.continued();
+            }
+            match page.read(&mut rows)? {
                 Read::Done(next) => return Ok(next),
-                Read::Moved => sink.restart(),
+                // It goes on where it is: a page of many layers takes longer than the overlay keeps what the index has.
+                Read::Moved => attempt = if rows.last.is_some() { 1 } else { attempt + 1 },
             }
         }
         Err(Error::Index { reason: "a page could not be read between two commits".into() })
@@ -164,8 +171,8 @@ impl EngineState {
                     Next::Moved => break,
                 }
             }
-            let whole = ended || rows.len() == limit;
-            if !whole || !self.is_present(&bucket) || self.overlay.read().merges() != merges {
+            // What was read before the overlay moved on counts.
+            if !ended && rows.is_empty() || !self.is_present(&bucket) || self.overlay.read().merges() != merges {
                 continue;
             }
             let next = merged.last.filter(|_| !ended).map(|(key, layer, sequence)| ScanStart {

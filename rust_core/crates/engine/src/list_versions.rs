@@ -78,7 +78,7 @@ impl EngineState {
             let snapshot = reader.begin()?;
             let mut merge = Merge::new(self, &snapshot, list)?;
             merge.seek(start.clone());
-            match Page::new(list, sink, start.continued()).read(merge)? {
+            match Page::new(list, sink, start.continued()).read(&mut merge)? {
                 Read::Done(next) => return Ok(next),
                 Read::Moved => sink.restart(),
             }
@@ -395,7 +395,7 @@ pub(super) struct Page<'l> {
     count: usize,
     last: Option<VersionMarker>,
     /// The key of the version before.
-    key: Option<Bytes>,
+    pub key: Option<Bytes>,
 }
 
 impl<'l> Page<'l> {
@@ -404,7 +404,8 @@ impl<'l> Page<'l> {
         Self { list, sink, count: 0, last: None, key: continued }
     }
 
-    pub fn read(mut self, mut merge: impl VersionRows) -> Result<Read> {
+    /// Reads on. What was read before the overlay moved on stays.
+    pub fn read(&mut self, merge: &mut impl VersionRows) -> Result<Read> {
         loop {
             let row = match merge.next()? {
                 Next::Version(Some(row)) if row.key.starts_with(&self.list.prefix) => row,
@@ -412,7 +413,7 @@ impl<'l> Page<'l> {
                 Next::Moved => return Ok(Read::Moved),
             };
             if self.count == self.list.max_keys {
-                return Ok(Read::Done(self.last));
+                return Ok(Read::Done(self.last.take()));
             }
             self.count += 1;
             let Some(prefix) = common_prefix(&self.list.prefix, self.list.delimiter.as_ref(), &row.key) else {
@@ -426,6 +427,12 @@ impl<'l> Page<'l> {
                 None => return Ok(Read::Done(None)),
             }
         }
+    }
+
+    /// The list as it goes on after what was read, if anything was.
+    pub fn rest(&self) -> Option<ListVersions> {
+        let after = self.last.clone()?;
+        Some(ListVersions { after: Some(after), ..self.list.clone() })
     }
 
     fn show(&mut self, row: VersionScanRow) {

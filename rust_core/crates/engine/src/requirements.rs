@@ -35,8 +35,8 @@ pub(super) fn may_be_long(intent: &Intent) -> bool {
     )
 }
 
-/// Whether no quota keeps the intent from happening: it removes something, though it may add delete markers, or it
-/// replaces content by as much.
+/// Whether no quota keeps the intent from happening: it removes something, though it may add delete markers, it replaces
+/// content by as much, or it only changes attributes, which makes another version of what a frozen layer has.
 pub(super) fn frees(intent: &Intent) -> bool {
     matches!(
         intent,
@@ -45,7 +45,8 @@ pub(super) fn frees(intent: &Intent) -> bool {
             | Intent::Expire(_)
             | Intent::AbortUpload { .. }
             | Intent::SealStored(..)
-    )
+            | Intent::UpdateVersion(_)
+    ) || matches!(intent, Intent::Annotate(annotate) if matches!(annotate.change, AnnotationChange::Delete { .. }))
 }
 
 /// The bucket in which the intent may add versions or bytes. That of a fork, for the fork itself: it has the same quotas.

@@ -308,6 +308,10 @@ fn what_is_said_of_a_version_below_is_no_version() {
     assert_eq!(usage(), (1, 300, 2, 600));
     store.put(&bucket, "k", &noise(400, 2)).unwrap();
     assert_eq!(refusal(store.put(&bucket, "k", b"")), QuotaOf::BucketVersions);
+    // No quota refuses new attributes, whatever they count.
+    set(&store, &bucket, Some(1), None);
+    assert_eq!(refusal(store.put(&bucket, "k", b"a")), QuotaOf::BucketBytes);
+    run(tag(ids[1], "fourth"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ use workload::Workload;
 /// Distinct disk images that a full run has to see, and how many of them must have been cut during reclamation.
 const IMAGES_MIN: usize = 100_000;
 const RECLAIMING_MIN: usize = 50_000;
-const SEEDS: u64 = 140;
+const SEEDS: u64 = 128;
 const THREADS: u64 = 2;
 const LIVES: u64 = 3;
 const ROUNDS: u64 = 14;

@@ -10,11 +10,9 @@ import load
 from figures import Figure, Plan, ratios
 from index import Filler
 from processes import UNSCRUBBED, Orcas, scratch
-from small import cpu_per_request, make_bucket, unique
-from versions import make_versioned_bucket
+from small import make_bucket, unique
+from versions import KEYS, make_versioned_bucket, measure_pages, page_of
 
-# Keys of a page.
-_LISTED = 1_000
 _SETTINGS = UNSCRUBBED | {"ORCAS_LIFECYCLE_INTERVAL_SEC": "0"}
 
 
@@ -64,8 +62,7 @@ def _forks(plan: Plan, make: Callable[[Orcas, str], None], suffix: str) -> list[
         "fork-write": ("first 1 KiB PUT into the fork", 5.0),
     }
     return [
-        Figure(name + suffix, what, times[name], goal, unit="ms", detail=detail)
-        for name, (what, goal) in whats.items()
+        Figure(name + suffix, what, times[name], goal, unit="ms", detail=detail) for name, (what, goal) in whats.items()
     ]
 
 
@@ -80,25 +77,18 @@ def versioned_lists(plan: Plan) -> list[Figure]:
                 make_versioned_bucket(orcas, bucket)
         filler = Filler(plan, data)
         for bucket in milliseconds:
-            filler.run(bucket, _LISTED, "--size", "16", "--times", str(times))
+            filler.run(bucket, KEYS, "--size", "16", "--times", str(times))
         with Orcas(data, settings=_SETTINGS) as orcas:
-            page = orcas.signer().get("/plain", {"list-type": "2", "max-keys": str(_LISTED)})
-            keys = re.findall(rb"<Key>([^<]*)</Key>", load.exchange(orcas.address, page).body)
+            page = load.exchange(orcas.address, page_of(orcas, "plain")).body
+            keys = re.findall(rb"<Key>([^<]*)</Key>", page)
             orcas.admin("POST", "buckets/layered/snapshots", {"name": "before"})
             for number in range(changed):
                 key = keys[number * len(keys) // changed].decode()
                 for bucket in milliseconds:
                     load.exchange(orcas.address, orcas.signer().put(f"/{bucket}/{key}", unique(number)))
             orcas.settle()
-            for warm in [True] + [False] * plan.size(15, 3):
-                for bucket, found in milliseconds.items():
-                    page = orcas.signer().get(f"/{bucket}", {"list-type": "2", "max-keys": str(_LISTED)})
-                    if warm and load.exchange(orcas.address, page).body.count(b"<Key>") != _LISTED:
-                        raise RuntimeError(f"a page of {bucket} is not whole")
-                    used = cpu_per_request(orcas, [page] * 50)
-                    if not warm:
-                        found.append(used / 1000)
-    what = f"server CPU of a page of {_LISTED} keys, {times} versions each, with a snapshot ÷ without"
+            measure_pages(plan, orcas, milliseconds)
+    what = f"server CPU of a page of {KEYS} keys, {times} versions each, with a snapshot ÷ without"
     detail = {"milliseconds": milliseconds, "changed since": changed}
     return [Figure("snapshot-list", what, ratios(milliseconds["layered"], milliseconds["plain"]), detail=detail)]
 

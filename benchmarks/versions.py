@@ -10,7 +10,8 @@ from index import Filler
 from processes import Orcas, scratch
 from small import cpu_per_request, make_bucket, unique
 
-_KEYS = 1000
+# Keys of a page.
+KEYS = 1000
 _ENABLED = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 
 
@@ -35,13 +36,30 @@ def puts(plan: Plan) -> list[Figure]:
             for bucket, found in microseconds.items():
                 signer = orcas.signer()
                 numbers = range(written, written + count)
-                used = cpu_per_request(orcas, [signer.put(f"/{bucket}/{n % _KEYS:016x}", unique(n)) for n in numbers])
+                used = cpu_per_request(orcas, [signer.put(f"/{bucket}/{n % KEYS:016x}", unique(n)) for n in numbers])
                 written += count
                 if not warm:
                     found.append(used)
     what = "server CPU of a durable 1 KiB PUT of a new version ÷ an overwrite, 16 connections"
     detail = {"microseconds": microseconds, "requests": count, "durability": "sync"}
     return [Figure("version-put", what, ratios(microseconds["versioned"], microseconds["plain"]), 1.15, detail=detail)]
+
+
+def page_of(orcas: Orcas, bucket: str) -> bytes:
+    """A request for all keys of a bucket."""
+    return orcas.signer().get(f"/{bucket}", {"list-type": "2", "max-keys": str(KEYS)})
+
+
+def measure_pages(plan: Plan, orcas: Orcas, milliseconds: dict[str, list[float]]) -> None:
+    """Adds the CPU time of a page of each bucket, in interleaved rounds."""
+    for warm in [True] + [False] * plan.size(15, 3):
+        for bucket, found in milliseconds.items():
+            page = page_of(orcas, bucket)
+            if warm and load.exchange(orcas.address, page).body.count(b"<Key>") != KEYS:
+                raise RuntimeError(f"a page of {bucket} is not whole")
+            used = cpu_per_request(orcas, [page] * 50)
+            if not warm:
+                found.append(used / 1000)
 
 
 def lists(plan: Plan) -> list[Figure]:
@@ -54,18 +72,10 @@ def lists(plan: Plan) -> list[Figure]:
             for bucket in milliseconds:
                 make_versioned_bucket(orcas, bucket)
         filler = Filler(plan, data)
-        filler.run("once", _KEYS, "--size", "16")
-        said = filler.run("often", _KEYS, "--size", "16", "--times", str(times))
+        filler.run("once", KEYS, "--size", "16")
+        said = filler.run("often", KEYS, "--size", "16", "--times", str(times))
         with Orcas(data) as orcas:
-            for warm in [True] + [False] * plan.size(15, 3):
-                for bucket, found in milliseconds.items():
-                    signer = orcas.signer()
-                    page = signer.get(f"/{bucket}", {"list-type": "2", "max-keys": "1000"})
-                    if warm and load.exchange(orcas.address, page).body.count(b"<Key>") != _KEYS:
-                        raise RuntimeError(f"a page of {bucket} is not whole")
-                    used = cpu_per_request(orcas, [page] * 50)
-                    if not warm:
-                        found.append(used / 1000)
+            measure_pages(plan, orcas, milliseconds)
     what = f"server CPU of a page of 1,000 keys with {times} versions each ÷ with 1"
     detail = {"milliseconds": milliseconds, "filled": said}
     return [Figure("version-list", what, ratios(milliseconds["often"], milliseconds["once"]), 1.2, detail=detail)]

@@ -127,7 +127,10 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
     let known = there.filter(|_| rng.below(8) > 0);
     let name = known.clone().unwrap_or_else(|| snapshot.clone());
     vec![match rng.below(16) {
-        0..6 => Op::CreateSnapshot { bucket, name: snapshot },
+        0..5 => Op::CreateSnapshot { bucket, name: snapshot },
+        5 if known.is_some() && held.versioning == Versioning::Unversioned => {
+            return delete_and_merge(run, held, bucket, &name);
+        }
         6..9 => Op::DeleteSnapshot { bucket, name },
         9 | 10 if known.is_some() => Op::Restore { bucket, snapshot: name },
         11 if held.layered => {
@@ -140,6 +143,20 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
         14 | 15 => Op::Fork { bucket, snapshot: None, name: pick(rng, &FORKS) },
         _ => Op::CreateSnapshot { bucket, name: snapshot },
     }]
+}
+
+/// A key that the snapshot `kept` has is deleted after another one, and what came after `kept` is merged.
+fn delete_and_merge(run: &mut Run, held: &Bucket, bucket: BucketId, kept: &Bytes) -> Vec<Op> {
+    let Some(name) = SNAPSHOTS.iter().map(|name| Bytes::from_static(name.as_bytes())).find(|name| name != kept) else {
+        return Vec::new();
+    };
+    let shown: Vec<&Bytes> =
+        held.snapshots[kept].versions.keys().filter(|key| held.versions.contains_key(*key)).collect();
+    let Some(&key) = shown.get(run.rng.below(shown.len().max(1) as u64) as usize) else { return Vec::new() };
+    let create = || Op::CreateSnapshot { bucket, name: name.clone() };
+    let delete = || Op::DeleteSnapshot { bucket, name: name.clone() };
+    let key = Op::Delete { bucket, key: key.clone(), precondition: Precondition::default() };
+    vec![create(), key, delete(), create()]
 }
 
 /// Everything that a bucket has goes, unless it is locked. Its forks keep what they show.

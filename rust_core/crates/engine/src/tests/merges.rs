@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
-use super::super::merges::LayerMerge;
 use super::super::{Effort, ListObjects, Listed, PageSink, ReclaimLimits, Step, Stepper};
 use super::check::fixture::check;
 use super::layers::{get, list};
@@ -15,7 +13,7 @@ use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Intent, Refusal};
-use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
+use orcas_record::Bucket;
 
 type Objects = BTreeMap<String, Vec<u8>>;
 
@@ -172,6 +170,45 @@ fn a_completion_in_a_fork_is_answered_again_after_a_merge() {
     assert!(!store.handle().bucket(b"fork").unwrap().layers.contains(&layer));
     store.reopen();
     store.complete(&bucket, "k", upload, &[part]).unwrap();
+}
+
+/// A key that was deleted between two snapshots stays deleted when the layers after the first one are merged. What was
+/// put and deleted after that snapshot leaves no delete marker.
+#[test]
+fn a_merge_keeps_the_delete_markers_that_hide_something() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    let old = [("gone", noise(300, 1)), ("kept", noise(300, 2))];
+    old.iter().for_each(|(key, body)| store.put(&bucket, key, body).unwrap());
+    store.handle().execute(snapshot(&bucket, "first")).unwrap();
+    store.put(&bucket, "gone", b"replaced").unwrap();
+    store.put(&bucket, "passing", b"put and deleted").unwrap();
+    store.handle().execute(snapshot(&bucket, "second")).unwrap();
+    store.delete(&bucket, "gone").unwrap();
+    store.delete(&bucket, "passing").unwrap();
+    store.handle().execute(snapshot(&bucket, "third")).unwrap();
+    store.handle().execute(fork(&bucket, Some("third"), "fork")).unwrap();
+    let layers = || store.handle().bucket(b"b").unwrap().layers.len();
+    assert_eq!(layers(), 4);
+    store.handle().execute(forget(&bucket, "second")).unwrap();
+    store.handle().reclaim(Effort::Collect).unwrap();
+    assert_eq!(layers(), 3);
+    let first = old.clone().map(|(key, body)| (key.to_owned(), body)).into();
+    let now: Objects = [("kept".to_owned(), noise(300, 2))].into();
+    store.handle().execute(fork(&bucket, Some("first"), "earlier")).unwrap();
+    let check_all = |store: &Store| {
+        [("b", &now), ("fork", &now), ("earlier", &first)].iter().for_each(|(name, all)| check_holds(store, name, all));
+        let present = store.handle().bucket(b"b").unwrap();
+        ["gone", "passing"].iter().for_each(|key| assert_eq!(get(store, &present, key), None));
+    };
+    check_all(&store);
+    store.reopen();
+    check_all(&store);
+    store.check_rebuild();
+    check_all(&store);
+    store.close();
+    // Of two delete markers, one is left.
+    assert_eq!(store.dump().lines().filter(|line| line.starts_with("history ")).count(), 1);
 }
 
 /// Merges until nothing is left to merge. `false` if nothing was.
@@ -396,70 +433,5 @@ fn a_layer_whose_rows_are_gone_is_not_removed() {
     for at in 0..KEYS {
         let found = steps.handle().object_in(&present, &format!("{at:03}").into()).unwrap();
         assert_eq!(found.map(|found| found.object.version.size), Some(6));
-    }
-}
-
-fn table(stacks: &[(u64, BucketRole, &[u64])]) -> BucketTable {
-    let mut table = BucketTable::default();
-    let bucket = |id: u64, role, layers: &[u64]| Bucket {
-        id: BucketId(id),
-        name: format!("{id}").into(),
-        owner: Bytes::new(),
-        created_ms: 0,
-        location: Bytes::new(),
-        versioning: Versioning::Unversioned,
-        object_lock: None,
-        settings: BucketSettings::default(),
-        role,
-        layers: layers.iter().copied().map(BucketId).collect(),
-    };
-    for (id, role, layers) in stacks {
-        for layer in layers.iter().filter(|layer| !stacks.iter().any(|(id, ..)| id == *layer)) {
-            table.insert(Arc::new(bucket(*layer, BucketRole::Layer, &[])));
-        }
-        table.insert(Arc::new(bucket(*id, *role, layers)));
-    }
-    table
-}
-
-#[test]
-fn layers_are_merged_that_are_in_the_same_stacks() {
-    use BucketRole::{Bucket, Snapshot};
-    let merge = |upper, lower| Some(LayerMerge { upper: BucketId(upper), lower: BucketId(lower) });
-    type Stacks<'s> = &'s [(u64, BucketRole, &'s [u64])];
-    let cases: &[(Stacks<'_>, Option<LayerMerge>)] = &[
-        (&[], None),
-        (&[(1, Bucket, &[])], None),
-        // What takes writes stays.
-        (&[(1, Bucket, &[5, 1])], None),
-        (&[(1, Bucket, &[6, 5, 1])], merge(5, 1)),
-        // The oldest first.
-        (&[(1, Bucket, &[8, 7, 6, 5, 1])], merge(5, 1)),
-        // A snapshot needs what is below apart from what is above.
-        (&[(1, Bucket, &[6, 5, 1]), (2, Snapshot, &[1])], None),
-        (&[(1, Bucket, &[6, 5, 1]), (2, Snapshot, &[5, 1])], merge(5, 1)),
-        (&[(1, Bucket, &[7, 6, 5, 1]), (2, Snapshot, &[5, 1])], merge(5, 1)),
-        (&[(1, Bucket, &[7, 6, 5, 1]), (2, Snapshot, &[5, 1]), (3, Snapshot, &[1])], None),
-        (&[(1, Bucket, &[8, 7, 6, 5, 1]), (2, Snapshot, &[5, 1]), (3, Snapshot, &[1])], merge(7, 6)),
-        // Forks that share layers, and one that has only the lowest.
-        (&[(1, Bucket, &[6, 5, 1]), (2, Bucket, &[7, 5, 1]), (3, Bucket, &[8, 5, 1])], merge(5, 1)),
-        (&[(1, Bucket, &[6, 5, 1]), (2, Bucket, &[7, 5, 1]), (3, Bucket, &[8, 1])], None),
-        // A restored bucket left the layer of a fork that another stack has below it.
-        (&[(1, Bucket, &[9, 1]), (2, Bucket, &[7, 5, 1]), (3, Snapshot, &[5, 1])], None),
-        // After damage the same layer may be above different ones.
-        (&[(1, Bucket, &[6, 5, 4, 1]), (2, Bucket, &[7, 5, 4])], None),
-        (&[(1, Bucket, &[6, 5, 4]), (2, Bucket, &[7, 5, 3, 4])], None),
-    ];
-    for (stacks, expected) in cases {
-        let table = table(stacks);
-        assert_eq!(table.mergeable(&BTreeSet::new()), *expected, "{stacks:?}");
-        for upper in 1..10 {
-            for lower in 1..10 {
-                let merge = LayerMerge { upper: BucketId(upper), lower: BucketId(lower) };
-                assert!(table.mergeable(&BTreeSet::new()) != Some(merge) || table.can_merge(merge));
-                let together = stacks.iter().all(|(_, _, layers)| layers.contains(&upper) == layers.contains(&lower));
-                assert!(together || !table.can_merge(merge), "{stacks:?}: {merge:?}");
-            }
-        }
     }
 }

@@ -35,6 +35,7 @@ mod seal_uploads;
 mod sealed_headers;
 mod sealing;
 mod sharing;
+mod stacks;
 mod steps;
 mod support;
 mod upload_listing;

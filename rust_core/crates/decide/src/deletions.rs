@@ -155,9 +155,8 @@ impl Deletion<'_> {
     /// `new`: an earlier entry has put it there.
     fn remove(&mut self, key: Bytes, version_id: VersionId, new: bool) -> Result<(), Failure> {
         self.touched.insert((key.clone(), version_id), Left::Nothing);
-        let removal = layers::removal(self.view, self.bucket, key, version_id, (new, self.context.now_ms))?;
-        self.records.extend(removal);
-        Ok(())
+        let of = (key, version_id);
+        layers::remove(self.view, self.bucket, of, (new, self.context.now_ms), &mut self.records)
     }
 
     fn next_sequence(&self) -> Sequence {

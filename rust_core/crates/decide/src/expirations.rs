@@ -130,9 +130,8 @@ impl Expiry<'_> {
             self.counts.locked += 1;
             return Ok(());
         }
-        let version_id = found.version.version_id;
-        let removal = layers::removal(self.view, self.bucket, key, version_id, (false, self.context.now_ms))?;
-        self.records.extend(removal);
+        let of = (key, found.version.version_id);
+        layers::remove(self.view, self.bucket, of, (false, self.context.now_ms), &mut self.records)?;
         self.counts.versions += 1;
         Ok(())
     }

@@ -82,28 +82,28 @@ fn shown_by(view: &dyn View, layers: &[BucketId], key: &[u8]) -> Result<Option<A
     Ok(None)
 }
 
-/// The records that remove a version from what `bucket` shows. `new`: records of this decision have put it there.
-pub(super) fn removal(
+/// Adds the records that remove a version from what `bucket` shows. `new`: earlier ones of them have put it there.
+pub(super) fn remove(
     view: &dyn View,
     bucket: &Bucket,
-    key: Bytes,
-    version_id: VersionId,
+    (key, version_id): (Bytes, VersionId),
     (new, now_ms): (bool, u64),
-) -> Result<Vec<Record>, Failure> {
+    records: &mut Vec<Record>,
+) -> Result<(), Failure> {
     let removed = |key| Record::DeleteVersion { bucket: bucket.top(), key, version_id };
     let hidden = |layer, key| Record::PutVersion(delete_marker(layer, key, version_id, now_ms));
     let Some(amendments) = bucket.amendments() else {
         let is_below = is_below(view, bucket, &key)?;
-        return Ok(vec![if is_below { hidden(bucket.top(), key) } else { removed(key) }]);
+        records.push(if is_below { hidden(bucket.top(), key) } else { removed(key) });
+        return Ok(());
     };
-    let mut records = Vec::with_capacity(2);
     if new || view.layer_version(bucket.top(), &key, version_id)?.is_some() {
         records.push(removed(key.clone()));
     }
     if find_version(view, bucket.lower(), &key, version_id)?.is_some() {
         records.push(hidden(amendments, key));
     }
-    Ok(records)
+    Ok(())
 }
 
 /// The record that gives a version that `bucket` shows these attributes.

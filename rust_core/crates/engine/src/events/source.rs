@@ -26,7 +26,7 @@ pub(super) struct Source {
     removed: Option<Removed>,
 }
 
-/// A version whose removal from the top layer of a bucket was an event.
+/// A version whose removal from the top layer of a bucket with amendments was an event.
 struct Removed {
     sequence: u64,
     of: (BucketId, Bytes, VersionId),
@@ -142,9 +142,9 @@ impl Source {
             }
             Record::DeleteVersion { bucket, key, version_id } => {
                 if let Some(bucket) = self.of_object(bucket) {
-                    let of = (bucket.id, key.clone(), version_id);
+                    let amended = bucket.amendments().map(|_| (bucket.id, key.clone(), version_id));
                     made.removed(ChangeKind::Removed, bucket, key, version_id);
-                    self.removed = Some(Removed { sequence, of });
+                    self.removed = amended.map(|of| Removed { sequence, of });
                 }
             }
             Record::UpdateVersion { bucket, key, version_id, .. } => {

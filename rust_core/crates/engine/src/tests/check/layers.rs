@@ -99,6 +99,17 @@ impl Layered {
         salvage_store(options(self.store.path()), environment(), &Bytes::from_static(b"root")).unwrap()
     }
 
+    /// Salvage and repair make up a bucket with this name, lose nothing, and show what is `expected`.
+    pub fn assert_makes_up(&mut self, name: &str, expected: impl Fn(&super::super::super::Handle)) {
+        let (engine, report) = self.salvage();
+        assert_eq!(report.made_up, [name]);
+        expected(&engine.handle());
+        drop(engine);
+        let given_up = self.repair();
+        assert_eq!((given_up.losses_total, &given_up.buckets[..]), (0, &[name.to_owned()][..]));
+        expected(&self.store.handle());
+    }
+
     /// What was written after a repair is there after a rebuild of the index.
     pub fn assert_keeps_what_is_written(&mut self, bucket: &str) {
         self.store.put(&self.bucket(bucket), "after", b"the repair").unwrap();
@@ -335,13 +346,7 @@ fn what_was_written_to_a_fork_that_is_lost_gets_a_bucket() {
         assert_eq!((shown(handle, &name, "x"), shown(handle, &name, "z")), (None, None));
         assert_eq!(shown(handle, "bbb", "z").as_deref(), Some(&b"old"[..]));
     };
-    let (engine, report) = layered.salvage();
-    assert_eq!(report.made_up, [&name[..]]);
-    expected(&engine.handle());
-    drop(engine);
-    let given_up = layered.repair();
-    assert_eq!((given_up.losses_total, &given_up.buckets[..]), (0, &[name.clone()][..]));
-    expected(&layered.store.handle());
+    layered.assert_makes_up(&name, expected);
     layered.assert_keeps_what_is_written(&name);
 }
 

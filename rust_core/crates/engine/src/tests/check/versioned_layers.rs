@@ -332,13 +332,7 @@ fn what_was_written_to_a_fork_that_is_lost_keeps_its_versions() {
         assert_eq!(shown(handle, &name, "y").as_deref(), Some(&b"two"[..]));
         assert_eq!(versions(handle, "bbb"), before);
     };
-    let (engine, report) = layered.salvage();
-    assert_eq!(report.made_up, [&name[..]]);
-    expected(&engine.handle());
-    drop(engine);
-    let given_up = layered.repair();
-    assert_eq!((given_up.losses_total, &given_up.buckets[..]), (0, &[name.clone()][..]));
-    expected(&layered.store.handle());
+    layered.assert_makes_up(&name, expected);
     layered.assert_has_top(&name);
     layered.assert_keeps_what_is_written(&name);
 }

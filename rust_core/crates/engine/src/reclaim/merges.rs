@@ -114,7 +114,7 @@ impl Reclaimer {
     }
 
     /// What becomes of a null version that takes the place of what `lower` has, which is not a history. A delete marker
-    /// is needed only if a layer `below` that shows the key.
+    /// is needed only if the layers `below` show the key.
     fn single(
         &self,
         found: Arc<Object>,

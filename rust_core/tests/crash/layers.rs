@@ -145,18 +145,19 @@ pub fn layer_ops(run: &mut Run, left: &mut Option<BucketId>) -> Vec<Op> {
     }]
 }
 
-/// A key that the snapshot `kept` has is deleted after another one, and what came after `kept` is merged.
+/// Deletes a key that the snapshot `kept` shows between two others, of which the first goes: layers above `kept` are
+/// merged.
 fn delete_and_merge(run: &mut Run, held: &Bucket, bucket: BucketId, kept: &Bytes) -> Vec<Op> {
-    let Some(name) = SNAPSHOTS.iter().map(|name| Bytes::from_static(name.as_bytes())).find(|name| name != kept) else {
-        return Vec::new();
-    };
+    let name = Bytes::from_static(if kept == SNAPSHOTS[0] { SNAPSHOTS[1] } else { SNAPSHOTS[0] }.as_bytes());
     let shown: Vec<&Bytes> =
         held.snapshots[kept].versions.keys().filter(|key| held.versions.contains_key(*key)).collect();
     let Some(&key) = shown.get(run.rng.below(shown.len().max(1) as u64) as usize) else { return Vec::new() };
-    let create = || Op::CreateSnapshot { bucket, name: name.clone() };
-    let delete = || Op::DeleteSnapshot { bucket, name: name.clone() };
-    let key = Op::Delete { bucket, key: key.clone(), precondition: Precondition::default() };
-    vec![create(), key, delete(), create()]
+    vec![
+        Op::CreateSnapshot { bucket, name: name.clone() },
+        Op::Delete { bucket, key: key.clone(), precondition: Precondition::default() },
+        Op::DeleteSnapshot { bucket, name: name.clone() },
+        Op::CreateSnapshot { bucket, name },
+    ]
 }
 
 /// Everything that a bucket has goes, unless it is locked. Its forks keep what they show.

@@ -7,21 +7,14 @@ use bytes::Bytes;
 
 use super::super::buckets::BucketTable;
 use super::super::merges::LayerMerge;
-use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, Versioning};
+use super::super::stacks::bare_bucket;
+use orcas_record::{Bucket, BucketId, BucketRole};
 
 fn table(stacks: &[(u64, BucketRole, &[u64])]) -> BucketTable {
     let mut table = BucketTable::default();
     let bucket = |id: u64, role, layers: &[u64]| Bucket {
-        id: BucketId(id),
-        name: format!("{id}").into(),
-        owner: Bytes::new(),
-        created_ms: 0,
-        location: Bytes::new(),
-        versioning: Versioning::Unversioned,
-        object_lock: None,
-        settings: BucketSettings::default(),
-        role,
         layers: layers.iter().copied().map(BucketId).collect(),
+        ..bare_bucket(BucketId(id), format!("{id}").into(), Bytes::new(), role)
     };
     for (id, role, layers) in stacks {
         for layer in layers.iter().filter(|layer| !stacks.iter().any(|(id, ..)| id == *layer)) {

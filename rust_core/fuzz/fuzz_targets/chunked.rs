@@ -1,9 +1,8 @@
 //! Bodies in `aws-chunked` framing: flags, cuts and a declared length, then the body. However the body is cut, the same
 //! comes out; never more than was declared; and what this crate signed decodes, unless a byte of it changes.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::{ACCESS_KEY, Input, NOW_S, SECRET, bounded};
+use orcas_fuzz::{ACCESS_KEY, Input, NOW_S, SECRET, bounded, fuzz_target};
 use orcas_http::{Headers, RequestHead};
 use orcas_sigv4::{
     ChunkMode, ChunkedDecoder, Credential, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, Trailers,

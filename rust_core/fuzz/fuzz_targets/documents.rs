@@ -1,9 +1,8 @@
 //! The XML documents of requests. What was read comes back when it is written as XML and read again, within the limits
 //! of the API and of memory.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::bounded;
+use orcas_fuzz::{bounded, fuzz_target};
 use orcas_s3::Operation;
 use orcas_s3::bucket_logging::{BucketLogging, Delivered};
 use orcas_s3::documents::{DOCUMENT_LEN_MAX, LIFECYCLE_LEN_MAX, stored, stored_lifecycle};

@@ -1,13 +1,12 @@
 //! Events as clients read them: three cuts and a stream of server-sent events. However the stream is cut, the same comes
 //! out, and what is kept is bounded. What it says is also read as a message of events: one that was read can be written,
 //! and is then read as the same events.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use orcas_events::Event;
 use orcas_events::json::{Context, parse_records, write_records};
 use orcas_events::sse::{Limits, Parser, TooLong};
-use orcas_fuzz::{Input, bounded};
+use orcas_fuzz::{Input, bounded, fuzz_target};
 
 const LIMITS: Limits = Limits { line_len_max: 256, data_len_max: 512 };
 /// Allocated bytes for each byte of input: text that is not UTF-8 becomes a string that doubles until it fits.

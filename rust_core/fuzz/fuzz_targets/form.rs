@@ -1,10 +1,9 @@
 //! Forms: cuts, then the body of an upload by a browser, whose boundary is `x`. However the body is cut, the same fields
 //! and the same file come out, in bounded memory; and the file is what stands before the first delimiter. The fields
 //! `policy` and `expires` are judged as a policy.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::{Input, bounded};
+use orcas_fuzz::{Input, bounded, fuzz_target};
 use orcas_s3::ErrorCode;
 use orcas_s3::form::{
     Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileDecoder, FileLimits, Form, Policy, SizeRange, SuccessAction,

@@ -1,11 +1,10 @@
 //! Headers of log frames, commit records, chunk frames and packs. Arbitrary bytes get the checksum that they need to be
 //! believed, so the fields behind it are what is tested: limits hold, what decodes encodes to the same, and nothing is
 //! believed at another offset or after another change.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use orcas_base::block::{BLOCK_SIZE, CHUNK_LENGTH_MAX, block_crc, field};
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 use orcas_log::LogPosition;
 
 #[allow(dead_code, reason = "the packs use more of it")]

@@ -1,6 +1,6 @@
 //! The pages of the index. In a file, a change of any byte is noticed or has no effect, because pages have checksums. In
 //! memory, pages have none: whatever they hold, reading ends with rows or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 use orcas_index::{Applied, Index, IndexOptions, PAGE_BYTES};
 use orcas_record::placement::codec;
 use orcas_record::*;

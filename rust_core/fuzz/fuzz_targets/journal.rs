@@ -1,17 +1,16 @@
 //! The journal of events: the headers of its segments and its frames, and the files of a journal with changed bytes, cut
 //! short or removed. What is read is what was written, in its order, and events that are gone are told, unless a checksum
 //! was made good.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use orcas_base::block::field;
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_fuzz::{Input, bounded};
+use orcas_fuzz::{Input, bounded, fuzz_target};
 use orcas_journal::{
     Journal, JournalCursor, JournalFiles, JournalOptions, JournalReader, MARK, Place, Start, StoredEvent, examine,
 };

@@ -1,14 +1,13 @@
 //! The files of a keyring: a flag byte, then the bytes of either file, or a change to a good one; or the inside of a sealed
 //! one. It opens as it was made, or not at all, and a good copy is never lost.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 use orcas_keyring::{Environment, Keyring, NAMES, OpenError, inspect};
 use orcas_seal::{CacheLimits, MasterSecret, Secret, StoreId, decode_body};
 

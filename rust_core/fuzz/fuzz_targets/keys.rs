@@ -1,15 +1,14 @@
 //! The two files with the keys of a store: a flag byte, then the bytes of either file, or a change to a good one. The
 //! store opens with the keys that it was made with, or not at all, and repairs the second copy.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use orcas_base::error::Error;
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 
 #[allow(dead_code, reason = "the engine uses more of it")]
 #[path = "../../crates/engine/src/keys.rs"]

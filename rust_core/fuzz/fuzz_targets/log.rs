@@ -1,18 +1,17 @@
 //! The files of a log, written over, cut, copied and removed in any way, with checksums made good again. Recovery gives
 //! back the first batches that were written, unchanged, or an error; salvage never more than was written, unless a
 //! checksum was made good: only the chain finds that, and salvage does without it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use orcas_base::block::field;
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 use orcas_log::{Batch, FileSeal, LogOptions, LogPosition, LogSalvage, Salvaged, inspect, recover, store_ids};
 use orcas_record::placement::codec;
 

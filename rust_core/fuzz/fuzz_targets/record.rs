@@ -1,10 +1,9 @@
 //! Payloads of log records: a kind, then the payload. What decodes encodes to the same bytes, and no length in a
 //! payload makes the decoder ask for memory that the payload does not account for.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::bounded;
+use orcas_fuzz::{bounded, fuzz_target};
 use orcas_record::{decode_caused, decode_extents, encode_caused, encode_extents, named_in};
 
 /// Allocated bytes for each byte of payload. User metadata is what grows most: an empty name with an empty value takes

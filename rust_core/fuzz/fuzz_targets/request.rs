@@ -1,10 +1,9 @@
 //! Request heads as text: addresses, query strings, and everything that is read from parameters and headers. Names
 //! decode once and survive being encoded again, numbers stay within the limits of S3, and no line of a response can be
 //! forged.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::{Request, bounded};
+use orcas_fuzz::{Request, bounded, fuzz_target};
 use orcas_http::{Headers, Query, RequestHead, percent_decode, percent_encode_into};
 use orcas_s3::annotations;
 use orcas_s3::checksums::{CompleteChecksum, DeclaredChecksum, UploadChecksum, copy_algorithm};

@@ -1,11 +1,10 @@
 //! Signed requests: four control bytes, then a head as text, which is taken as it is, or signed here, in its headers or
 //! in its query. What was signed is accepted; a request that differs in anything that it means is refused.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::{ACCESS_KEY, Input, NOW_S, Request, SECRET};
+use orcas_fuzz::{ACCESS_KEY, Input, NOW_S, Request, SECRET, fuzz_target};
 use orcas_http::{Query, percent_decode};
 use orcas_s3::query::is_resource_parameter;
 use orcas_s3::target::hosted_bucket;

@@ -1,13 +1,12 @@
 //! The write-ahead log of the index. One part compares what `PageChecksums` remembers of frames with a plain model, another
 //! checks that a damaged file is taken for broken exactly when a frame behind the damage stands in the database.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use libfuzzer_sys::fuzz_target;
-use orcas_fuzz::Input;
+use orcas_fuzz::{Input, fuzz_target};
 
 #[allow(dead_code, reason = "the index uses more of it")]
 #[path = "../../crates/index/src/frames.rs"]

@@ -2,14 +2,20 @@
 //!
 //! Each file of `fuzz_targets` is a program; `corpus` has its seeds, which `examples/seeds.rs` writes. A target asserts
 //! what must hold for every input. It reaches private decoders by including their file, so the product exports nothing
-//! for it.
+//! for it. Without `--cfg fuzzing`, a target is a program that runs the seeds of a directory and changed copies of them.
 
 #[path = "../../benches/support/counting.rs"]
 mod counting;
 mod input;
+#[cfg(not(fuzzing))]
+mod replay;
 mod request;
 
 pub use input::Input;
+#[cfg(fuzzing)]
+pub use libfuzzer_sys::fuzz_target;
+#[cfg(not(fuzzing))]
+pub use replay::replay;
 pub use request::Request;
 
 /// The secret and the clock of all signed seeds: the example of the S3 documentation.
@@ -36,4 +42,15 @@ pub fn bounded<T>(bytes_max: usize, work: impl FnOnce() -> T) -> T {
         allocated.count
     );
     result
+}
+
+/// Takes what libFuzzer's macro of this name takes, and makes a program that calls [`replay`].
+#[cfg(not(fuzzing))]
+#[macro_export]
+macro_rules! fuzz_target {
+    (|$data:ident: &[u8]| $body:block) => {
+        fn main() {
+            $crate::replay(|$data: &[u8]| $body);
+        }
+    };
 }

@@ -31,7 +31,6 @@ pub use data_key::{DataKey, DataKeyId};
 pub use error::{Error, Result};
 pub use fresh::{FreshId, Random};
 pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};
-#[cfg(any(test, feature = "testing"))]
 pub use keyring::decode_body;
 pub use keyring::{
     CONTROL_KEY, DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring,

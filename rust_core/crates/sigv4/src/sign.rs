@@ -9,9 +9,7 @@ use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
-#[cfg(any(test, feature = "testing"))]
-use orcas_http::percent_encode_into;
-use orcas_http::{Headers, RequestHead, hex};
+use orcas_http::{Headers, RequestHead, hex, percent_encode_into};
 
 /// Signs the requests of one access key in one region and on one day.
 pub struct Signer {
@@ -49,7 +47,6 @@ impl Signer {
     }
 
     /// The whole query of a presigned request that lives `expires_s` seconds: that of `head`, and the signature.
-    #[cfg(any(test, feature = "testing"))]
     pub fn presign(&self, head: &RequestHead<'_>, expires_s: i64) -> Result<String, SignatureError> {
         let signed = signed_names(&head.headers.iter().collect::<Vec<_>>());
         let mut query = head.query.to_vec();

@@ -1,4 +1,4 @@
-"""The crates of other people that Orcas is built from: where they come from, their licences, and which are there twice."""
+"""Other people's crates and packages: deny.toml and .ci/floors.txt, applied without cargo-deny."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ import json
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
-WORKSPACES = [ROOT, ROOT / "rust_core" / "fuzz"]
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
-
-# Licences under which a crate may become a part of the extension.
-LICENCES = {
-    "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC",
-    "MIT", "MIT-0", "NCSA", "Unicode-3.0", "Unlicense", "Zlib",
-}  # fmt: skip
-
-# Crates in two versions, with who needs the older one. A third version, or another crate, needs a reason.
-TWICE = {
-    "crypto-common": "crc-fast, through digest 0.10",
-    "digest": "crc-fast",
-    "getrandom": "ring",
-    "rand": "shuttle, for tests",
-    "rand_core": "shuttle, for tests",
-    "syn": "macros",
-    "windows-sys": "ring",
-}
+POLICY = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))
+LICENCES = set(POLICY["licenses"]["allow"])
+LOCKED: list[dict[str, Any]] = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))["package"]
 
 
-def locked(workspace: Path) -> list[dict[str, Any]]:
-    packages: list[dict[str, Any]] = tomllib.loads((workspace / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-    return packages
+def requirements(path: Path) -> dict[str, Requirement]:
+    """The requirements of a file of pip, by their names."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return by_name(line for line in lines if line and not line.startswith("#"))
+
+
+def by_name(lines: Iterable[str]) -> dict[str, Requirement]:
+    return {canonicalize_name(found.name): found for found in map(Requirement, lines)}
+
+
+def lowest(requirement: Requirement) -> Version:
+    """The lowest version that a requirement with a lower bound or a pin allows."""
+    return max(Version(found.version.rstrip(".*")) for found in requirement.specifier if found.operator in {">=", "=="})
+
+
+FLOORS = requirements(ROOT / ".ci" / "floors.txt")
 
 
 def host() -> str:
@@ -66,9 +68,8 @@ def test_licences_are_understood(licence: str, *, allowed: bool) -> None:
     assert is_allowed(licence) is allowed
 
 
-@pytest.mark.parametrize("workspace", WORKSPACES, ids=lambda path: path.name)
-def test_every_crate_is_from_the_registry_or_from_here(workspace: Path) -> None:
-    foreign = [package for package in locked(workspace) if not package["name"].startswith("orcas_")]
+def test_every_crate_is_from_the_registry_or_from_here() -> None:
+    foreign = [package for package in LOCKED if not package["name"].startswith("orcas_")]
     assert len(foreign) > 50
     assert {package.get("source") for package in foreign} == {CRATES_IO}
     assert all(package["checksum"] for package in foreign)
@@ -76,16 +77,41 @@ def test_every_crate_is_from_the_registry_or_from_here(workspace: Path) -> None:
 
 def test_no_other_crate_is_there_twice() -> None:
     versions: dict[str, set[str]] = collections.defaultdict(set)
-    for package in locked(ROOT):
+    for package in LOCKED:
         versions[package["name"]].add(package["version"])
-    assert {name for name, found in versions.items() if len(found) > 1} == set(TWICE)
+    skipped = dict(entry["crate"].split("@") for entry in POLICY["bans"]["skip"])
+    assert {name for name, found in versions.items() if len(found) > 1} == set(skipped)
     assert max(map(len, versions.values())) == 2
+    for name, older in skipped.items():
+        assert any(version.startswith(f"{older}.") for version in versions[name]), name
 
 
-@pytest.mark.parametrize("workspace", WORKSPACES, ids=lambda path: path.name)
-def test_licences_of_all_crates_are_allowed(workspace: Path) -> None:
+def test_no_crate_has_a_version_with_a_known_fault() -> None:
+    floors = dict((e if isinstance(e, str) else e["crate"]).split("@<") for e in POLICY["bans"]["deny"])
+    used = {package["name"]: package["version"] for package in LOCKED}
+    assert {"bytes", "pyo3", "quick-xml"} <= set(floors) & set(used)
+    for package in LOCKED:
+        floor = floors.get(package["name"])
+        assert floor is None or Version(package["version"]) >= Version(floor), package["name"]
+
+
+def test_licences_of_all_crates_are_allowed() -> None:
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host()]
-    said = subprocess.run(command, cwd=workspace, capture_output=True, check=True).stdout
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     licences = {package["name"]: package["license"] or "" for package in json.loads(said)["packages"]}
     assert len(licences) > 50
     assert {name: licence for name, licence in licences.items() if not is_allowed(licence)} == {}
+
+
+@pytest.mark.parametrize("file", ["constraints.txt", "constraints-async.txt"])
+def test_no_python_package_is_pinned_below_a_known_fault(file: str) -> None:
+    pinned = requirements(ROOT / ".ci" / file)
+    assert set(pinned) & set(FLOORS)
+    assert [name for name in pinned if name in FLOORS and lowest(pinned[name]) < lowest(FLOORS[name])] == []
+
+
+def test_no_requirement_allows_a_version_with_a_known_fault() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for lines in (project["dependencies"], *project["optional-dependencies"].values()):
+        for name, requirement in by_name(lines).items():
+            assert name not in FLOORS or lowest(requirement) >= lowest(FLOORS[name]), name

@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test fuzz fuzz-seeds crash crash-long planted flips conformance clients bench
-.PHONY: bench-short instructions compare compare-short notebooks docs ci clean
+.PHONY: install run fmt lint test full fuzz fuzz-seeds crash crash-long schedules planted flips conformance clients
+.PHONY: bench bench-short instructions compare compare-short notebooks docs clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -9,9 +9,11 @@ run:          ## install as users do, then `orcas serve`
 fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs
-	bash .ci/run fmt lint
-test:         ## all tests: Rust, then Python
-	bash .ci/run test
+	bash .ci/run fmt clippy lint
+test:         ## what a change must pass, in twelve minutes: lint, tests of Rust and Python, one in eight simulated stores
+	bash .ci/run
+full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. Hours
+	bash .ci/run full
 fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz
 fuzz-seeds:   ## write the seeds in rust_core/fuzz/corpus anew
@@ -20,6 +22,8 @@ crash:        ## only the tests that kill servers
 	bash .ci/run crash
 crash-long:   ## simulated power cuts and failing disks with new seeds, until Ctrl-C or CRASH_SECONDS
 	bash .ci/run crash-long
+schedules:    ## threads of the engine in thousands of orders
+	bash .ci/run schedules
 planted:      ## deliberate defects, each until a suite has caught it
 	bash .ci/run planted
 flips:        ## every byte of a store flipped, one at a time: takes hours
@@ -41,7 +45,5 @@ compare-short: ## [BASE=commit]: a short pass of the same beside the installed b
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_documents.py tests/test_operations_guide.py tests/test_tidy.py -k "document or guide"
-ci:           ## what must pass before a change lands
-	bash .ci/run
 clean:
 	rm -rf .venv target

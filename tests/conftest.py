@@ -23,6 +23,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the full run what a module runs on other kinds of stores than `disk`; `test_objects` runs on each."""
+    for item in items:
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if params.get("target", "disk") != "disk" and item.path.stem != "test_objects":
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Target]]:
     """The server of each of `KINDS`, started when the first test asks for it."""

@@ -304,6 +304,7 @@ def test_who_is_interrupted_cleans_up(target: Target, number: signal.Signals) ->
     assert ours() == []
 
 
+@pytest.mark.full
 def test_a_bar_on_a_terminal_and_lines_in_a_pipe(tmp_path: Path) -> None:
     words = ["--count", "500", "--workload", "reads-1mib", "--set", "keys=10", "--data", str(tmp_path)]
     with started(*words) as process:

@@ -31,6 +31,7 @@ def run(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_every_operation_and_the_cost_of_both_sides(tmp_path: Path, processes: str) -> None:
     load = tmp_path / "load.toml"

@@ -94,6 +94,7 @@ def test_files_up_and_down(aws: Aws, url: str, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_folders_are_kept_in_step(aws: Aws, url: str, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for number in range(30):
@@ -117,6 +118,7 @@ def test_folders_are_kept_in_step(aws: Aws, url: str, tmp_path: Path) -> None:
     aws("s3", "rb", url)
 
 
+@pytest.mark.full
 def test_buckets_that_are_not_empty_stay(aws: Aws, url: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x")
     aws("s3", "cp", "f", f"{url}/f")
@@ -126,6 +128,7 @@ def test_buckets_that_are_not_empty_stay(aws: Aws, url: str, tmp_path: Path) -> 
     assert url.removeprefix("s3://") not in aws("s3", "ls")
 
 
+@pytest.mark.full
 def test_single_operations(aws: Aws, url: str, tmp_path: Path) -> None:
     bucket = url.removeprefix("s3://")
     (tmp_path / "f").write_bytes(b"0123456789")
@@ -153,6 +156,7 @@ def test_presigned_addresses(aws: Aws, url: str, tmp_path: Path) -> None:
         assert response.read() == b"content"
 
 
+@pytest.mark.full
 def test_standard_input_and_output(command: Command, url: str) -> None:
     command.output("s3", "cp", "-", f"{url}/stream", stdin=content(9 * MIB))
     assert command.output("s3", "cp", f"{url}/stream", "-") == content(9 * MIB)
@@ -165,6 +169,7 @@ def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         yield target
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [300, 9 * MIB])
 def test_encryption(sealing: Target, tmp_path: Path, size: int) -> None:
     server = sealing.server

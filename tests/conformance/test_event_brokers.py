@@ -21,7 +21,7 @@ from orcas.targets.file import read_targets
 from orcas.targets.senders import open_senders
 from orcas.targets.sending import Message
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.conformance, pytest.mark.full]
 
 BROKERS = [pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in ("kafka", "nats")]
 

@@ -101,6 +101,7 @@ def link_reader(target: Target, bucket: str) -> Iterator[Callable[[str], bytes]]
         yield get
 
 
+@pytest.mark.full
 def test_every_file_comes_back_before_and_after_a_restart(tmp_path: Path, tree: dict[str, Path]) -> None:
     assert len(tree) > 500
     with running(tmp_path / "store") as first:

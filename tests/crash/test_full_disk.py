@@ -181,7 +181,12 @@ def make_bucket(server: orcas.Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "seed"), [(SMALL, 1), (LARGE, 2), (SMALL * 3 + LARGE, 3)], ids=["small", "large", "mixed"]
+    ("sizes", "seed"),
+    [
+        pytest.param(SMALL, 1, id="small", marks=pytest.mark.full),
+        pytest.param(LARGE, 2, id="large", marks=pytest.mark.full),
+        pytest.param(SMALL * 3 + LARGE, 3, id="mixed"),
+    ],
 )
 def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], seed: int) -> None:
     data = small / "store"

@@ -26,6 +26,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.full
 def test_it_goes_on_when_there_is_room(small: Path) -> None:
     data = small / "data"
     bodies = {f"k{n}": content(size, n) for n, size in enumerate([100, 3_000, 60_000, 3 * MIB] * 40)}

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fixtures.marks import full
 from tests.fixtures.targets import content_of
 from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import Connection, EndOfConnectionError, Signer
@@ -62,7 +63,7 @@ def exit_code(server: orcas.Server, seconds: float) -> int:
     return code
 
 
-@pytest.mark.parametrize("durability", ["sync", "interval", "buffered"])
+@pytest.mark.parametrize("durability", ["buffered", *full("sync", "interval")])
 def test_under_load_everything_acknowledged_is_kept(tmp_path: Path, durability: str) -> None:
     """In every mode, a clean stop flushes."""
     server = start(tmp_path, durability=durability, write_buffer_window_sec=30)

@@ -31,6 +31,7 @@ def needs(program: str) -> pytest.MarkDecorator:
 
 
 @needs("promtool")
+@pytest.mark.full
 def test_alerts_fire_when_they_should() -> None:
     for arguments in (["check", "rules", "orcas.rules.yml"], ["test", "rules", "orcas.rules.test.yml"]):
         done = subprocess.run(
@@ -102,6 +103,7 @@ def rules(api: str) -> list[Any]:
 
 
 @needs("prometheus")
+@pytest.mark.full
 def test_prometheus_scrapes_a_server(tmp_path: Path) -> None:
     with receiving() as receiver, traced(tmp_path, receiver.url, "1", ORCAS_METRICS_TOKEN=TOKEN) as server:
         s3 = server.client()

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.fixtures.checksums import checksum, etag
 from tests.fixtures.hosts import HOSTS, IDENTITY, SERVERS, Host, InProcess, application
+from tests.fixtures.marks import full
 from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, ChunkSigner, aws_chunked, signed_headers
 from tests.fixtures.targets import MIB, content
 
@@ -28,7 +29,7 @@ LEFT = MIB
 LEAVERS = 24
 
 
-@pytest.fixture(scope="module", params=list(HOSTS))
+@pytest.fixture(scope="module", params=["uvicorn", "testclient", *full("hypercorn", "granian", "httpx")])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The application under each host in turn."""
     with HOSTS[request.param](request.param, tmp_path_factory.mktemp(request.param)) as running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, run_state_machine_as_test
+from tests.fixtures.marks import full
 
 from orcas.tools.session import RefusedError
 
@@ -150,6 +151,10 @@ def condition_on(found: Object | None, choice: int) -> tuple[dict[str, Any], Con
     if choice == 3:
         return {"IfMatch": '"0123456789abcdef0123456789abcdef"'}, Condition(if_match="0123456789abcdef")
     return {}, Condition()
+
+
+# How many sequences a test runs: in every run, and in the full one.
+EXAMPLES: Final = (8, *full(24))
 
 
 def compare(place: Machines, machine: type[Calls], *, examples: int, steps: int) -> None:

@@ -16,7 +16,7 @@ from hypothesis.stateful import initialize, rule
 from tests.fixtures.targets import content_of
 from tests.fixtures.wire import Signer
 
-from .calls import KEYS, LUCK, compare, tag_sets, tags_in
+from .calls import EXAMPLES, KEYS, LUCK, compare, tag_sets, tags_in
 from .machines import Machines
 from .model import PART_SIZE_MIN, Bucket, Metadata, Object, S3Error, Upload, md5
 from .snapshots import FORK, SNAPSHOTS, SnapshotRules
@@ -421,6 +421,7 @@ class S3Machine(SnapshotRules):
             self.place.client.delete_bucket(Bucket=self.name(bucket))
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.timeout(600)
-def test_the_store_is_what_the_model_says(place: Machines) -> None:
-    compare(place, S3Machine, examples=24, steps=50)
+def test_the_store_is_what_the_model_says(place: Machines, examples: int) -> None:
+    compare(place, S3Machine, examples=examples, steps=50)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, initialize, multiple, precondition, rule
 from tests.fixtures.targets import content_of
 
-from .calls import compare, condition_on, tag_sets, tagged
+from .calls import EXAMPLES, compare, condition_on, tag_sets, tagged
 from .machines import DAY_SEC, Machines
 from .model import Metadata, Object, S3Error, md5
 from .version_attributes import buckets, bypasses, keys, locks, picks
@@ -385,6 +385,7 @@ class VersionsMachine(SnapshotRules):
         self.list_object_versions(bucket, "", "", None, 0, 1000)
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.timeout(600)
-def test_versions_are_what_the_model_says(place: Machines) -> None:
-    compare(place, VersionsMachine, examples=24, steps=50)
+def test_versions_are_what_the_model_says(place: Machines, examples: int) -> None:
+    compare(place, VersionsMachine, examples=examples, steps=50)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from tests.fixtures.commands import command, document
+from tests.fixtures.marks import full
 from tests.fixtures.targets import Target, read
 from tests.tools.conftest import BUCKET, fill
 
@@ -178,7 +179,7 @@ def test_the_key_of_content_is_destroyed_only_explicitly(store: Path) -> None:
     assert listed(store, **key)["orcas/s3"]["state"] == "destroyed"
 
 
-@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("running", [True, *full(False)])
 def test_another_master_key_takes_over(serve: Serve, store: Path, tmp_path: Path, running: bool) -> None:
     secret = tmp_path / "passphrase"
     secret.write_text(f"{PASSPHRASE}\n")

@@ -249,6 +249,7 @@ class Writer(threading.Thread):
             self.expected[key] = self.unclear.pop(key)
 
 
+@pytest.mark.full
 def test_kills_and_writers_lose_nothing(data: Path) -> None:
     """The server is killed while it seals and others write; the last run ends, and nothing of any body is left."""
     bodies, expected = Bodies(), {}

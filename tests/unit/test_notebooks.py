@@ -30,6 +30,7 @@ def cells(source: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path) -> None:
     done = subprocess.run(
@@ -63,6 +64,7 @@ def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
     assert figures or path.stem == "00_first_steps"
 
 
+@pytest.mark.full
 def test_a_notebook_is_rendered_with_what_came_of_it(tmp_path: Path) -> None:
     for module in ("jupytext", "nbclient", "nbconvert", "matplotlib"):
         pytest.importorskip(module)

@@ -2,7 +2,7 @@
 //! anything else, and the check names the file of every byte that counts.
 //!
 //! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
-//! `ORCAS_FLIPS=N` other ones.
+//! `ORCAS_FLIPS=N` other ones, `ORCAS_SHARE=N` one Nth of the usual ones.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
 mod attributes;
@@ -86,6 +86,11 @@ fn choice() -> Choice {
     }
 }
 
+/// One in how many of the usual flips is wanted.
+fn share() -> usize {
+    std::env::var("ORCAS_SHARE").map_or(1, |share| share.parse().expect("ORCAS_SHARE is a number"))
+}
+
 fn kind(file: &str) -> &'static str {
     match file {
         _ if file.ends_with(".log") => "log",
@@ -111,14 +116,15 @@ fn flips(files: &BTreeMap<String, Vec<u8>>, chosen: usize, headers: bool) -> Vec
         Choice::All => 1,
         Choice::Seed(seed) => seed,
     });
-    let total: usize = files.values().map(Vec::len).sum();
+    let (total, share): (usize, usize) = (files.values().map(Vec::len).sum(), share());
     let mut flips = Vec::new();
     for (file, bytes) in files {
         let header = if headers { header(file) } else { 0 };
         for offset in 0..bytes.len() {
             let mask = 1 + rng.below(255) as u8;
-            let is_chosen = rng.below(total as u64) < chosen as u64;
-            if is_chosen || offset < header || matches!(choice(), Choice::All) {
+            let is_chosen = rng.below(total as u64) < (chosen / share) as u64;
+            let in_header = offset < header && offset.is_multiple_of(share);
+            if is_chosen || in_header || matches!(choice(), Choice::All) {
                 flips.push(Flip { file: file.clone(), offset, mask });
             }
         }

@@ -175,8 +175,8 @@ async def test_a_failing_handler_answers_and_closes(
     assert (failed.status, failed.closes) == (500, True)
     assert b"<Code>InternalError</Code>" in failed.body
     assert b"expected by this test" not in failed.body
-    # On a loaded machine, asyncio logs what took long.
-    (line,) = (record for record in caplog.records if record.name.startswith("orcas"))
+    # On a loaded machine, asyncio and the server also log what took long.
+    (line,) = (record for record in caplog.records if record.levelname == "ERROR")
     assert (line.levelname, line.getMessage()) == ("ERROR", "Request failed")
     assert "expected by this test" in caplog.text, "the traceback"
     fields: dict[str, object] = line.orcas()  # type: ignore[attr-defined]

@@ -62,7 +62,7 @@ def test_a_broker_that_says_nothing_is_given_up_in_time(kind: str) -> None:
         failure = sender.send(MESSAGE)
         assert failure is not None
         assert not failure.final
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("kind", ["kafka", "nats"])
@@ -74,7 +74,7 @@ def test_a_sender_that_is_closed_ends_what_is_under_way(kind: str) -> None:
             closer.start()
             began = time.monotonic()
             assert sender.send(MESSAGE) is not None
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
             closer.join()
             failure = sender.send(MESSAGE)
             assert failure is not None

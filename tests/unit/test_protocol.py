@@ -316,10 +316,10 @@ def test_slow_heads_are_refused(server: Running) -> None:
             for byte in itertools.chain(b"GET / HTTP/1.1\r\n", itertools.repeat(97)):
                 client.sendall(bytes([byte]))
                 time.sleep(0.01)
-                if time.monotonic() - began > 8:
+                if time.monotonic() - began > 40:
                     break
         assert read_all(client)[:13] in (b"HTTP/1.1 408 ", b"")
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
 
 
 def test_idle_connections_are_closed(server: Running) -> None:

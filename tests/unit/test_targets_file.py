@@ -171,6 +171,13 @@ def test_a_mistake_in_a_target_of_a_broker_is_named(
         ("169.254.169.254", False), ("0.0.0.0", False), ("224.0.0.1", False), ("100.64.0.1", False), ("::1", False),
         ("fe80::1%eth0", False), ("fd00::1", False), ("::ffff:10.0.0.1", False), ("64:ff9b::7f00:1", False),
         ("2002:7f00:1::", False), ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False), ("::ffff:93.184.216.34", True),
+        ("64:ff9b:1::7f00:1", False), ("64:ff9b:1::5db8:d822", False), ("64:ff9b::5db8:d822", True),
+        ("fec0::1", False), ("::127.0.0.1", False), ("::93.184.216.34", False), ("::ffff:0:127.0.0.1", False),
+        ("::", False), ("2002:5db8:d822::1", True), ("2002:a00:1::5db8:d822", False), ("2001:db8::1", False),
+        ("2600::5efe:10.0.0.1", False), ("2600::200:5efe:127.0.0.1", False), ("2600::5efe:93.184.216.34", True),
+        ("ff0e::1", False), ("100::1", False), ("3fff::1", False), ("5f00::1", False), ("4000::1", False),
+        ("192.88.99.1", False), ("192.0.0.8", False), ("198.19.255.255", False), ("203.0.113.1", False),
+        ("255.255.255.255", False), ("239.255.255.255", False), ("172.32.0.1", True), ("100.128.0.1", True),
     ],
 )  # fmt: skip
 def test_public_addresses(address: str, public: bool) -> None:

@@ -7,7 +7,7 @@ use super::errors::store_error;
 use orcas_decide::{Failure, Intent, Refusal};
 use orcas_engine::Handle;
 use orcas_record::{Bucket, BucketId};
-use orcas_s3::target::valid_bucket_name;
+use orcas_s3::target::{BUCKET_NAME_RULE, valid_bucket_name};
 use orcas_s3::{ErrorCode, S3Error};
 
 /// A snapshot as the admin API shows it.
@@ -49,7 +49,7 @@ pub fn delete(engine: &Handle, bucket: &str, name: &str) -> Asked {
 
 pub fn fork(engine: &Handle, bucket: &str, snapshot: Option<&str>, name: &str) -> Asked {
     if !valid_bucket_name(name) {
-        return Ok(Some(in_words(&ErrorCode::InvalidBucketName.into())));
+        return Ok(Some(in_words(&S3Error::with(ErrorCode::InvalidBucketName, BUCKET_NAME_RULE))));
     }
     change(engine, bucket, |bucket| Intent::ForkBucket { bucket, snapshot: snapshot.map(owned), name: owned(name) })
 }

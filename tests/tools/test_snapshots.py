@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused(serve: Serve, data: Path) -> None:
         for name in ("s" * 63, "2024.01-02_b"):
             command("snapshot", "create", BUCKET, name, "--data", data)
             command("snapshot", "delete", BUCKET, name, "--data", data)
-        assert "not valid" in answer("fork", BUCKET, "Not_A_Bucket")
+        assert "3 to 63 lower-case letters" in answer("fork", BUCKET, "Not_A_Bucket")
         refused("InvalidBucketState", s3.delete_bucket, Bucket=BUCKET)
         fill(target, range(3))
         command("snapshot", "delete", BUCKET, "s", "--data", data)

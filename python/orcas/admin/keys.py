@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, FastAPI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from orcas.admin.snapshots import Name
 from orcas.admin.tools import Refusal, Tools
 from orcas.admin.upkeep import check_presence
 from orcas.edge import Keyring
@@ -23,21 +24,19 @@ from orcas.settings.values import SCRYPT_N
 
 log = logging.getLogger("orcas")
 
-_NAME_MAX = 250
-
 
 class KeyBody(BaseModel):
     """The name of a new key."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1, max_length=_NAME_MAX)
+    name: Name
 
 
 class ActionBody(BaseModel):
     """What is done with a key, by its name or its id. Only `destroy` has more to say."""
 
     model_config = ConfigDict(extra="forbid")
-    key: str = Field(min_length=1, max_length=_NAME_MAX)
+    key: Name
     action: Literal["rotate", "disable", "enable", "destroy", "cancel"]
     days: int = Field(default=7, ge=0, le=30)
     lose_content: bool = False

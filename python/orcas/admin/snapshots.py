@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orcas.admin.tools import Refusal, Tools
 
-# Of buckets and snapshots. Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust
-# cannot take.
-_NAME_MAX: Final = 63
-Name = Annotated[str, Field(max_length=_NAME_MAX)]
+# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take. It is longer than
+# every name, so that a name that is too long is refused with the rule for names.
+_TEXT_MAX: Final = 1024
+Name = Annotated[str, Field(max_length=_TEXT_MAX)]
 
 log = logging.getLogger("orcas")
 

@@ -22,7 +22,9 @@ def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
         try:
             return tools().deliveries.dead(name)
         except KeyError:
-            raise Refusal(404, "NoSuchTarget", "The server has no target of this name.") from None
+            raise Refusal(
+                404, "NoSuchTarget", "The server has no target of this name: `orcas events targets` shows them."
+            ) from None
 
     @app.get("/targets")
     def targets() -> dict[str, Any]:

@@ -139,7 +139,11 @@ class Tools:
         """
         task = self.schedule.find(name)
         if task is None:
-            raise Refusal(404, "NoSuchTask", "There is no task with this name, or the settings turn it off.")
+            raise Refusal(
+                404,
+                "NoSuchTask",
+                "There is no task of this name, or the settings turn it off: `orcas tasks list` shows them.",
+            )
 
         left: Future[None] = Future()
 

@@ -28,7 +28,8 @@ def bucket_settings(session: Session, bucket: str) -> dict[str, str]:
         RefusedError: they cannot be shown.
     """
     with session.request("HEAD", _path(bucket)) as answer:
-        if answer.status == 404:
+        # 400: no bucket can have this name.
+        if answer.status in (400, 404):
             raise OrcasError(f"There is no bucket {bucket}.")
         if answer.status == 403:
             raise RefusedError(403, f"The server refused the key{session.key_owner}.")

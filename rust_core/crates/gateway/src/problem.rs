@@ -199,7 +199,10 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::BucketNotEmpty => ErrorCode::BucketNotEmpty.into(),
         Refusal::TooManyBuckets => ErrorCode::TooManyBuckets.into(),
         // No S3 operation names a snapshot.
-        Refusal::NoSuchSnapshot => S3Error::with(ErrorCode::InvalidRequest, "There is no snapshot of this name."),
+        Refusal::NoSuchSnapshot => S3Error::with(
+            ErrorCode::InvalidRequest,
+            "There is no snapshot of this name: `orcas snapshot list` shows those of a bucket.",
+        ),
         Refusal::SnapshotAlreadyExists => {
             S3Error::with(ErrorCode::InvalidRequest, "There is a snapshot of this name already.")
         }

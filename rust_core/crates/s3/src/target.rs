@@ -138,6 +138,11 @@ pub fn checked_key(key: Vec<u8>) -> Result<Vec<u8>, S3Error> {
     Ok(key)
 }
 
+/// [`valid_bucket_name`] in words.
+pub const BUCKET_NAME_RULE: &str = "The name of a bucket has 3 to 63 lower-case letters, digits, periods and hyphens. \
+    Each part between periods begins and ends with a letter or a digit. It is no IP address, and does not begin or end \
+    as names do that S3 reserves.";
+
 /// The rules for names of general purpose buckets: 3 to 63 of `a-z 0-9 . -`, labels that begin and end with a letter
 /// or digit, no IPv4 address, none of the reserved prefixes and suffixes.
 pub fn valid_bucket_name(name: &str) -> bool {

@@ -127,7 +127,7 @@ def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[st
         (["serve"], {"ORCAS_RECLAIM_RATE": "1"}, 78),
         (["serve", "--dev", "--host", "0.0.0.0"], {}, 2),
         (["serve", "--dev"], {"ORCAS_HOST": "0.0.0.0"}, 78),
-        (["env"], {}, 78),
+        (["env"], {}, 69),
         (["serve", "--no-such-option"], {}, 2),
         (["no-such-command"], {}, 2),
         (["serve", "--data", "/dev/null/store"], {}, 69),
@@ -270,6 +270,10 @@ def test_help_and_version(environ: dict[str, str]) -> None:
     assert "orcas serve --data" in shown
     assert "orcas.Server(memory=True)" in shown
     assert "--show-completion" in shown
+    # Each command is under one of a few headings, and options that take no value show no type.
+    panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
+    assert panels == ["Options", "Server", "Buckets", "Store", "Damage and copies"]
+    assert "<bool>" not in shown + orcas(environ, "fsck", "--help").stdout
     assert orcas(environ, "-h").stdout == shown
     assert orcas(environ, "serve", "-h").stdout == orcas(environ, "serve", "--help").stdout
     assert orcas(environ, "--version").stdout == orcas(environ, "version").stdout

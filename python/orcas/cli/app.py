@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli.options import Data, Host, Port
+from orcas.cli.options import Commands, Data, Host, Port
 from orcas.errors import UsageError
 from orcas.settings.config import resolve
 
@@ -78,9 +78,8 @@ def print_version() -> None:
 
 def new_app() -> typer.Typer:
     """`orcas` with `serve` alone; `orcas.cli.commands` adds the rest."""
-    app = typer.Typer(
+    app = Commands(
         name="orcas",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from typer.models import CommandInfo
 
 from orcas.cli import bench, copies, env, events, keys, moves, quotas, settings, snapshots, tasks, top, upkeep, usage
 from orcas.cli.app import new_app, print_version
-from orcas.cli.options import AsJson
+from orcas.cli.options import AsJson, Commands
 from orcas.cli.output import print_json, print_table
 from orcas.errors import UsageError
 from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
 from orcas.settings.values import Setting
 
 app = new_app()
-config_app = typer.Typer(no_args_is_help=True, help="Show the settings.")
+config_app = Commands(help="Show the settings.")
 app.add_typer(config_app, name="config")
 
 env.add_to(app)
@@ -32,6 +33,14 @@ usage.add_to(app)
 quotas.add_to(app)
 settings.add_to(app)
 bench.add_to(app)
+
+# Under which heading of the help each command is.
+_PANELS: Final = {
+    "Server": ("serve", "env", "top", "bench", "version", "config"),
+    "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
+    "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
+    "Damage and copies": ("fsck", "scrub", "backup", "restore", "export"),
+}
 
 
 @app.command()
@@ -106,3 +115,21 @@ def _meaning(setting: Setting) -> str:
     elif setting.requirement:
         text += f" Must be {setting.requirement}."
     return text
+
+
+def _group() -> None:
+    panels = {name: panel for panel, names in _PANELS.items() for name in names}
+    order = list(panels)
+
+    def name_of(command: CommandInfo) -> str:
+        return str(command.name or getattr(command.callback, "__name__", ""))
+
+    # Panels are in the order of their first commands.
+    app.registered_commands.sort(key=lambda command: order.index(name_of(command)))
+    for command in app.registered_commands:
+        command.rich_help_panel = panels[name_of(command)]
+    for group in app.registered_groups:
+        group.rich_help_panel = panels[str(group.name)]
+
+
+_group()

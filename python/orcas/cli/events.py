@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 
-events_app = typer.Typer(no_args_is_help=True, help="Targets of events, and their dead letters.")
+events_app = Commands(help="Targets of events, and their dead letters.")
 
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="The name of a target, as in the file of targets.")]
 

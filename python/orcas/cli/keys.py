@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.settings.values import SCRYPT_N
 
-key_app = typer.Typer(no_args_is_help=True, help="Keys of the keyring: create, list, rotate, disable and destroy them.")
+key_app = Commands(help="Keys of the keyring: create, list, rotate, disable and destroy them.")
 
 _DEFAULT: Final = "orcas/s3"
 

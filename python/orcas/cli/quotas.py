@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, size, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
-quota_app = typer.Typer(no_args_is_help=True, help="Quotas of buckets and owners: how much each may hold.")
+quota_app = Commands(help="Quotas of buckets and owners: how much each may hold.")
 
 _UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
@@ -14,7 +14,7 @@ from orcas.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-settings_app = typer.Typer(no_args_is_help=True, help="Settings of one bucket, in place of those of the store.")
+settings_app = Commands(help="Settings of one bucket, in place of those of the store.")
 
 Bucket = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket.")]
 

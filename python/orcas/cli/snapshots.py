@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
 from orcas.cli.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
-snapshot_app = typer.Typer(no_args_is_help=True, help="Snapshots of a bucket: create, list, delete and restore them.")
+snapshot_app = Commands(help="Snapshots of a bucket: create, list, delete and restore them.")
 
 _NAME_HELP = "1 to 63 letters, digits, periods, underscores and hyphens, beginning with a letter or a digit."
 

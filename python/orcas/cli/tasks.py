@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import typer
 
-from orcas.cli.options import AsJson, Data
+from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, show_tasks
 from orcas.cli.upkeep import Endpoint, settings_of
 
-tasks_app = typer.Typer(no_args_is_help=True, help="Periodic tasks: list them, or run one now.")
+tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, as in `orcas tasks list`.")]
 

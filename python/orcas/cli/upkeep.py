@@ -172,7 +172,9 @@ def fsck(
         bool, typer.Option("--accept-loss", help="With --repair: give up what a damaged log or pack has lost.")
     ] = False,
     no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
-    threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Number of threads that read content.")] = 2,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, max=64, help="Number of threads that read content.")
+    ] = 2,
     as_json: AsJson = False,
 ) -> None:
     """Read the whole store, and check it against its checksums and the index.

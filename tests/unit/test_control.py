@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from orcas.control import Control, Sealer, Snapshot, open_control, prepared
 from orcas.control.cipher import Cipher, read_cipher
-from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked, write_secret_file
+from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
 from orcas.control.keys import root_pair
 from orcas.control.root import ensure_owner, note_keyring, noted_keyring
 from orcas.errors import ConfigurationError, UnavailableError
@@ -210,7 +210,7 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="orcas serve"):
+    with pytest.raises(NoStoreError, match="orcas serve"):
         pair_of(tmp_path, None, None)
 
 

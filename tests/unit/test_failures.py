@@ -1,7 +1,11 @@
-"""Every command in every failure it can have: a documented exit code, one sentence on stderr, nothing on stdout."""
+"""Every command in every failure it can have: a documented exit code, one sentence on stderr, nothing on stdout.
+
+With --json, the sentence is in a JSON object.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -39,8 +43,8 @@ FAILURES = [
     ("serve --data {new} --host no-such-host.invalid", 69, "cannot listen on"),
     ("serve --data {new} --port {busy}", 69, "cannot listen on"),
     ("serve --data {unreadable} --port 0", 69, "is damaged: restore it"),
-    ("env", 78, "no key"),
-    ("env --data {new}", 78, "start `orcas serve`"),
+    ("env", 69, "no store"),
+    ("env --data {new}", 69, "`orcas serve --data {new}` creates one"),
     ("env --data {new} --wait 0.1", 69, "within 0.1 seconds"),
     ("env --wait soon", 2, "--wait"),
     ("env --port abc", 2, "--port must be"),
@@ -48,6 +52,9 @@ FAILURES = [
     ("env --memory --port 1", 69, "No server of this user"),
     ("env --data {unreadable}", 69, "is damaged"),
     ("stats", 69, "no store"),
+    ("stats --json", 69, "no store"),
+    ("stats --json --bukcet x", 2, "No such option: --bukcet"),
+    ("stats --json --endpoint http://127.0.0.1:1", 78, "set AWS_ACCESS_KEY_ID"),
     ("stats --data {store} --bucket absent", 1, "no bucket absent"),
     ("stats --endpoint ftp://nowhere", 2, "--endpoint must be"),
     ("stats --endpoint http://127.0.0.1:nowhere", 2, "--endpoint must be"),
@@ -84,7 +91,7 @@ FAILURES = [
     ("usage --by colour --data {store}", 1, "by must be"),
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("tasks list --data {new}", 69, "no store"),
-    ("tasks run none --data {store}", 1, "no task with this name"),
+    ("tasks run none --data {store}", 1, "no task of this name"),
     ("events targets --data {new}", 69, "no store"),
     ("events dead hook --data {store}", 1, "no target of this name"),
     ("snapshot list nowhere --data {store}", 1, "does not exist"),
@@ -95,6 +102,11 @@ FAILURES = [
     ("snapshot list '' --data {new}", 2, "A name is empty"),
     ("snapshot delete photos '' --data {new}", 2, "A name is empty"),
     ("fork photos@s copy --data {store}", 1, "no snapshot of this name"),
+    ("fork photos@s copy --data {store} --json", 1, "no snapshot of this name"),
+    ("fork photos t1 --data {store}", 1, "3 to 63 lower-case letters, digits, periods and hyphens"),
+    (f"fork photos {'t' * 64} --data {{store}}", 1, "3 to 63 lower-case letters"),
+    (f"snapshot create photos {'s' * 64} --data {{store}}", 1, "1 to 63 letters"),
+    ("settings show No_Bucket --data {store}", 1, "no bucket No_Bucket"),
     ("move photos/a/ photos/b/ --data {new}", 69, "no store"),
     ("move photos/a/ photos/a/b/ --data {store}", 1, "begins with"),
     ("key list --data {new}", 69, "no store"),
@@ -131,6 +143,8 @@ FAILURES = [
     ("config show prot", 2, "did you mean port?"),
     ("config show --no", 2, "No such option"),
 ]
+# The codes in JSON by exit codes. A server's refusal, with exit code 1, has the code that the server gave.
+CODES = {2: "InvalidUsage", 69: "Unavailable", 78: "InvalidConfiguration"}
 NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # The place in each command that raises an unexpected exception.
 INSIDE = {
@@ -197,8 +211,14 @@ def check(line: str, code: int, words: str, places: dict[str, str], directory: P
     done = ran(environ, str(directory), *arguments)
     assert done.returncode == code, (line, done.stderr)
     sentences = [entry for entry in done.stderr.splitlines() if entry.startswith("orcas: ")]
+    if "--json" in arguments:
+        assert sentences == []
+        error = json.loads(done.stderr.splitlines()[-1])["error"]
+        assert set(error) == {"code", "message"}
+        assert error["code"] == CODES.get(code, "NoSuchSnapshot" if "snapshot" in words else "Failed"), line
+        sentences = [error["message"]]
     assert len(sentences) == 1, (line, done.stderr)
-    assert words in sentences[0]
+    assert words.replace("{new}", str(new)) in sentences[0]
     assert sentences[0].endswith((".", "?"))
     if arguments and arguments[0] != "config" and "--json" not in arguments:
         assert done.stdout == "", line

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from orcas.bench.processes import listeners, name_of, resolve_address
+from orcas.control.files import NoStoreError
 from orcas.control.sealing import SealedError
 from orcas.errors import ConfigurationError, UnavailableError, UsageError
 from orcas.server import Server
@@ -156,7 +157,7 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
         access_key, secret_key = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
     except SealedError:
         raise
-    except ConfigurationError:
+    except (ConfigurationError, NoStoreError):
         raise ConfigurationError(
             "There is no key: give --access-key and --secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         ) from None

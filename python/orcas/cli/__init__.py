@@ -1,8 +1,8 @@
 """The `orcas` command: arguments in, an exit code out.
 
 Exit codes: 0 success, 1 failure, 2 usage error, 69 address or store not available, 78 invalid configuration,
-130 interrupted, 141 output pipe closed. With every code except 0 and 141, one sentence goes to stderr. Each command
-imports only what it needs, so that none waits for the imports of another.
+130 interrupted, 141 output pipe closed. With every code except 0 and 141, one sentence goes to stderr, with --json as JSON.
+Each command imports only what it needs, so that none waits for the imports of another.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ def _open_standard_streams() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code. Every failure is explained on stderr."""
     what = arguments[0] if arguments else "the command"
+    as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
-        code = _run(arguments)
+        code = _run(arguments, as_json)
         # Here a full disk or a closed pipe is still reported as a failure of the command.
         sys.stdout.flush()
     except SystemExit as end:
         # typer exits this way by itself if stdout is a closed pipe, and after completions.
         if isinstance(end.__context__, BrokenPipeError):
-            return explain(end.__context__, what)
+            return explain(end.__context__, what, as_json=as_json)
         return end.code if isinstance(end.code, int) else 0
     except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
-        return explain(error, what)
+        return explain(error, what, as_json=as_json)
     if code == EXIT_INTERRUPTED:
-        return explain(KeyboardInterrupt(), what)
+        return explain(KeyboardInterrupt(), what, as_json=as_json)
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], as_json: bool) -> int:
     import typer
 
     if arguments[:1] == ["serve"]:
@@ -72,10 +73,10 @@ def _run(arguments: list[str]) -> int:
     try:
         return app(arguments, standalone_mode=False) or 0
     except usage as error:
-        return _explain_usage(error)
+        return _explain_usage(error, as_json)
 
 
-def _explain_usage(error: Exception) -> int:
+def _explain_usage(error: Exception, as_json: bool) -> int:
     """Explain a usage error and refer to the help."""
     from orcas.errors import UsageError
 
@@ -88,4 +89,4 @@ def _explain_usage(error: Exception) -> int:
     said = " ".join(said.split())
     path = context.command_path if context is not None else "orcas"
     stop = "" if said.endswith((".", "?")) else "."
-    return explain(UsageError(f"{said}{stop} See `{path} --help`."), path)
+    return explain(UsageError(f"{said}{stop} See `{path} --help`."), path, as_json=as_json)

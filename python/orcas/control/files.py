@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,16 @@ class InUseError(UnavailableError):
 
     def __init__(self, directory: Path, state: str = "") -> None:
         super().__init__(f"The store in {directory} is in use by another process.{state and f' {state}'}")
+
+
+class NoStoreError(UnavailableError):
+    """There is no store in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        create = f"orcas serve --data {shlex.quote(str(directory))}"
+        super().__init__(
+            f"There is no store in {directory}: name another directory with --data; `{create}` creates one."
+        )
 
 
 def make_directory(path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orcas.control.cipher import is_key_sealed
-from orcas.control.files import is_locked
+from orcas.control.files import DATABASE_NAME, NoStoreError, is_locked
 from orcas.control.root import generated_pair, has_sealed_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.control.store import stored_root_pair
@@ -26,8 +26,8 @@ def root_pair(
     pair, else that of the last server. `keyring` opens the keyring, None without a master key; called if it is needed.
 
     Raises:
-        ConfigurationError: there is no pair yet, or it is sealed and there is no master key.
-        UnavailableError: a file is damaged.
+        ConfigurationError: there is no pair, or it is sealed and there is no master key.
+        UnavailableError: there is no store, or a file is damaged.
     """
     given = (access_key, secret_key) if access_key is not None and secret_key is not None else None
     sealer = None
@@ -49,5 +49,7 @@ def root_pair(
         return stored
     pair = given or generated_pair(directory, sealer) or stored
     if pair is None:
-        raise ConfigurationError(f"There is no key in {directory} yet: start `orcas serve` with this directory once.")
+        if not (directory / DATABASE_NAME).is_file():
+            raise NoStoreError(directory)
+        raise ConfigurationError(f"There is no key in {directory}: start `orcas serve` with this directory once.")
     return pair

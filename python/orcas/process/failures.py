@@ -1,12 +1,13 @@
 """How a process that cannot continue ends: one sentence on stderr and an exit code, whatever the exception was.
 
 The message of an OrcasError is printed as it is. Any other exception is a defect or a failure of the system: it also becomes
-one sentence, and the traceback is printed only at log level `debug`.
+one sentence, and the traceback is printed only at log level `debug`. With --json, the sentence is in one JSON object.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -23,13 +24,13 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_UNREAD: Final = 141
 
 
-def explain(error: BaseException, what: str) -> int:
-    """Print on stderr why `what` ended, and return the exit code."""
+def explain(error: BaseException, what: str, *, as_json: bool = False) -> int:
+    """Print on stderr why `what` ended, and return the exit code. As JSON, it has the form of errors of the admin API."""
     if isinstance(error, OrcasError):
-        _say(str(error))
+        _say(str(error), error.code, as_json)
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        _say("interrupted.")
+        _say("interrupted.", "Interrupted", as_json)
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
         # The reader has closed the pipe. Flushing the rest at exit must not fail again.
@@ -37,14 +38,15 @@ def explain(error: BaseException, what: str) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     if isinstance(error, MemoryError):
-        _say(f"{what} ran out of memory.")
+        _say(f"{what} ran out of memory.", "OutOfMemory", as_json)
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        _say(f"{what} failed: {place}{_in_one_line(error.strerror)}.{_where()}")
+        _say(f"{what} failed: {place}{_in_one_line(error.strerror)}.{_where()}", OrcasError.code, as_json)
     else:
         reason = _in_one_line(str(error))
-        _say(f"{what} failed unexpectedly: {type(error).__name__}{f': {reason}' if reason else ''}.{_where()}")
+        sentence = f"{what} failed unexpectedly: {type(error).__name__}{f': {reason}' if reason else ''}.{_where()}"
+        _say(sentence, "InternalError", as_json)
     if _debugging():
         _write(redact("".join(traceback.format_exception(error))))
     return EXIT_FAILED
@@ -67,7 +69,10 @@ def _debugging() -> bool:
     return False
 
 
-def _say(sentence: str) -> None:
+def _say(sentence: str, code: str, as_json: bool) -> None:
+    if as_json:
+        _write(json.dumps({"error": {"code": code, "message": redact(sentence)}}) + "\n")
+        return
     # It may have names that clients chose.
     text = "\n".join(map(visible, redact(sentence).split("\n")))
     _write(f"orcas: {text}\n")

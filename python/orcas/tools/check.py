@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orcas.admin.tools import readable
-from orcas.control.files import locked
+from orcas.control.files import NoStoreError, locked
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
-from orcas.errors import UnavailableError
 from orcas.settings.config import Settings
 
 Advance = Callable[[str, int, int], None]
@@ -31,7 +30,7 @@ def check_stopped(
         UnavailableError: there is none, or it cannot be read.
     """
     if not (settings.data / "log").is_dir():
-        raise UnavailableError(f"There is no store in {settings.data}.")
+        raise NoStoreError(settings.data)
     with locked(settings.data):
         progress = CheckProgress()
         # In another thread, so that this one receives Ctrl-C and can cancel it.

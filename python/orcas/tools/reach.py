@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 
 from orcas.control.address import read_address
-from orcas.control.files import InUseError, is_locked
+from orcas.control.files import InUseError, NoStoreError, is_locked
 from orcas.control.keys import root_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError
@@ -37,7 +37,7 @@ def remote(settings: Settings, url: str) -> Session:
         keys = stored_pair(settings)
     except SealedError:
         raise
-    except ConfigurationError:
+    except (ConfigurationError, NoStoreError):
         raise ConfigurationError(
             f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the root key of that server."
         ) from None

@@ -32,11 +32,12 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class RefusedError(OrcasError):
-    """The store answered with an error; `status` is that of HTTP."""
+    """The store answered with an error; `status` is that of HTTP, `code` that of the error, if it is known."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, code: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code or OrcasError.code
 
 
 @dataclass
@@ -241,7 +242,8 @@ class Session:
             explanation = message if message.endswith(".") else f"{message}."
             if answer.status == 403:
                 explanation = f"The server refused the key{self.key_owner}: {explanation}"
-            raise RefusedError(answer.status, explanation)
+            code = error.get("code", "") if isinstance(error, dict) else ""
+            raise RefusedError(answer.status, explanation, str(code))
         return document
 
 

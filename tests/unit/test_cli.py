@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -97,11 +96,19 @@ def test_a_generated_key_is_shown_once_on_a_terminal(environ: dict[str, str]) ->
     secret = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())["secret_key"]
     assert secret in shown[0]
     assert secret not in shown[1]
-    # The command that it names shows them again.
+    # The line to type in another shell works there, without a PATH.
     for text in shown:
-        again = re.search(r"orcas (env --data [^\s`]+)", text)
-        assert again is not None
-        assert secret in orcas(environ, *shlex.split(again[1])).stdout
+        line = re.search(r'^  (eval "\$\(.*\)")\r?$', text, re.MULTILINE)
+        assert line is not None, text
+        script = f"{line[1]}; echo $AWS_SECRET_ACCESS_KEY"
+        done = subprocess.run(
+            ["/bin/sh", "-c", script],
+            env={**environ, "PATH": "/nonexistent"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == f"{secret}\n"
 
 
 def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[str, str]) -> None:
@@ -318,3 +325,21 @@ def test_off_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) 
             for what in ("get, warming up", "get, warming up", "get"):
                 advance(what, 1, 2)
         assert capsys.readouterr() == ("", said)
+
+
+def test_the_command_to_type_does_not_need_the_path_of_this_shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "bin" / "orcas"
+    script.parent.mkdir()
+    script.touch(0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert serving_command._command() == "orcas"
+    # The virtual environment may be active in this shell only.
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert serving_command._command() == str(script)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bin/orcas"])
+    assert serving_command._command() == str(script)

@@ -7,9 +7,11 @@ import dataclasses
 import logging
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from orcas.app import OpenStore, Orcas
 from orcas.errors import UnavailableError
@@ -40,8 +42,11 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
             _tell_salvage(store.salvage, report)
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
-        _tell_root_key(store, settings)
+        env = _env_command(settings, url)
+        _tell_root_key(store, settings, env)
         _warn(settings)
+        if sys.stderr.isatty() and not settings.salvage:
+            _tell_use(url, env)
 
     serve_with(settings, announce)
 
@@ -87,7 +92,7 @@ def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
         log.warning("Salvage: %s", line)
 
 
-def _tell_root_key(store: OpenStore, settings: Settings) -> None:
+def _tell_root_key(store: OpenStore, settings: Settings, env: str) -> None:
     """Say where to find the root key. Print the key itself only on a terminal, or if it is public anyway."""
     root = store.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
@@ -101,12 +106,37 @@ def _tell_root_key(store: OpenStore, settings: Settings) -> None:
     elif root.path is None:
         log.info("The root key was set by the operator, access key %s", root.access_key)
     else:
-        again = "orcas env --memory" if settings.memory else f"orcas env --data {shlex.quote(str(settings.data))}"
         if root.fresh and sys.stderr.isatty():
             sys.stderr.write(
-                f"A root key was generated and saved in {root.path}. `{again}` prints it again.\n"
+                f"A root key was generated and saved in {root.path}.\n"
                 f"  access key  {root.access_key}\n"
                 f"  secret key  {root.secret_key}\n"
             )
         else:
-            log.info("The root key is in %s; %s prints it", root.path, again)
+            log.info("The root key is in %s; %s prints it", root.path, env)
+
+
+def _tell_use(url: str, env: str) -> None:
+    """Tell a person what to do next."""
+    sys.stderr.write(
+        "\nIn another shell, type this, and the aws command, boto3 and every AWS SDK use this server:\n\n"
+        f'  eval "$({env})"\n\n'
+        f"{url}/ says more in a browser. `{_command()} --help` lists all commands. Ctrl-C stops the server.\n\n"
+    )
+
+
+def _env_command(settings: Settings, url: str) -> str:
+    """The command that prints the address and the key of this server."""
+    place = f"--memory --port {urlsplit(url).port}" if settings.memory else f"--data {shlex.quote(str(settings.data))}"
+    return f"{_command()} env {place}"
+
+
+def _command() -> str:
+    """What to type for `orcas` in another shell, whatever its directory and PATH are."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m orcas"
+    found = shutil.which("orcas")
+    # The shell that activated a virtual environment is not the other one.
+    if found is not None and (sys.prefix == sys.base_prefix or Path(found).parent != Path(sys.prefix) / "bin"):
+        return "orcas"
+    return shlex.quote(str(Path(sys.argv[0]).absolute()))

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.requests import Request
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -58,7 +59,6 @@ from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
 from orcas.tracing import Traces
-from orcas.version import orcas_version
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport, TaskNumbers
@@ -335,13 +335,13 @@ class Orcas(FastAPI):
     def __init__(self, settings: Settings, open_store: StoreOpener = open_store) -> None:
         super().__init__(
             title="Orcas",
-            version=orcas_version(),
+            # Of these routes: strangers can read it, and are not told the version of the server.
+            version="1",
             lifespan=self.lifespan,
-            # FastAPI's own page would load its scripts from another host.
+            # FastAPI's own pages would load scripts from another host, and its document lacks the admin API.
             docs_url=None,
             redoc_url=None,
-            # Only for development: a server in use does not publish its documentation.
-            openapi_url="/_orcas/openapi.json" if settings.dev else None,
+            openapi_url=None,
         )
         self.settings = settings
         self.store: OpenStore | None = None
@@ -360,8 +360,8 @@ class Orcas(FastAPI):
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
         self.routes.append(Route(PATH, _Streams(self)))
-        if settings.dev:
-            self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
+        self.routes.append(Route("/_orcas/docs", self._docs))
+        self.routes.append(Route("/_orcas/openapi.json", self._openapi))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
@@ -411,10 +411,20 @@ class Orcas(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """The routes under `/_orcas/`, including the admin API."""
-        return docs.joined(super().openapi(), self._admin.openapi(), MOUNT)
+        return self._documentation[0]
 
-    def _docs(self) -> HTMLResponse:
-        return HTMLResponse(docs.page(self.openapi()), headers={"content-security-policy": POLICY.decode()})
+    @functools.cached_property
+    def _documentation(self) -> tuple[dict[str, Any], str]:
+        """The OpenAPI document and the page. Made once, because everybody may ask for them."""
+        document = docs.joined(super().openapi(), self._admin.openapi(), MOUNT)
+        return document, docs.page(document)
+
+    # Not coroutines, so that Starlette runs them in threads: the first one imports the admin API.
+    def _docs(self, _: Request) -> HTMLResponse:
+        return HTMLResponse(self._documentation[1], headers={"content-security-policy": POLICY.decode()})
+
+    def _openapi(self, _: Request) -> JSONResponse:
+        return JSONResponse(self.openapi())
 
     def _health(self) -> health.StoreHealth:
         if self.store is None:

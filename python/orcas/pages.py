@@ -28,15 +28,19 @@ _WELCOME: Final = f"""<!DOCTYPE html>
 <h1>Orcas</h1>
 <p>This is an S3 server, and it is running. It answers requests signed with an access key. Browsers do not sign.</p>
 <h2>From a shell on the server's machine</h2>
-<pre><code>eval "$(orcas env)"
+<pre><code>eval "$(orcas env --data DIR)"
 aws s3 mb s3://photos
 aws s3 ls</code></pre>
+<p><code>DIR</code> is the directory that <code>orcas serve --data DIR</code> named. Without <code>--data</code>, leave it
+out here as well; with <code>--memory</code>, write <code>orcas env --memory</code>. The log of the server names the whole
+command at each start.</p>
 <h2>From Python</h2>
 <pre><code>import boto3
 
 s3 = boto3.client("s3")  # endpoint and keys from the environment, as above
 print(s3.list_buckets()["Buckets"])</code></pre>
-<p><code>orcas --help</code> lists the other commands. <code>aws s3 presign s3://BUCKET/KEY</code> creates a link to an
+<p><code>orcas --help</code> lists the other commands; <a href="/_orcas/docs">a page</a> describes the server's own
+routes. <code>aws s3 presign s3://BUCKET/KEY</code> creates a link to an
 object that works in a browser.</p>
 </body></html>
 """.encode()

@@ -148,6 +148,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ),
 }  # fmt: skip
 # The application's own, and what has its own tests: those without parameters.
+DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json"}
 TOP: Final = {"/_orcas/health/live", "/_orcas/health/ready", "/_orcas/health/writable", "/_orcas/metrics"}
 
 
@@ -155,6 +156,8 @@ class Prepared(Site):
     """A site with a keyring, a target, a bucket with a snapshot, one without, a job and a pin."""
 
     names: dict[str, str]
+    # Statuses that the documentation names for the route under test.
+    documented: set[str]
 
     def prepare(self) -> None:
         """Make what good requests name."""
@@ -244,19 +247,22 @@ def must_refuse(site: Prepared, method: str, path: str, body: bytes, content_typ
     status, answer = site.ask(method, path, body, content_type)
     assert 400 <= status < 500, (status, answer, path[:200], body[:200])
     assert refusal(answer) != "Error"
+    # A path with another slash leads to no route.
+    assert refusal(answer) == "NotFound" or str(status) in site.documented, (status, answer)
 
 
 def test_every_route_has_a_row(site: Prepared) -> None:
     routes = [route for route in admin_app(lambda: site.tools).routes if hasattr(route, "methods")]
     assert {(method, route.path) for route in routes for method in route.methods} == set(ROWS)  # type: ignore[attr-defined]
     # Nothing else takes input outside of S3.
-    assert {route.path for route in site.app.routes if hasattr(route, "path")} == {MOUNT, EVENTS}
+    assert {route.path for route in site.app.routes if hasattr(route, "path")} == {MOUNT, EVENTS, *DOCUMENTATION}
     assert set(FastAPI.openapi(site.app)["paths"]) == TOP
 
 
 @pytest.mark.parametrize(("method", "path"), ROWS)
 def test_hostile_requests_are_refused_and_the_good_one_is_not(site: Prepared, method: str, path: str) -> None:
     row = ROWS[method, path]
+    site.documented = set(site.app.openapi()["paths"][MOUNT + path][method.lower()]["responses"])
     body = b"" if row.order is None else json.dumps(row.order).encode()
     for parameter in row.path or {}:
         for segment in SEGMENTS:
@@ -276,6 +282,7 @@ def test_hostile_requests_are_refused_and_the_good_one_is_not(site: Prepared, me
         send_hostile_orders(site, method, place, row)
         status, answer = site.ask(method, place, body)
     assert status == row.status, answer
+    assert str(status) in site.documented
 
 
 def send_hostile_orders(site: Prepared, method: str, place: str, row: Row) -> None:

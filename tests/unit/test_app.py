@@ -19,6 +19,7 @@ from orcas.app import OpenStore, Orcas
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
 from orcas.settings.config import Settings, environment
+from orcas.version import orcas_version
 
 
 async def to_s3(scope: Any, receive: Any, send: Any) -> None:
@@ -144,11 +145,12 @@ async def test_a_page_of_a_website_may_be_called_like_a_route() -> None:
     assert (await get(app, "/_orcas/health/live", "bucketweb.test")).status_code == 200
 
 
-@pytest.mark.parametrize(("dev", "status"), [(True, 200), (False, 404)])
-async def test_documentation_is_for_development(dev: bool, status: int) -> None:
-    app = Orcas(Settings(data=Path("/nowhere"), dev=dev), open_store)
-    assert (await get(app, "/_orcas/openapi.json")).status_code == status
-    assert (await get(app, "/_orcas/docs")).status_code == status
+async def test_documentation_tells_strangers_no_version() -> None:
+    app = Orcas(Settings(data=Path("/nowhere")), open_store)
+    for path in ("/_orcas/openapi.json", "/_orcas/docs"):
+        answer = await get(app, path)
+        assert answer.status_code == 200
+        assert orcas_version() not in answer.text
 
 
 async def test_s3_needs_the_lifespan() -> None:

@@ -20,7 +20,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[orcas.Server]:
-    with orcas.Server(memory=True, dev=True) as running:
+    with orcas.Server(memory=True) as running:
         yield running
 
 
@@ -45,7 +45,7 @@ def test_a_browser_is_shown_a_page(server: orcas.Server) -> None:
         assert headers["x-amz-request-id"]
         assert headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in headers["content-security-policy"]
-        assert "orcas env" in text
+        assert "orcas env --data DIR" in text
         assert loads_nothing(text)
         assert server.secret_key not in text
 
@@ -79,17 +79,28 @@ def test_the_documentation_is_whole_and_loads_nothing(server: orcas.Server) -> N
     assert status == 200
     assert headers["content-type"] == "text/html; charset=utf-8"
     assert loads_nothing(text)
-    app = Orcas(resolve({"data": "/nowhere", "dev": True}, ambient=False).settings)
+    app = Orcas(resolve({"data": "/nowhere"}, ambient=False).settings)
     routes = {f"/_orcas/admin{route.path}" for route in app._admin.routes}  # type: ignore[attr-defined]
     documented = set(re.findall(r"<code>[A-Z]+ (/[^<]*)</code>", text))
     health = {route for route in documented if route.startswith("/_orcas/health/")}
     assert {"/_orcas/health/live", "/_orcas/health/ready"} <= health
-    assert documented == routes | health | {"/_orcas/metrics"}
+    assert documented == routes | health | {"/_orcas/metrics", "/_orcas/events"}
     assert {"/_orcas/admin/stats", "/_orcas/admin/jobs/{name}"} <= documented
     assert "bytes_per_sec" in text
-    # Every route has a description, and what it contains is escaped.
-    for operation in app.openapi()["paths"].values():
-        assert all(facts.get("description") for facts in operation.values())
+    assert "<code>damaged</code>" in text
+    assert "`" not in text
+    # Every route has a description, and so have its answers; what they contain is escaped.
+    for item in app.openapi()["paths"].values():
+        for operation in item.values():
+            assert operation["description"]
+            assert all(
+                answer["description"] not in ("", "Successful Response") for answer in operation["responses"].values()
+            )
+    for path, statuses in (
+        ("health/live", {"200"}), ("health/ready", {"200", "503"}), ("health/writable", {"200", "503"}),
+        ("metrics", {"200", "401", "403"}), ("admin/stats", {"200", "403", "413", "503"}),
+    ):  # fmt: skip
+        assert set(app.openapi()["paths"][f"/_orcas/{path}"]["get"]["responses"]) == statuses
     document = app.openapi()
     document["paths"]["/<script>"] = document["paths"]["/_orcas/health/live"]
     assert "<script>" not in page(document)

@@ -33,9 +33,8 @@ from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")
 
-# For the documentation; each is an error document.
+# Of every route, for the documentation, which adds what goes without saying (`orcas.admin.docs`).
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"description": "The order is none"},
     403: {"description": "The request is not signed with the root key"},
     503: {"description": "The store, or what is requested, is not available now"},
 }
@@ -132,13 +131,13 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # A coroutine, because the table of tasks belongs to the loop; the store is asked in a thread.
     @app.get("/stats")
     async def stats() -> dict[str, Any]:
-        """What the store holds and takes, what was reclaimed, what has expired, and how periodic tasks are."""
+        """What the store holds, the space it uses, what was reclaimed, what has expired, and the periodic tasks."""
         return {**await asyncio.to_thread(_stats, tools().core), "tasks": tools().schedule.describe()}
 
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:
-        """How far the reading in the background is, and what it found."""
+        """The progress of the background scrub, and what it found."""
         return dict(tools().core.scrub_progress())
 
     @app.post("/gc", status_code=202)
@@ -146,9 +145,13 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Begin a job that removes what nothing refers to."""
         return tools().start("gc", tools().reclaim(compact=False))
 
-    @app.post("/compact", status_code=202)
+    @app.post(
+        "/compact",
+        status_code=202,
+        responses={400: {"description": "The body is not valid, or there is no master key"}},
+    )
     def compact(order: Annotated[CompactBody | None, Body()] = None) -> dict[str, Any]:
-        """Begin a job that also rewrites files which hold dead records or chunks, or seals everything first."""
+        """Begin a job that does what `gc` does and rewrites files with dead records or chunks. `seal`: encrypt all first."""
         if order is not None and order.seal:
             return tools().start("seal", tools().seal())
         return tools().start("compact", tools().reclaim(compact=True))
@@ -163,9 +166,9 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         """Begin a job that reads everything and compares it with its checksums."""
         return tools().start("check", tools().check(**(order or CheckBody()).model_dump()))
 
-    @app.post("/move")
+    @app.post("/move", responses={404: {"description": "There is no such bucket"}})
     def move(order: Annotated[MoveBody, Body()]) -> dict[str, int]:
-        """Move all objects with a prefix, or none."""
+        """Move all objects with a prefix to another one, at once."""
         source, target = ((place.bucket, place.prefix) for place in (order.source, order.target))
         moved = tools().move(source, target, overwrite=order.overwrite)
         log.info("%d objects were moved from %r to %r", moved["objects"], "/".join(source), "/".join(target))
@@ -179,12 +182,12 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.get("/jobs/{name}")
     def job(name: str) -> dict[str, Any]:
-        """How a job is, and its result when it is done."""
+        """The state of a job, and its result once it is done."""
         return found(name).describe()
 
     @app.delete("/jobs/{name}")
     def end(name: str) -> dict[str, Any]:
-        """Cancel a job that runs, forget one that is finished."""
+        """Cancel a running job, or remove a finished one."""
         job = found(name)
         if job.state != "running":
             tools().jobs.remove(job)
@@ -205,7 +208,7 @@ def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # Coroutines, because pins belong to the loop; what blocks goes to a thread there.
     @app.post("/backup-pins", status_code=201)
     async def take() -> dict[str, Any]:
-        """Keep the files of this moment in place, for 60 seconds unless renewed."""
+        """Take a backup pin: the files of this point in time stay for 60 seconds, unless it is renewed."""
         try:
             return await tools().pins.take(tools().core.pin_for_backup)
         except TooManyPinsError:
@@ -213,10 +216,10 @@ def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.put("/backup-pins/{name}")
     async def renew(name: str) -> dict[str, Any]:
-        """Keep them for another 60 seconds."""
+        """Renew a backup pin for another 60 seconds."""
         return known(tools().pins.renew(name))
 
     @app.delete("/backup-pins/{name}")
     async def release(name: str) -> dict[str, Any]:
-        """Release them."""
+        """Release a backup pin."""
         return known(tools().pins.release(name))

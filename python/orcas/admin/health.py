@@ -22,9 +22,12 @@ log = logging.getLogger("orcas")
 # A damaged store also serves reads, but not of every object, so it is not ready.
 _READY: Final = frozenset({"ok", "full", "read-only"})
 # Given here, with `response_model=None`: to derive it, FastAPI would import pydantic's version 1 at every start.
-_DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"application/json": {"schema": {"type": "object"}}}},
-}
+_JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+def _answers(healthy: str, unhealthy: str | None = None) -> dict[int | str, dict[str, Any]]:
+    answers: dict[int | str, dict[str, Any]] = {200: {"description": healthy, **_JSON}}
+    return answers if unhealthy is None else answers | {503: {"description": unhealthy, **_JSON}}
 
 
 class StoreHealth(Protocol):
@@ -79,21 +82,32 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
             document["reason"] = health.reason
         return document | {"writable": health.writable, "durability": health.durability}
 
-    @routes.get("/live", response_model=None, responses=_DOCUMENT)
+    @routes.get("/live", response_model=None, responses=_answers("The process answers requests"))
     async def live() -> dict[str, str]:
-        """The process answers requests."""
+        """Whether the process answers requests, for a supervisor."""
         return {"status": "ok"}
 
     # Not coroutines, so that FastAPI runs them in threads: `store` may wait for the disk.
-    @routes.get("/ready", response_model=None, responses=_DOCUMENT)
+    @routes.get(
+        "/ready",
+        response_model=None,
+        responses=_answers("Objects can be read: `ok`, `full` or `read-only`", "Stored data is `damaged`"),
+    )
     def ready(response: Response) -> dict[str, str | bool]:
-        """Objects are read. `status` is `ok`, `full` or `read-only`, with 200, or `damaged`, with 503; `reason` says why."""
+        """Whether objects can be read, for a load balancer. `status` is `ok`, `full`, `read-only` or `damaged`.
+
+        `reason` says why it is not `ok`, `writable` whether new content is accepted; `durability` is the default mode.
+        """
         health = store()
         return answer(health, response, healthy=health.status in _READY)
 
-    @routes.get("/writable", response_model=None, responses=_DOCUMENT)
+    @routes.get(
+        "/writable",
+        response_model=None,
+        responses=_answers("New content is accepted", "New content is not accepted: `reason` says why"),
+    )
     def writable(response: Response) -> dict[str, str | bool]:
-        """As `ready`, but 200 only while new content is taken."""
+        """Whether new content is accepted. The document is that of `ready`."""
         health = store()
         return answer(health, response, healthy=health.writable)
 

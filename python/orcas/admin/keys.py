@@ -24,6 +24,8 @@ from orcas.settings.values import SCRYPT_N
 
 log = logging.getLogger("orcas")
 
+_NO_KEYRING: dict[int | str, dict[str, Any]] = {409: {"description": "The store has no keyring, or it is not open"}}
+
 
 class KeyBody(BaseModel):
     """The name of a new key."""
@@ -81,9 +83,9 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
                 log.warning("A change of the keyring is incomplete: %s", refused[2])
             raise Refusal(*refused)
 
-    @app.get("/keys")
+    @app.get("/keys", responses=_NO_KEYRING)
     def keys() -> dict[str, Any]:
-        """All keys with their states, N of scrypt if there is a passphrase, and how often the cache had data keys."""
+        """All keys with their states, the N of scrypt if there is a passphrase, and counters of the cache of data keys."""
         opened = keyring()
         hits, misses, entries = opened.counts()
         return {
@@ -100,7 +102,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
         log.info("Key %s was created", order.name)
         return {}
 
-    @app.post("/keys/action")
+    @app.post("/keys/action", responses={404: {"description": "There is no such key"}})
     def act(order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
         """Rotate, disable or enable a key, schedule its destruction, or cancel that."""
         check(_done(keyring(), order))
@@ -109,7 +111,7 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.post("/keys/accept-older")
     def accept_older() -> dict[str, Any]:
-        """Use an older keyring that was put back for new content, and give up newer copies."""
+        """Accept an older keyring that was put back, and give up newer copies."""
         check(keyring().accept_older())
         log.warning("The older keyring was accepted: newer copies are no longer valid")
         return {}

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -34,6 +34,12 @@ TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 # A request with one of these was passed on: where it comes from is not where it began.
 _FORWARDED: Final = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-real-ip"))
 _QUALITY: Final = re.compile(r"q=([01](?:\.[0-9]{0,3})?)")
+# For the documentation.
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The metrics"},
+    401: {"description": "The token of `ORCAS_METRICS_TOKEN` is missing or wrong"},
+    403: {"description": "Without a token, the client must be on the same machine"},
+}
 
 # Makes the page; blocks.
 Page = Callable[[bool, "Surroundings"], str]
@@ -53,9 +59,9 @@ def router(
         return routes
     turn = asyncio.Lock()
 
-    @routes.get("/metrics", response_model=None, response_class=Response)
+    @routes.get("/metrics", response_model=None, response_class=Response, responses=_ANSWERS)
     async def metrics(request: Request) -> Response:
-        """All metrics, as docs/metrics.md describes them."""
+        """All metrics, which docs/metrics.md describes: OpenMetrics, or the older text format of Prometheus."""
         refusal = _refusal(settings.metrics_token, request.scope)
         if refusal is not None:
             status, code, message = refusal

@@ -59,7 +59,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
             raise Refusal(409, "NoQuotas", "A store that is open for salvage has no quotas.")
         return found
 
-    @app.get("/quotas")
+    @app.get("/quotas", responses={409: {"description": "The store is open for salvage"}})
     def quotas() -> dict[str, Any]:
         """All quotas."""
         with _store_errors():
@@ -75,7 +75,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
             ],
         }
 
-    @app.put("/quotas")
+    @app.put("/quotas", responses={404: {"description": "There is no such bucket or owner"}})
     def put(order: Annotated[QuotaBody, Body()]) -> dict[str, Any]:
         """Set the quota of a bucket or an owner, in place of what it had."""
         if (order.bucket is None) == (order.owner is None):

@@ -33,17 +33,17 @@ def add_targets(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.get("/targets/{name}/dead")
     def list_dead(name: str, limit: Annotated[int, Query(ge=1, le=_SHOWN_MAX)] = 100) -> dict[str, Any]:
-        """The oldest events that could not be delivered."""
+        """The dead letters of a target: events that could not be delivered, the oldest first."""
         letters = dead(name).list()
         return {"dead": [asdict(letter) for letter in letters[:limit]], "count": len(letters)}
 
     @app.post("/targets/{name}/resend")
     def resend(name: str) -> dict[str, Any]:
-        """Try all of them once more."""
+        """Send all dead letters of a target again."""
         dead(name)
         return {"resent": tools().deliveries.resend(name)}
 
     @app.post("/targets/{name}/discard")
     def discard(name: str) -> dict[str, Any]:
-        """Forget all of them."""
+        """Discard all dead letters of a target."""
         return {"discarded": dead(name).remove(lambda _: True)}

@@ -16,10 +16,10 @@ def add_tasks(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # A coroutine: nothing waits for the disk.
     @app.get("/tasks")
     async def tasks() -> dict[str, Any]:
-        """The periodic tasks: when each ran, what came of it, and when it is due."""
+        """The periodic tasks: when each last ran, its result, and when it is due."""
         return {"tasks": tools().schedule.describe()}
 
     @app.post("/tasks/{name}", status_code=202)
     def run(name: str) -> dict[str, Any]:
-        """Begin a job that runs a task now, or when the run that is under way is over."""
+        """Begin a job that runs a task now, or after its present run."""
         return tools().start(name, tools().task(name))

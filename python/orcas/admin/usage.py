@@ -21,13 +21,13 @@ _ROWS: Final = 500
 def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add this path to the application. A coroutine, because the file of usage belongs to the event loop."""
 
-    @app.get("/usage")
+    @app.get("/usage", responses={409: {"description": "Usage is not kept"}})
     async def usage(
         since: Annotated[dt.date | None, Query()] = None,
         until: Annotated[dt.date | None, Query()] = None,
         by: Annotated[str, Query(max_length=160)] = "bucket",
     ) -> Response:
-        """Requests, bytes and GB-months of a period, of this month if none is given, and what is stored now."""
+        """Requests, bytes and GB-months of a period, by default of this month, and what is stored now."""
         keeper = tools().usage
         if keeper is None:
             raise Refusal(409, "UsageNotKept", "Usage is not kept: ORCAS_USAGE_INTERVAL_SEC is 0.")

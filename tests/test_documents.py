@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.fixtures.sources import PACKAGE, PAGES, PYTHON, ROOT, RUST, relative, without_tests
 
 from orcas.settings.clients import client_environment
+from orcas.settings.config import Settings
 
 LINE_LENGTH_MAX = 120
 ROW_LENGTH_MAX = 300
@@ -95,3 +97,66 @@ def test_every_thread_is_documented() -> None:
     section = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8").partition("\n## Threads\n")[2]
     documented = re.findall(r"`(orcas-[a-z]+)(?:-N)?`", section.partition("\n## ")[0])
     assert found - set(documented) == set()
+
+
+# Rows of docs/limits.md, and the constants and settings that their numbers are from, in order.
+LIMITS = {
+    "object": ["decide/src/limits.rs:OBJECT_SIZE_MAX"],
+    "one PutObject, UploadPart, form or copy": ["decide/src/limits.rs:PUT_SIZE_MAX"],
+    "part, except the last one": ["decide/src/limits.rs:PART_SIZE_MIN"],
+    "parts of an object, appends included": ["decide/src/limits.rs:OBJECT_PARTS_MAX"],
+    "key": ["s3/src/target.rs:KEY_LEN_MAX"],
+    "user metadata, names and values": ["s3/src/metadata.rs:USER_METADATA_LEN_MAX"],
+    "Content-Type and other stored headers together, not of S3": ["s3/src/metadata.rs:SYSTEM_METADATA_LEN_MAX"],
+    "tags of an object": ["s3/src/tags.rs:TAGS_MAX"],
+    "annotations of a version": ["record/src/annotations.rs:ANNOTATIONS_MAX", "s3/src/annotations.rs:TEXT_LEN_MAX"],
+    "head of a request": ["max_head_size", "http/parsers.py:HEADERS_MAX"],
+    "keys of one DeleteObjects": ["s3/src/xml/requests.rs:DELETE_LEN_MAX"],
+    "entries of one page of a list": ["s3/src/query.rs:PAGE_LEN_MAX"],
+    "XML document of a request": ["gateway/src/body_plan.rs:DOCUMENT_LEN_MAX"],
+    "fields of an HTML form before its file": ["s3/src/form/mod.rs:FORM_DATA_LEN_MAX"],
+    "validity of a presigned URL": ["sigv4/src/lib.rs:PRESIGN_EXPIRES_S_MAX"],
+    "buckets": ["decide/src/limits.rs:BUCKETS_MAX"],
+    "snapshots of all buckets": ["decide/src/limits.rs:SNAPSHOTS_MAX"],
+    "one configuration of a bucket": ["s3/src/documents.rs:DOCUMENT_LEN_MAX", "s3/src/documents.rs:LIFECYCLE_LEN_MAX"],
+    "all configurations of all buckets": ["decide/src/limits.rs:DOCUMENTS_LEN_MAX"],
+    "rules of a bucket: lifecycle": ["s3/src/lifecycle/mod.rs:RULES_MAX"],
+    "rules of a bucket: CORS, notifications": ["s3/src/cors.rs:RULES_MAX"],
+    "keys of the keyring": ["seal/src/keyring/key.rs:KEYS_MAX"],
+    "objects in one `orcas move`": ["move_objects_max"],
+    "streams of events at a time": ["events_listeners_max"],
+    "targets of events": ["targets/file.py:TARGETS_MAX"],
+    "jobs of the admin API at a time": ["admin/jobs.py:JOBS_MAX"],
+    "body of a request to the admin API": ["admin/guard.py:BODY_MAX"],
+    "request bodies in progress": ["body_budget"],
+    "writes that the index does not have yet": [
+        "engine/src/queue.rs:LAG_BYTES_MAX",
+        "engine/src/queue.rs:LAG_RECORDS_MAX",
+    ],
+}
+
+
+def number_of(name: str) -> int:
+    """The value of a constant in a file, or the default of a setting."""
+    if ":" not in name:
+        return int(getattr(Settings(data=Path("/nowhere")), name))
+    place, constant = name.split(":")
+    path = PACKAGE / place if place.endswith(".py") else ROOT / "rust_core" / "crates" / place
+    found = re.search(rf"\b{constant}: \w+ = ([\d_ *<]+);?$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None, name
+    product, _, shift = found[1].partition("<<")
+    return math.prod(map(int, product.split("*"))) << int(shift or 0)
+
+
+def sizes_in(cell: str) -> set[int]:
+    """The numbers in a cell of a table, those with a unit in bytes."""
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+    found = re.findall(r"\b(\d[\d,]*)(?: ([KMGT]iB))?", cell)
+    return {int(number.replace(",", "")) * units.get(unit, 1) for number, unit in found}
+
+
+def test_sizes_and_limits_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE))
+    for row, names in LIMITS.items():
+        assert {number_of(name) for name in names} <= sizes_in(rows[row]), row

@@ -154,6 +154,7 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     from orcas.control.files import is_locked
 
     url = http_url(reachable(settings.host), settings.port)
+    start = f"start one with `orcas serve --data {shlex.quote(str(settings.data))}`."
     if sure and settings.port:
         return url
     if is_locked(settings.data):
@@ -162,11 +163,11 @@ def _expected(settings: Settings, *, sure: bool) -> str:
             "wait for it with --wait, or name its address with --port."
         )
     if settings.port == 0:
-        raise UnavailableError(f"No server has the store in {settings.data} open: start one with `orcas serve`.")
+        raise UnavailableError(f"No server has the store in {settings.data} open: {start}")
     try:
         socket.create_connection((reachable(settings.host), settings.port), _CONNECT_SECONDS).close()
     except OSError:
-        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: start one with `orcas serve`.\n")
+        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: {start}\n")
         return url
     raise UnavailableError(
         f"No server has the store in {settings.data} open, and another server listens at {url}: "

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import uuid
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.fixtures.wire import Answer, Wire
+from tests.fixtures.error_cases import MALFORMED, Case, argument, lock, make_scene, parts, retention, tags
+from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
 
@@ -34,7 +33,6 @@ NO_PART = (
     "entity tag may not match the part's entity tag."
 )
 NO_BYTES_MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
-MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
 RESTORE = "<RestoreRequest><Days>1</Days></RestoreRequest>"
 NO_HEADER = "A header you provided implies functionality that is not implemented"
 TWO_CONDITIONS = "Multiple conditional request headers present in the request"
@@ -44,51 +42,9 @@ NO_UPLOAD = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """One request and its answer. In addresses, headers, bodies and fields, `{name}` stands for what `scene` has."""
-
-    request: str
-    status: int
-    code: str
-    message: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    body: str = ""
-    fields: dict[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return " ".join([self.request, *self.headers.values(), self.body])[:100]
-
-
-def argument(name: str, value: str) -> dict[str, str]:
-    return {"ArgumentName": name, "ArgumentValue": value}
-
-
 def no_value(header: str) -> dict[str, str]:
     message = f"We don't accept the provided value of {header} header for this API"
     return {"Header": header, "additionalMessage": message}
-
-
-def tags(*pairs: tuple[str, str]) -> str:
-    inner = "".join(f"<Tag><Key>{key}</Key><Value>{value}</Value></Tag>" for key, value in pairs)
-    return f"<Tagging><TagSet>{inner}</TagSet></Tagging>"
-
-
-def parts(*listed: tuple[int, str]) -> str:
-    inner = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>" for number, tag in listed)
-    return f"<CompleteMultipartUpload>{inner}</CompleteMultipartUpload>"
-
-
-def lock(period: str) -> str:
-    retention = f"<DefaultRetention><Mode>GOVERNANCE</Mode>{period}</DefaultRetention>"
-    return (
-        "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>"
-        f"<Rule>{retention}</Rule></ObjectLockConfiguration>"
-    )
-
-
-def retention(until: str) -> str:
-    return f"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>{until}</RetainUntilDate></Retention>"
 
 
 NAMES = [
@@ -452,46 +408,12 @@ TABLE = [*NAMES, *METHODS, *LISTS, *READS, *UPLOADS, *COPIES, *MULTIPART, *LOCKS
 
 @pytest.fixture(scope="module")
 def scene(targets: Any) -> dict[str, str]:
-    """Buckets with an object `k`: plain, with versions (the newest is a delete marker), with Object Lock; and an upload."""
-    s3 = targets("disk").client()
-    plain, versioned, locked = (f"{kind}-{uuid.uuid4().hex}" for kind in ("b", "v", "l"))
-    s3.create_bucket(Bucket=plain)
-    s3.create_bucket(Bucket=versioned)
-    s3.create_bucket(Bucket=locked, ObjectLockEnabledForBucket=True)
-    s3.put_bucket_versioning(Bucket=versioned, VersioningConfiguration={"Status": "Enabled"})
-    for name in (plain, versioned, locked):
-        s3.put_object(Bucket=name, Key="k", Body=b"0123456789")
-    marker = s3.delete_object(Bucket=versioned, Key="k")["VersionId"]
-    upload = s3.create_multipart_upload(Bucket=plain, Key="up")["UploadId"]
-    tag = ""
-    for number in (1, 3):
-        part = s3.upload_part(Bucket=plain, Key="up", UploadId=upload, PartNumber=number, Body=b"part")
-        tag = part["ETag"].strip('"')
-    return {"b": plain, "v": versioned, "l": locked, "marker": marker, "u": upload, "etag": tag}
-
-
-def send(wire: Wire, scene: dict[str, str], case: Case) -> Answer:
-    method, _, address = case.request.format(**scene).partition(" ")
-    path, _, query = address.partition("?")
-    body = case.body.format(**scene).encode()
-    headers = {name: value.format(**scene) for name, value in case.headers.items()}
-    if headers.get("content-md5") == "-":
-        del headers["content-md5"]
-    elif body.startswith(b"<"):
-        headers["Content-MD5"] = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
-    return wire(method, path, query, headers=headers, body=body)
+    return make_scene(targets("disk").client())
 
 
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_an_error_is_that_of_s3(wire: Wire, scene: dict[str, str], case: Case) -> None:
-    answer = send(wire, scene, case)
-    assert (answer.status, answer.code) == (case.status, case.code), answer.body
-    if case.message is not None:
-        assert answer.error["Message"] == case.message
-    for name, value in case.fields.items():
-        assert answer.error.get(name) == value.format(**scene), answer.body
-    if answer.status == 405:
-        assert answer.headers["allow"]
+    case.check(wire, scene)
 
 
 def test_the_table_changes_nothing(wire: Wire, scene: dict[str, str]) -> None:

@@ -139,9 +139,13 @@ fn documents(seeds: &mut Seeds) {
             "delete",
             format!(
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
-                 <Object><Key> a&amp;b&#x1;&#10;</Key></Object><Object><Key>c</Key><VersionId>null</VersionId>\
+                 <Object><Key> a&amp;b&#x9;&#10;</Key></Object><Object><Key>c</Key><VersionId>null</VersionId>\
                  <ETag>\"{TAG}\"</ETag></Object><Quiet>true</Quiet></Delete>"
             ),
+        ),
+        (
+            "forbidden",
+            "<Delete><Object x='&#x20;'><Key>a\u{1}b\u{ffff}&#x10;&#xFFFE;</Key></Object></Delete>".to_owned(),
         ),
         (
             "complete",

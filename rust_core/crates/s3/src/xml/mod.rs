@@ -168,6 +168,11 @@ impl XmlWriter {
     }
 }
 
+/// Whether XML 1.0 allows a character (`Char`, section 2.2).
+fn is_allowed(character: char) -> bool {
+    !matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
+}
+
 /// Appends `value` escaped. Runs of harmless ASCII are copied whole; CR and LF become references because parsers
 /// normalise line ends.
 fn escape_into(out: &mut Vec<u8>, value: &[u8], illegal: Illegal) {
@@ -186,7 +191,7 @@ fn escape_into(out: &mut Vec<u8>, value: &[u8], illegal: Illegal) {
             '\'' => out.extend_from_slice(b"&apos;"),
             '\r' => out.extend_from_slice(b"&#13;"),
             '\n' => out.extend_from_slice(b"&#10;"),
-            '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => match illegal {
+            character if !is_allowed(character) => match illegal {
                 Illegal::Reference => out.extend_from_slice(format!("&#x{:x};", u32::from(character)).as_bytes()),
                 Illegal::Replace => out.extend_from_slice("\u{fffd}".as_bytes()),
             },

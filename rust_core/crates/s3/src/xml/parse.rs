@@ -1,9 +1,13 @@
 //! XML text to a small tree, within limits: no DTD, no entities but the five of XML and numeric ones, bounded size,
 //! depth and element count. Namespaces are dropped: S3 clients send documents with and without.
+//!
+//! Characters that XML 1.0 forbids are refused, raw and as references: an answer that repeats one could be read by no
+//! client.
 
 use quick_xml::Reader;
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::events::{BytesStart, Event};
 
+use super::is_allowed;
 use crate::errors::{ErrorCode, S3Error};
 
 /// Bytes of a request document: bounds what one body can make the server hold.
@@ -43,8 +47,20 @@ pub fn document(body: &[u8], root: &str) -> Result<Element, S3Error> {
         return Err(ErrorCode::MaxMessageLengthExceeded.into());
     }
     let text = std::str::from_utf8(body).map_err(|_| malformed())?;
+    if has_forbidden(body) {
+        return Err(malformed());
+    }
     let element = tree(text.strip_prefix('\u{feff}').unwrap_or(text))?;
     if element.name == root { Ok(element) } else { Err(malformed()) }
+}
+
+/// Whether text in UTF-8 has a character that XML 1.0 forbids.
+fn has_forbidden(text: &[u8]) -> bool {
+    // Without an early exit, so that the compiler can vectorise it. A surrogate has no encoding, so U+FFFE and U+FFFF
+    // remain, which are rare.
+    let control = |byte: u8| (byte < b' ') & !matches!(byte, b'\t' | b'\n' | b'\r');
+    text.iter().fold(false, |found, &byte| found | control(byte))
+        || memchr::memmem::find_iter(text, b"\xef\xbf").any(|at| text.get(at + 2).is_some_and(|&byte| byte >= 0xbe))
 }
 
 fn tree(text: &str) -> Result<Element, S3Error> {
@@ -61,9 +77,7 @@ fn tree(text: &str) -> Result<Element, S3Error> {
                 if elements > ELEMENTS_MAX || open.len() >= DEPTH_MAX || (open.is_empty() && root.is_some()) {
                     return Err(malformed());
                 }
-                if tag.attributes().any(|attribute| attribute.is_err()) {
-                    return Err(malformed());
-                }
+                check_attributes(&tag)?;
                 let name: &str = tag.local_name().into_inner();
                 let element = Element { name: name.to_owned(), ..Element::default() };
                 if closed { attach(element, &mut open, &mut root) } else { open.push(element) }
@@ -107,10 +121,19 @@ fn append(open: &mut [Element], text: &str) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// The character of a numeric reference or of one of the five named entities. References to characters that XML
-/// 1.0 forbids are accepted, since listings give such keys out in this form.
-fn resolve(reference: &BytesRef<'_>) -> Result<char, S3Error> {
-    let name: &str = reference;
+/// Nobody reads attributes, but they have to be well-formed.
+fn check_attributes(tag: &BytesStart<'_>) -> Result<(), S3Error> {
+    for attribute in tag.attributes() {
+        let value = attribute.map_err(|_| malformed())?.value;
+        for reference in value.split('&').skip(1) {
+            resolve(reference.split_once(';').ok_or_else(malformed)?.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The character of a numeric reference or of one of the five named entities.
+fn resolve(name: &str) -> Result<char, S3Error> {
     let code = match name.strip_prefix('#') {
         Some(number) => {
             let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |hex| (hex, 16));
@@ -119,6 +142,7 @@ fn resolve(reference: &BytesRef<'_>) -> Result<char, S3Error> {
                 .filter(|_| valid)
                 .and_then(|digits| u32::from_str_radix(digits, radix).ok())
                 .and_then(char::from_u32)
+                .filter(|character| is_allowed(*character))
                 .ok_or_else(malformed);
         }
         None => name,
@@ -144,11 +168,41 @@ mod tests {
 
     #[test]
     fn text_is_unescaped() {
-        assert_eq!(root_text("<A>&lt;&#65;&#x1;<![CDATA[<b>]]>&amp;amp;</A>").as_deref(), Ok("<A\u{1}<b>&amp;"));
+        assert_eq!(root_text("<A>&lt;&#65;<![CDATA[<b>]]>&amp;amp;</A>").as_deref(), Ok("<A<b>&amp;"));
+        assert_eq!(
+            root_text("<A>&#x9;&#10;&#13;&#xd7ff;&#xfffd;\t\u{7f}\u{fffd}</A>").as_deref(),
+            Ok("\t\n\r\u{d7ff}\u{fffd}\t\u{7f}\u{fffd}")
+        );
+        assert_eq!(root_text("<A><![CDATA[&#x1;]]><!-- &#x1; --></A>").as_deref(), Ok("&#x1;"));
+        assert_eq!(root_text("<A x='&lt;&#x20;'>t</A>").as_deref(), Ok("t"));
         assert_eq!(
             root_text("\u{feff}<?xml version='1.0'?><!-- c -->\n<x:A xmlns:x='u'>t</x:A>\n").as_deref(),
             Ok("t")
         );
+    }
+
+    #[test]
+    fn characters_that_xml_forbids_are_refused() {
+        let forbidden = ('\0'..' ').filter(|c| !matches!(c, '\t' | '\n' | '\r')).chain(['\u{fffe}', '\u{ffff}']);
+        for character in forbidden {
+            let code = u32::from(character);
+            for text in
+                [character.to_string(), format!("&#{code};"), format!("&#x{code:x};"), format!("&#x{code:05X};")]
+            {
+                for body in
+                    [format!("<A>{text}</A>"), format!("<A>a<B>b{text}</B></A>"), format!("<A><B c='{text}'/></A>")]
+                {
+                    assert_eq!(root_text(&body), Err(ErrorCode::MalformedXML), "{body:?}");
+                }
+            }
+            for body in [
+                format!("<A><![CDATA[{character}]]></A>"),
+                format!("<A><!--{character}--></A>"),
+                format!("<A/>{character}"),
+            ] {
+                assert_eq!(root_text(&body), Err(ErrorCode::MalformedXML), "{body:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,92 @@
+"""Errors as S3 answers them, about arguments: those that conflict, that no header can show and that are no numbers,
+documents with characters that XML forbids, and copies that change nothing.
+
+The rows follow answers of S3 that others have recorded: <https://github.com/versity/versitygw> (its issues 1215, 1398,
+1656, 1806, 2075 and 2155, and `tests/integration`), <https://github.com/localstack/localstack> (copies),
+<https://github.com/brekkylab/backlot> (conflicting parameters).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fixtures.error_cases import MALFORMED, Case, lock, make_scene, parts, retention, tags
+from tests.fixtures.wire import Wire
+
+pytestmark = pytest.mark.conformance
+
+
+def website(condition: str, redirect: str) -> str:
+    inner = f"<Condition>{condition}<KeyPrefixEquals>a</KeyPrefixEquals></Condition><Redirect>{redirect}</Redirect>"
+    rule = f"<RoutingRules><RoutingRule>{inner}</RoutingRule></RoutingRules>"
+    index = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>"
+    return f"<WebsiteConfiguration>{index}{rule}</WebsiteConfiguration>"
+
+
+# One for each operation that reads a document, which is right but for the character in the place of `~`.
+DOCUMENTS = {
+    "PUT /{b}-2": "<CreateBucketConfiguration><LocationConstraint>eu-west-1~</LocationConstraint>"
+    "</CreateBucketConfiguration>",
+    "POST /{b}?delete": "<Delete><Object><Key>k</Key></Object><Object><Key>k~</Key></Object></Delete>",
+    "POST /{v}?delete": "<Delete><Quiet>true</Quiet><Object><Key>k~</Key></Object></Delete>",
+    "POST /{b}/up?uploadId={u}": parts((1, "{etag}~")),
+    "POST /{b}/k?restore": "<RestoreRequest><Days>1~</Days></RestoreRequest>",
+    "PUT /{b}/k?tagging": tags(("a~", "b")),
+    "PUT /{b}?abac": "<AbacStatus><Status>Disabled~</Status></AbacStatus>",
+    "PUT /{b}?accelerate": "<AccelerateConfiguration><Status>Suspended~</Status></AccelerateConfiguration>",
+    "PUT /{b}?cors": "<CORSConfiguration><CORSRule><ID>a~</ID><AllowedOrigin>*</AllowedOrigin>"
+    "<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>",
+    "PUT /{b}?lifecycle": "<LifecycleConfiguration><Rule><Filter><Prefix>a~</Prefix></Filter><Status>Enabled</Status>"
+    "<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>",
+    "PUT /{b}?logging": "<BucketLoggingStatus><LoggingEnabled><TargetBucket>{b}</TargetBucket>"
+    "<TargetPrefix>a~</TargetPrefix></LoggingEnabled></BucketLoggingStatus>",
+    "PUT /{b}?notification": "<NotificationConfiguration><QueueConfiguration><Id>a~</Id><Queue>arn:aws:sqs:::a</Queue>"
+    "<Event>s3:ObjectCreated:*</Event></QueueConfiguration></NotificationConfiguration>",
+    "PUT /{b}?ownershipControls": "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter~</ObjectOwnership></Rule>"
+    "</OwnershipControls>",
+    "PUT /{b}?publicAccessBlock": "<PublicAccessBlockConfiguration><BlockPublicAcls>true~</BlockPublicAcls>"
+    "</PublicAccessBlockConfiguration>",
+    "PUT /{b}?requestPayment": "<RequestPaymentConfiguration><Payer>Requester~</Payer></RequestPaymentConfiguration>",
+    "PUT /{b}?tagging": tags(("a", "b~")),
+    "PUT /{b}?versioning": "<VersioningConfiguration><Status>Enabled~</Status></VersioningConfiguration>",
+    "PUT /{b}?website": website("", "<ReplaceKeyWith>a~</ReplaceKeyWith>"),
+    "PUT /{l}?object-lock": lock("<Days>1~</Days>"),
+    "PUT /{l}/k?legal-hold": "<LegalHold><Status>ON~</Status></LegalHold>",
+    "PUT /{l}/k?retention": retention("2099-01-01T00:00:00Z~"),
+}
+FORBIDDEN = [
+    *(
+        Case(request, 400, "MalformedXML", MALFORMED, body=document.replace("~", character))
+        for request, document in DOCUMENTS.items()
+        for character in ("\x10", "&#x10;")
+    ),
+    *(
+        Case("POST /{b}?delete", 400, "MalformedXML", MALFORMED,
+             body=f"<Delete><Object><Key>k</Key></Object><Object><Key>{text}</Key></Object></Delete>")
+        for text in ("\0", "&#0;", "&#31;", "\ufffe", "&#xFFFF;", "<!--\x01-->a", "<![CDATA[\x02]]>")
+    ),
+    Case("PUT /{b}?acl", 400, "MalformedACLError", MALFORMED,
+         body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
+]  # fmt: skip
+
+TABLE = [*FORBIDDEN]
+
+
+@pytest.fixture(scope="module")
+def scene(targets: Any) -> dict[str, str]:
+    return make_scene(targets("disk").client())
+
+
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_an_error_is_that_of_s3(wire: Wire, scene: dict[str, str], case: Case) -> None:
+    case.check(wire, scene)
+
+
+def test_the_table_changes_nothing(wire: Wire, scene: dict[str, str]) -> None:
+    def entries(name: str) -> list[str]:
+        document = wire("GET", f"/{scene[name]}", "versions").document()
+        return [entry.tag for entry in document if entry.find("Key") is not None]
+
+    assert [entries(name) for name in "bvl"] == [["Version"], ["DeleteMarker", "Version"], ["Version"]]
+    assert wire("HEAD", f"/{scene['b']}-2").status == 404

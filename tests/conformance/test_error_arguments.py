@@ -11,10 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.fixtures.error_cases import MALFORMED, Case, lock, make_scene, parts, retention, tags
+from tests.fixtures.error_cases import MALFORMED, Case, argument, lock, make_scene, parts, retention, tags
 from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
+
+
+def conflict(request: str, *names: str) -> Case:
+    return Case(request, 400, "InvalidArgument", f"Conflicting query string parameters: {', '.join(names)}",
+                fields=argument("ResourceType", names[0]))  # fmt: skip
 
 
 def website(condition: str, redirect: str) -> str:
@@ -23,6 +28,23 @@ def website(condition: str, redirect: str) -> str:
     index = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>"
     return f"<WebsiteConfiguration>{index}{rule}</WebsiteConfiguration>"
 
+
+CONFLICTS = [
+    # In alphabetical order, whatever their order in the query.
+    conflict("GET /{b}?policy&acl", "acl", "policy"),
+    conflict("PUT /{b}?versioning&tagging=&acl", "acl", "tagging", "versioning"),
+    conflict("GET /{b}?uploads&uploadId={u}", "uploadId", "uploads"),
+    conflict("GET /{b}-none?uploads&versions", "uploads", "versions"),
+    conflict("POST /{b}/up?uploads&uploadId={u}", "uploadId", "uploads"),
+    conflict("DELETE /{b}/up?uploadId={u}&tagging", "tagging", "uploadId"),
+    conflict("PUT /{b}/up?acl&partNumber=2&uploadId={u}", "acl", "partNumber", "uploadId"),
+    conflict("GET /{b}/k?partNumber=1&tagging", "partNumber", "tagging"),
+    conflict("GET /{b}/k?annotationName=a&acl", "acl", "annotationName"),
+    Case("GET /{b}?uploadId={u}", 400, "InvalidRequest", "A key must be specified"),
+    Case("PUT /{b}?partNumber=1", 400, "InvalidRequest", "Object must have a valid key name."),
+    Case("PUT /{b}?partNumber=1&uploadId={u}", 405, "MethodNotAllowed",
+         fields={"Method": "PUT", "ResourceType": "PART"}),
+]  # fmt: skip
 
 # One for each operation that reads a document, which is right but for the character in the place of `~`.
 DOCUMENTS = {
@@ -70,7 +92,7 @@ FORBIDDEN = [
          body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
 ]  # fmt: skip
 
-TABLE = [*FORBIDDEN]
+TABLE = [*CONFLICTS, *FORBIDDEN]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +103,12 @@ def scene(targets: Any) -> dict[str, str]:
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_an_error_is_that_of_s3(wire: Wire, scene: dict[str, str], case: Case) -> None:
     case.check(wire, scene)
+
+
+def test_an_error_of_a_head_has_the_status_alone(wire: Wire, scene: dict[str, str]) -> None:
+    for query in ("acl&tagging", "acl=&uploads"):
+        answer = wire("HEAD", f"/{scene['b']}/k", query)
+        assert (answer.status, answer.body) == (400, b""), query
 
 
 def test_the_table_changes_nothing(wire: Wire, scene: dict[str, str]) -> None:

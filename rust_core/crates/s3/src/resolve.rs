@@ -3,6 +3,9 @@
 //! Resolution sees method, target, query and headers only; nothing is looked up. A query that
 //! names a sub-resource never falls through to an operation on the object or bucket itself.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use super::errors::{ErrorCode, S3Error};
 use super::operations::Operation;
 use super::routes::{Level, Method, ROUTES};
@@ -12,7 +15,8 @@ use orcas_http::{Headers, Query};
 /// Finds the operation that a request is.
 ///
 /// Errors: `MethodNotAllowed` when the resource exists but not with this method, `InvalidArgument` for sub-resources
-/// that are unknown, conflicting or misplaced, and for half a part's address.
+/// that are unknown or conflicting, `InvalidRequest` for those that are misplaced, and either for a wrong address of a
+/// part.
 pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
     if method == b"OPTIONS" {
         return Err(ErrorCode::AccessForbidden.into());
@@ -35,7 +39,7 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
         }
         Target::Bucket(_) => match resource {
             Some(name) => routed(name, Level::Bucket, verb, method, query),
-            None => on_bucket(verb, query, headers),
+            None => on_bucket(verb, method, query, headers),
         },
         Target::Object { .. } => match resource {
             Some("renameObject") if headers.get("x-amz-rename-source").is_none() => {
@@ -53,8 +57,18 @@ const OF_THE_SERVICE: &str = "GET";
 const OF_A_BUCKET: &str = "DELETE, GET, HEAD, POST, PUT";
 const OF_AN_OBJECT: &str = "DELETE, GET, HEAD, PUT";
 const OF_AN_UPLOAD: &str = "DELETE, GET, POST, PUT";
+const OF_A_PART: &str = "PUT";
 
-fn on_bucket(verb: Method, query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+fn on_bucket(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+    match (query.has("uploadId"), query.has("partNumber")) {
+        (false, false) => {}
+        (true, true) => return Err(method_not_allowed(method, "PART", OF_A_PART)),
+        (false, true) => return Err(S3Error::with(ErrorCode::InvalidRequest, "Object must have a valid key name.")),
+        (true, false) if matches!(verb, Method::Get | Method::Post | Method::Delete) => {
+            return Err(S3Error::with(ErrorCode::InvalidRequest, "A key must be specified"));
+        }
+        (true, false) => return Err(method_not_allowed(method, "UPLOAD", OF_AN_UPLOAD)),
+    }
     match verb {
         Method::Get => match query.get("list-type") {
             None => Ok(Operation::ListObjects),
@@ -151,25 +165,47 @@ fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) 
     }
 }
 
+/// Parameters that address a part of an object. Beside a sub-resource, they conflict with it.
+const ADDRESSES: [&str; 2] = ["uploadId", "partNumber"];
+
+/// The parameter of an annotation, and the sub-resource that it belongs to.
+const ANNOTATION_NAME: &str = "annotationName";
+const ANNOTATION: &str = "annotation";
+
 /// The one known sub-resource that the query names. Refuses two of them, and bare names that nothing explains.
+///
+/// Any two sub-resources conflict on S3, as do a sub-resource and the address of a part, whatever the method and whether
+/// the bucket exists or not. It names all of them in alphabetical order.
 fn subresource(query: &Query) -> Result<Option<&'static str>, S3Error> {
     let mut found: Option<&'static str> = None;
+    let (mut conflicts, mut addresses) = (false, false);
     for (name, value) in query.iter() {
-        match ROUTES.iter().find(|route| route.name.as_bytes() == name) {
-            Some(route) => match found {
-                Some(other) if other != route.name => {
-                    let message = format!("Conflicting query string parameters: {other}, {}", route.name);
-                    return Err(S3Error::argument(message, "ResourceType", route.name.as_bytes()));
-                }
-                _ => found = Some(route.name),
-            },
-            None if value.is_empty() && !known_parameter(name) => {
-                return Err(S3Error::argument("Unknown sub-resource", "ResourceType", name));
-            }
-            None => {}
+        if let Some(route) = ROUTES.iter().find(|route| route.name.as_bytes() == name) {
+            conflicts |= found.is_some_and(|other| other != route.name);
+            found = Some(route.name);
+        } else if is_address(name) {
+            addresses = true;
+        } else if value.is_empty() && !known_parameter(name) {
+            return Err(S3Error::argument("Unknown sub-resource", "ResourceType", name));
         }
     }
-    Ok(found)
+    let foreign = found.is_some() && found != Some(ANNOTATION) && query.has(ANNOTATION_NAME);
+    if conflicts || foreign || (addresses && found.is_some()) { Err(conflicting(query)) } else { Ok(found) }
+}
+
+fn is_address(name: &[u8]) -> bool {
+    ADDRESSES.iter().any(|address| address.as_bytes() == name)
+}
+
+/// The error for what cannot stand in one query.
+fn conflicting(query: &Query) -> S3Error {
+    let routed = |name: &[u8]| ROUTES.iter().any(|route| route.name.as_bytes() == name);
+    let foreign = |name: &[u8]| name == ANNOTATION_NAME.as_bytes() && !query.has(ANNOTATION);
+    let parts = query.iter().map(|(name, _)| name).filter(|name| routed(name) || is_address(name) || foreign(name));
+    let names: BTreeSet<Cow<'_, str>> = parts.map(String::from_utf8_lossy).collect();
+    let list = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+    let first = names.first().map_or(&b""[..], |name| name.as_bytes());
+    S3Error::argument(format!("Conflicting query string parameters: {list}"), "ResourceType", first)
 }
 
 /// Parameters that may be empty without being a sub-resource.
@@ -290,12 +326,48 @@ mod tests {
         assert_eq!(code("POST", "/bucket"), ErrorCode::PreconditionFailed);
         assert_eq!(code("PATCH", "/bucket/key"), ErrorCode::MethodNotAllowed);
         assert_eq!(code("DELETE", "/"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("GET", "/bucket?uploadId=u"), ErrorCode::InvalidRequest);
+        assert_eq!(code("PUT", "/bucket?uploadId=u"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("PUT", "/bucket?partNumber=1"), ErrorCode::InvalidRequest);
+        assert_eq!(code("PUT", "/bucket?partNumber=1&uploadId=u"), ErrorCode::MethodNotAllowed);
         assert_eq!(code("OPTIONS", "/bucket/key"), ErrorCode::AccessForbidden);
         assert_eq!(code("GET", "/bucket?list-type=3"), ErrorCode::InvalidArgument);
         assert_eq!(code("PUT", "/bucket/key?renameObject"), ErrorCode::InvalidRequest);
         assert_eq!(resolve_at("PUT", "/bucket/key?x-id=PutObject&foreign=1", &[]), Ok(Operation::PutObject));
         assert_eq!(resolve_at("GET", "/bucket?prefix=&delimiter=", &[]), Ok(Operation::ListObjects));
         assert_eq!(resolve_at("GET", "/bucket/key?partNumber=2", &[]), Ok(Operation::GetObject));
+    }
+
+    #[test]
+    fn any_two_sub_resources_conflict() {
+        let mut names: Vec<&str> = ROUTES.iter().map(|route| route.name).chain(ADDRESSES).collect();
+        names.dedup();
+        let pairs = || names.iter().flat_map(|one| names.iter().map(move |other| (*one, *other)));
+        for (one, other) in pairs().filter(|(one, other)| one != other) {
+            if ADDRESSES.contains(&one) && ADDRESSES.contains(&other) {
+                continue;
+            }
+            let (first, second) = (one.min(other), one.max(other));
+            for uri in [format!("/bucket?{one}=1&{other}=1"), format!("/bucket/key?{one}=1&x-id=a&{other}")] {
+                for method in ["GET", "HEAD", "PUT", "POST", "DELETE"] {
+                    let error = resolve_at(method, &uri, &[]).unwrap_err();
+                    assert_eq!(error.message, format!("Conflicting query string parameters: {first}, {second}"));
+                    let argument =
+                        [("ArgumentName", b"ResourceType".to_vec()), ("ArgumentValue", first.as_bytes().to_vec())];
+                    assert_eq!((error.code, error.extra), (ErrorCode::InvalidArgument, argument.to_vec()), "{uri}");
+                }
+            }
+        }
+        let message = |uri: &str| resolve_at("GET", uri, &[]).unwrap_err().message;
+        let three = "Conflicting query string parameters: acl, policy, uploadId";
+        assert_eq!(message("/bucket/key?uploadId=u&policy&acl"), three);
+        let named = "Conflicting query string parameters: acl, annotationName";
+        assert_eq!(message("/bucket/key?annotationName=a&acl"), named);
+        assert_eq!(
+            resolve_at("GET", "/bucket/key?annotation&annotationName=a", &[]),
+            Ok(Operation::GetObjectAnnotation)
+        );
+        assert!(resolve_at("GET", "/bucket/key?acl&acl", &[]).is_ok(), "it names one");
     }
 
     #[test]

@@ -77,6 +77,13 @@ def test_a_copy_onto_itself_must_change_something(s3: Any, bucket: str) -> None:
     head = s3.head_object(Bucket=bucket, Key="a")
     assert head["Metadata"] == {"m": "2"}
     assert read(s3, bucket, "a") == b"x"
+    # What is named counts as a change, also if it is the default.
+    for storage_class in ("STANDARD", "STANDARD_IA", "STANDARD"):
+        s3.copy_object(StorageClass=storage_class, **itself)
+        head = s3.head_object(Bucket=bucket, Key="a")
+        assert (head.get("StorageClass", "STANDARD"), head["Metadata"]) == (storage_class, {"m": "2"})
+    s3.copy_object(WebsiteRedirectLocation="/b", **itself)
+    assert refusal(s3.copy_object, **itself) == (400, "InvalidRequest")
 
 
 def test_conditions_on_the_source(s3: Any, bucket: str) -> None:

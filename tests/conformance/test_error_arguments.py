@@ -16,6 +16,11 @@ from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
 
+ONTO_ITSELF = (
+    "This copy request is illegal because it is trying to copy an object to itself without changing the object's "
+    "metadata, storage class, website redirect location or encryption attributes."
+)
+
 
 def conflict(request: str, *names: str) -> Case:
     return Case(request, 400, "InvalidArgument", f"Conflicting query string parameters: {', '.join(names)}",
@@ -44,6 +49,19 @@ CONFLICTS = [
     Case("PUT /{b}?partNumber=1", 400, "InvalidRequest", "Object must have a valid key name."),
     Case("PUT /{b}?partNumber=1&uploadId={u}", 405, "MethodNotAllowed",
          fields={"Method": "PUT", "ResourceType": "PART"}),
+]  # fmt: skip
+
+COPIES = [
+    # A name for what is so anyway is no change, unless it is one of those that the message lists.
+    *(
+        Case("PUT /{b}/k", 400, "InvalidRequest", ONTO_ITSELF, headers={"x-amz-copy-source": "{b}/k", **headers})
+        for headers in (
+            {}, {"x-amz-metadata-directive": "COPY"}, {"x-amz-acl": "private"}, {"x-amz-tagging-directive": "REPLACE"},
+        )
+    ),
+    Case("PUT /{b}/copy", 400, "MetadataTooLarge",
+         headers={"x-amz-copy-source": "{b}/k", "x-amz-meta-a": "v" * 2048},
+         fields={"Size": "2049", "MaxSizeAllowed": "2048"}),
 ]  # fmt: skip
 
 # One for each operation that reads a document, which is right but for the character in the place of `~`.
@@ -92,7 +110,7 @@ FORBIDDEN = [
          body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
 ]  # fmt: skip
 
-TABLE = [*CONFLICTS, *FORBIDDEN]
+TABLE = [*CONFLICTS, *COPIES, *FORBIDDEN]
 
 
 @pytest.fixture(scope="module")

@@ -334,9 +334,6 @@ impl Model {
         let Op::Copy { source, bucket, key, headers, annotations, precondition } = op else { unreachable!("{op:?}") };
         self.live(*bucket)?;
         let mut object = self.source(source)?;
-        if source.0 == *bucket && source.1 == *key && headers.is_none() {
-            return Err(INVALID);
-        }
         let bucket = self.live(*bucket)?;
         evaluate(bucket.current(key), precondition)?;
         (object.stamp, object.first, object.frozen) = (at.stamp, at.stamp, false);

@@ -266,11 +266,6 @@ impl Default for CopyHeaders {
 }
 
 impl CopyHeaders {
-    /// Whether the request asks for no change.
-    pub fn keeps_all(&self) -> bool {
-        matches!(self, Self::Keep { storage_class: None, website_redirect: None })
-    }
-
     /// The headers of the copy of an object with headers `source`.
     pub fn apply_to(&self, source: &ObjectHeaders) -> ObjectHeaders {
         match self {

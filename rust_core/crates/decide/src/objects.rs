@@ -88,20 +88,8 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
 /// source, also one that was uploaded in parts. One that was appended to counts as one part in its copy, as in S3.
 pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, copy.bucket)?;
-    let (source_bucket, source_key, named) = &copy.source;
     let source = source(view, &copy.source, &copy.source_conditions)?;
     check_copy_size(&source.version)?;
-    let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
-    // Where there are versions, a copy of one becomes the newest.
-    let restores = named.is_some() && bucket.versioning != Versioning::Unversioned;
-    let encrypts = copy.attributes.encryption.is_some();
-    if onto_itself && !restores && copy.headers.keeps_all() && copy.checksum.is_none() && !encrypts {
-        return Err(Refusal::InvalidRequest {
-            reason: "This copy request is illegal because it is trying to copy an object to itself without changing \
-                     the object's metadata, storage class, website redirect location or encryption attributes.",
-        }
-        .into());
-    }
     check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes, context.now_ms);
     locks::check_new(&bucket, &attributes, context.now_ms)?;

@@ -142,6 +142,11 @@ impl Lane {
         }
     }
 
+    /// Whether default encryption was put to the bucket, whatever it says.
+    pub fn has_own_encryption(&self, bucket: BucketId) -> bool {
+        self.engine.document(bucket, DocumentKind::Encryption).is_some_and(|document| !document.bytes.is_empty())
+    }
+
     /// # Errors
     /// `NotImplemented`, which says what to configure.
     pub fn check_can_encrypt(&self) -> Result<(), S3Error> {

@@ -24,6 +24,10 @@ pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
 /// The prefix of headers with user metadata.
 pub const USER_PREFIX: &str = "x-amz-meta-";
 
+/// The headers of an object that a copy may change although it keeps the metadata.
+pub const STORAGE_CLASS: &str = "x-amz-storage-class";
+pub const WEBSITE_REDIRECT: &str = "x-amz-website-redirect-location";
+
 /// Bytes of a website redirect location: the limit of S3.
 const REDIRECT_LEN_MAX: usize = 2048;
 
@@ -119,8 +123,8 @@ pub fn write_offset(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
 /// The storage class of the object to be; `None` for `STANDARD`, which is the default.
 ///
 /// Errors: `InvalidStorageClass` for one that a general purpose bucket does not have.
-pub fn storage_class(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
-    match headers.get("x-amz-storage-class").map(<[u8]>::trim_ascii) {
+fn storage_class(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    match headers.get(STORAGE_CLASS).map(<[u8]>::trim_ascii) {
         None | Some(b"STANDARD") => Ok(None),
         Some(class) if OTHER_STORAGE_CLASSES.iter().any(|known| known.as_bytes() == class) => Ok(Some(class.to_vec())),
         Some(class) => Err(S3Error::new(ErrorCode::InvalidStorageClass).field("StorageClassRequested", class)),
@@ -130,9 +134,8 @@ pub fn storage_class(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> 
 /// Where a website sends those who ask for the object.
 ///
 /// Errors: `InvalidRedirectLocation` for what is no location, or too long.
-pub fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
-    const NAME: &str = "x-amz-website-redirect-location";
-    let Some(location) = headers.get(NAME).map(<[u8]>::trim_ascii) else { return Ok(None) };
+fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    let Some(location) = headers.get(WEBSITE_REDIRECT).map(<[u8]>::trim_ascii) else { return Ok(None) };
     if ![&b"/"[..], b"http://", b"https://"].iter().any(|start| location.starts_with(start)) {
         return Err(ErrorCode::InvalidRedirectLocation.into());
     }
@@ -140,7 +143,7 @@ pub fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Erro
         let message = "The length of website redirect location cannot exceed 2,048 characters.";
         return Err(S3Error::with(ErrorCode::InvalidRedirectLocation, message));
     }
-    reflectable(location, NAME).map(|location| Some(location.to_vec()))
+    reflectable(location, WEBSITE_REDIRECT).map(|location| Some(location.to_vec()))
 }
 
 /// The user metadata, values of repeated names joined by commas.

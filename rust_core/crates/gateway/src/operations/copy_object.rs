@@ -23,7 +23,7 @@ use orcas_record::{Bucket, VersionId};
 use orcas_s3::annotations::copies_annotations;
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, storage_class, website_redirect};
+use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, STORAGE_CLASS, WEBSITE_REDIRECT};
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::support::{OF_A_COPY, Understood};
 use orcas_s3::tags::{self, TaggingDirective};
@@ -52,19 +52,30 @@ impl Operation for CopyObject {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();
         let source = Source::of_copy(reading)?;
-        let headers = match MetadataDirective::parse(sent)? {
-            MetadataDirective::Replace => CopyHeaders::Replace(Box::new(stored(Sent::parse(sent)?))),
-            MetadataDirective::Copy => CopyHeaders::Keep {
-                storage_class: storage_class(sent)?.map(Bytes::from),
-                website_redirect: website_redirect(sent)?.map(Bytes::from),
-            },
+        let directive = MetadataDirective::parse(sent)?;
+        // S3 checks the headers of an object also where the copy keeps those of its source.
+        let stored = stored(Sent::parse(sent)?);
+        let headers = match directive {
+            MetadataDirective::Replace => CopyHeaders::Replace(Box::new(stored)),
+            MetadataDirective::Copy => {
+                CopyHeaders::Keep { storage_class: stored.storage_class, website_redirect: stored.website_redirect }
+            }
         };
         let algorithm = copy_algorithm(sent)?;
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
+        // Where there are versions, a copy of one becomes the newest.
         let restores = source.name.version.is_some() && shows_versions(&bucket);
         let (chosen, source_key) = (reading.chosen_encryption(bucket.id)?, reading.sent_source_key()?);
         let encryption = chosen.encryption.clone();
-        if itself && !restores && headers.keeps_all() && algorithm.is_none() && !chosen.asked {
+        // What a request names counts as a change, also if it is what the object has.
+        let changes = || {
+            directive == MetadataDirective::Replace
+                || [STORAGE_CLASS, WEBSITE_REDIRECT].iter().any(|name| sent.get(name).is_some())
+                || algorithm.is_some()
+                || chosen.asked
+                || reading.lane.has_own_encryption(bucket.id)
+        };
+        if itself && !restores && !changes() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
                            changing the object's metadata, storage class, website redirect location or encryption \
                            attributes.";

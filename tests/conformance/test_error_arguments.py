@@ -9,6 +9,7 @@ The rows follow answers of S3 that others have recorded: <https://github.com/ver
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.fixtures.error_cases import MALFORMED, Case, argument, lock, make_scene, parts, retention, tags
@@ -16,6 +17,7 @@ from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
 
+NOT_LATIN = "Header value cannot be represented using ISO-8859-1."
 ONTO_ITSELF = (
     "This copy request is illegal because it is trying to copy an object to itself without changing the object's "
     "metadata, storage class, website redirect location or encryption attributes."
@@ -49,6 +51,28 @@ CONFLICTS = [
     Case("PUT /{b}?partNumber=1", 400, "InvalidRequest", "Object must have a valid key name."),
     Case("PUT /{b}?partNumber=1&uploadId={u}", 405, "MethodNotAllowed",
          fields={"Method": "PUT", "ResourceType": "PART"}),
+]  # fmt: skip
+
+OVERRIDES = [
+    *(
+        Case(f"GET /{{b}}/k?response-{name}={quote(value)}", 400, "InvalidArgument", NOT_LATIN,
+             fields=argument(f"response-{name}", value))
+        for name, value in [
+            ("content-type", "text/\u2013"), ("content-encoding", "\u6587"), ("content-language", "\U0001f451"),
+            ("content-disposition", 'attachment; filename="a \u2013 b"'), ("cache-control", "\u0142"),
+            ("expires", "\u20ac"),
+        ]
+    ),
+    *(
+        Case(f"GET /{{b}}/k?response-content-disposition={escape}", 400, "InvalidArgument", NOT_LATIN)
+        for escape in ("a%0D%0Ab:c", "%00", "%1B", "%7F", "%E9")
+    ),
+    *(
+        Case(f"GET /{{b}}/k?{name}=dummy", 400, "InvalidArgument",
+             f"{name} is not in the set of overridable response headers. Please refer to the S3 API documentation for "
+             "a complete list of overridable response headers.", fields=argument(name, "dummy"))
+        for name in ("response-gibberish", "response-", "response-Content-Type", "response-etag")
+    ),
 ]  # fmt: skip
 
 COPIES = [
@@ -110,7 +134,7 @@ FORBIDDEN = [
          body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
 ]  # fmt: skip
 
-TABLE = [*CONFLICTS, *COPIES, *FORBIDDEN]
+TABLE = [*CONFLICTS, *OVERRIDES, *COPIES, *FORBIDDEN]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +148,7 @@ def test_an_error_is_that_of_s3(wire: Wire, scene: dict[str, str], case: Case) -
 
 
 def test_an_error_of_a_head_has_the_status_alone(wire: Wire, scene: dict[str, str]) -> None:
-    for query in ("acl&tagging", "acl=&uploads"):
+    for query in ("response-gibberish=a", "response-expires=%E2%80%93", "response-expires=%0A", "acl&tagging"):
         answer = wire("HEAD", f"/{scene['b']}/k", query)
         assert (answer.status, answer.body) == (400, b""), query
 

@@ -78,6 +78,21 @@ def test_metadata_of_forms_is_text(wire: Wire, s3: Any, bucket: str) -> None:
     assert metadata == {"a": "=?UTF-8?Q?=C3=84M=C3=84Z=C3=95=C3=91_S3?=", "b": word}
 
 
+def test_headers_show_a_space_for_what_they_cannot_hold(wire: Wire, s3: Any, bucket: str) -> None:
+    disposition = 'attachment; filename="caf\u00e9 \u2013 \U0001f451.txt"'
+    answer = upload(
+        wire, bucket, b"x", Content_Disposition=disposition, Cache_Control="a\u2013b", Content_Language="a\r\nb: c",
+        x_amz_website_redirect_location="/\u6587",
+    )  # fmt: skip
+    assert answer.status == 204, answer.body
+    for method in ("GET", "HEAD"):
+        shown = wire(method, f"/{bucket}/k").headers
+        latin = shown["content-disposition"].encode("utf-8", "surrogateescape").decode("latin-1")
+        assert latin == 'attachment; filename="caf\u00e9     .txt"'
+        assert (shown["cache-control"], shown["content-language"]) == ("a b", "a  b: c")
+        assert shown["x-amz-website-redirect-location"] == "/"
+
+
 def test_successful_uploads_answer_as_the_form_asks(wire: Wire, s3: Any, bucket: str) -> None:
     address = f"http://{wire.netloc}/{bucket}/a%2Fb%20%C3%BC"
     for status, asked in ((204, ""), (200, "200"), (204, "204"), (204, "404")):

@@ -50,6 +50,23 @@ def test_overrides_and_ranges(signer: Any, s3: Any, wire: Wire, bucket: str) -> 
     assert got.headers["content-type"] == "text/x"
 
 
+def test_overrides_are_in_latin(signer: Any, s3: Any, wire: Wire, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", ContentDisposition="inline")
+    for client in (signer, s3):
+        for method in ("GET", "HEAD"):
+            for value, status, shown in [
+                ("caf\u00e9", 200, "caf\u00e9"),
+                ("", 200, "inline"),
+                ("a \u2013 b", 400, None),
+            ]:
+                params = {"Bucket": bucket, "Key": "k", "ResponseContentDisposition": value}
+                answer = fetch(wire, method, client.generate_presigned_url(f"{method.lower()}_object", Params=params))
+                assert answer.status == status, answer.body
+                if shown is not None:
+                    sent = answer.headers["content-disposition"].encode("utf-8", "surrogateescape")
+                    assert sent.decode("latin-1") == shown
+
+
 def test_anonymous_requests_may_not_override(wire: Wire, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     assert wire("GET", f"/{bucket}/k", "response-content-type=a", sign=False).status in {400, 403}

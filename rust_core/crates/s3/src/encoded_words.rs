@@ -1,10 +1,12 @@
-//! Text in the values of headers: encoded words (RFC 2047), which S3 reads and writes in user metadata.
+//! Text in the values of headers: encoded words (RFC 2047), which S3 reads and writes in user metadata, and ISO 8859-1, in
+//! which it shows other values that do not come from headers.
 //!
 //! The choices that the RFC leaves open are those of S3, as observed: what needs to be encoded, and in which form. A
 //! word that cannot be decoded stays as it was sent.
 
 use std::borrow::Cow;
 
+use super::errors::S3Error;
 use orcas_checksum::{base64_decode, base64_encode};
 
 /// The longest encoding of the text in a word, in characters: a word has at most 75.
@@ -38,6 +40,30 @@ pub fn encode(stored: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::with_capacity(4 * text.len());
     put_words(&mut out, &text, form);
     Cow::Owned(out)
+}
+
+/// Text in ISO 8859-1, in which headers are. Any other character becomes a space for each of its units in UTF-16, as in
+/// answers of S3, and so does a control character.
+pub fn spaced_latin(value: &[u8]) -> Cow<'_, [u8]> {
+    if value.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(value);
+    }
+    let byte = |unit: u16| u8::try_from(unit).ok().filter(can_stand_in_header).unwrap_or(b' ');
+    Cow::Owned(String::from_utf8_lossy(&literal(value)).encode_utf16().map(byte).collect())
+}
+
+/// Whether a header may have a byte in its value (RFC 9110, section 5.5).
+fn can_stand_in_header(byte: &u8) -> bool {
+    !byte.is_ascii_control() || *byte == b'\t'
+}
+
+/// The text of a parameter in ISO 8859-1, for a header of the answer.
+///
+/// Errors: `InvalidArgument` for a character that a header cannot have.
+pub fn latin(value: &[u8], name: &'static str) -> Result<Vec<u8>, S3Error> {
+    let byte = |character: char| u8::try_from(character).ok().filter(can_stand_in_header);
+    let bytes = std::str::from_utf8(value).ok().and_then(|text| text.chars().map(byte).collect());
+    bytes.ok_or_else(|| S3Error::argument("Header value cannot be represented using ISO-8859-1.", name, value))
 }
 
 fn text(value: &[u8]) -> Cow<'_, str> {
@@ -193,6 +219,21 @@ mod tests {
         }
         assert_eq!(decode(b"caf\xe9"), "café".as_bytes());
         assert_eq!(literal(b"caf\xe9 =?UTF-8?Q?a?="), "café =?UTF-8?Q?a?=".as_bytes());
+    }
+
+    #[test]
+    fn parameters_that_a_header_cannot_show_are_refused() {
+        for (sent, shown) in
+            [("attachment; filename=\"é\"", "attachment; filename=\"\u{e9}\""), ("", ""), ("a\tb", "a\tb")]
+        {
+            let bytes: Vec<u8> = shown.chars().map(|character| u8::try_from(character).unwrap()).collect();
+            assert_eq!(latin(sent.as_bytes(), "n"), Ok(bytes));
+        }
+        for bad in ["a–b".as_bytes(), b"a\r\nb", b"\0", b"\x1b", b"\x7f", b"\xe9", "文".as_bytes()] {
+            let error = latin(bad, "response-expires").unwrap_err();
+            assert_eq!(error, S3Error::argument(error.message.clone(), "response-expires", bad));
+            assert_eq!(error.message, "Header value cannot be represented using ISO-8859-1.");
+        }
     }
 
     #[test]

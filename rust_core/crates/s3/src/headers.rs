@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 
-use super::encoded_words;
-use super::errors::S3Error;
+use super::encoded_words::{self, latin};
+use super::errors::{ErrorCode, S3Error};
 use super::header_block::HeaderBlock;
-use super::metadata::{USER_PREFIX, reflectable};
+use super::metadata::USER_PREFIX;
 use super::object_lock::{LockHeaders, hold_name};
 use super::versions::VersionName;
 use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
@@ -26,26 +26,36 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the query; a value that cannot stand in a header is refused. The caller refuses overrides on anonymous
-    /// requests (`is_empty`).
+    /// Reads the query. As on S3, an empty value changes nothing.
+    ///
+    /// Errors: `InvalidArgument` for a header that cannot be replaced, and for a value that cannot stand in one.
     pub fn parse(query: &Query) -> Result<Self, S3Error> {
-        let read = |name: &'static str| match query.get(name) {
-            Some(value) => reflectable(value, name).map(|value| Some(value.to_vec())),
-            None => Ok(None),
-        };
-        Ok(Self {
-            content_type: read("response-content-type")?,
-            content_encoding: read("response-content-encoding")?,
-            content_disposition: read("response-content-disposition")?,
-            content_language: read("response-content-language")?,
-            cache_control: read("response-cache-control")?,
-            expires: read("response-expires")?,
-        })
+        let mut overrides = Self::default();
+        for (name, value) in query.iter().filter(|(name, _)| name.starts_with(b"response-")) {
+            let (known, place) = match name {
+                b"response-content-type" => ("response-content-type", &mut overrides.content_type),
+                b"response-content-encoding" => ("response-content-encoding", &mut overrides.content_encoding),
+                b"response-content-disposition" => ("response-content-disposition", &mut overrides.content_disposition),
+                b"response-content-language" => ("response-content-language", &mut overrides.content_language),
+                b"response-cache-control" => ("response-cache-control", &mut overrides.cache_control),
+                b"response-expires" => ("response-expires", &mut overrides.expires),
+                other => return Err(not_replaceable(other, value)),
+            };
+            if place.is_none() && !value.is_empty() {
+                *place = Some(latin(value, known)?);
+            }
+        }
+        Ok(overrides)
     }
+}
 
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+fn not_replaceable(name: &[u8], value: &[u8]) -> S3Error {
+    let shown = String::from_utf8_lossy(name);
+    let message = format!(
+        "{shown} is not in the set of overridable response headers. Please refer to the S3 API documentation for a \
+         complete list of overridable response headers."
+    );
+    S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", name).field("ArgumentValue", value)
 }
 
 /// The stored headers of an object, borrowed from its record.
@@ -287,10 +297,17 @@ mod tests {
     }
 
     #[test]
-    fn overrides_cannot_split_a_response() {
-        for bad in ["%0d%0aset-cookie:%20x", "%00", "%0a"] {
-            let query = Query::parse(format!("response-content-disposition={bad}").as_bytes()).unwrap();
-            assert!(Overrides::parse(&query).is_err(), "{bad}");
+    fn overrides_are_of_known_headers_and_in_latin() {
+        let parse = |query: &str| Overrides::parse(&Query::parse(query.as_bytes()).unwrap());
+        let disposition = |query: &str| parse(query).map(|overrides| overrides.content_disposition);
+        assert_eq!(disposition("response-content-disposition=caf%C3%A9"), Ok(Some(b"caf\xe9".to_vec())));
+        assert_eq!(disposition("response-content-disposition="), Ok(None));
+        for bad in ["%0d%0aset-cookie:%20x", "%00", "%0a", "%1b", "%E2%80%93", "%e9"] {
+            let error = parse(&format!("response-content-disposition={bad}")).unwrap_err();
+            assert_eq!(error.message, "Header value cannot be represented using ISO-8859-1.", "{bad}");
         }
+        let error = parse("response-etag=x").unwrap_err();
+        assert!(error.message.starts_with("response-etag is not in the set of overridable response headers."));
+        assert_eq!(error.extra, [("ArgumentName", b"response-etag".to_vec()), ("ArgumentValue", b"x".to_vec())]);
     }
 }

@@ -1,7 +1,7 @@
 //! What an upload says about its object: the headers that are stored and given back, lengths and Content-MD5.
 //!
-//! Values are bytes as sent, but for user metadata, which is text. No value as sent has CR, LF or NUL, since it is
-//! reflected in a response later; user metadata may hold them in encoded words.
+//! Values are bytes as sent, but for user metadata, which is text, and for those of forms. No value has CR, LF or NUL,
+//! since it is reflected in a response later; user metadata may hold them in encoded words.
 
 use std::borrow::Cow;
 
@@ -42,8 +42,33 @@ pub const OF_AN_APPEND: &[&str] = &[WRITE_OFFSET];
 /// User metadata: names as bytes, and values as text in UTF-8.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// How a value of user metadata is read.
-type ReadText = fn(&[u8]) -> Cow<'_, [u8]>;
+/// How values are read.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// Those of headers are shown as they were sent.
+    Headers,
+    /// Those of the fields of a form are text. Encoded words have no meaning there, and what a header cannot hold becomes
+    /// a space, as on S3.
+    Fields,
+}
+
+impl Reading {
+    /// The text of user metadata.
+    fn text(self, value: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::Headers => encoded_words::decode(value),
+            Self::Fields => encoded_words::literal(value),
+        }
+    }
+
+    /// Another value, as responses will show it.
+    fn shown<'v>(self, value: &'v [u8], name: &'static str) -> Result<Cow<'v, [u8]>, S3Error> {
+        match self {
+            Self::Headers => reflectable(value, name).map(Cow::Borrowed),
+            Self::Fields => Ok(encoded_words::spaced_latin(value)),
+        }
+    }
+}
 
 /// The stored headers of an object. User metadata names are lower case, without prefix, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,27 +88,28 @@ pub struct ObjectHeaders {
 impl ObjectHeaders {
     /// Reads the headers of PutObject, CreateMultipartUpload, or a copy that replaces metadata.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        Self::read(headers, encoded_words::decode)
+        Self::read(headers, Reading::Headers)
     }
 
-    /// Reads the headers for which the fields of a form stand. There, encoded words have no meaning.
+    /// Reads the headers for which the fields of a form stand.
     pub fn of_form(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        Self::read(headers, encoded_words::literal)
+        Self::read(headers, Reading::Fields)
     }
 
-    fn read(headers: &Headers<'_>, text: ReadText) -> Result<Self, S3Error> {
-        let content_type = joined(headers, "content-type")?;
-        let content_encoding = joined(headers, "content-encoding")?.and_then(without_aws_chunked);
-        let content_disposition = joined(headers, "content-disposition")?;
-        let content_language = joined(headers, "content-language")?;
-        let cache_control = joined(headers, "cache-control")?;
-        let expires = joined(headers, "expires")?;
+    fn read(headers: &Headers<'_>, reading: Reading) -> Result<Self, S3Error> {
+        let joined = |name| joined(headers, name, reading);
+        let content_type = joined("content-type")?;
+        let content_encoding = joined("content-encoding")?.and_then(without_aws_chunked);
+        let content_disposition = joined("content-disposition")?;
+        let content_language = joined("content-language")?;
+        let cache_control = joined("cache-control")?;
+        let expires = joined("expires")?;
         let system =
             [&content_type, &content_encoding, &content_disposition, &content_language, &cache_control, &expires];
         if system.into_iter().flatten().map(Vec::len).sum::<usize>() > SYSTEM_METADATA_LEN_MAX {
             return Err(ErrorCode::RequestHeaderSectionTooLarge.into());
         }
-        let user = user_metadata(headers, text)?;
+        let user = user_metadata(headers, reading)?;
         Ok(Self {
             content_type,
             content_encoding,
@@ -92,7 +118,7 @@ impl ObjectHeaders {
             cache_control,
             expires,
             storage_class: storage_class(headers)?,
-            website_redirect: website_redirect(headers)?,
+            website_redirect: website_redirect(headers, reading)?,
             user,
         })
     }
@@ -134,7 +160,7 @@ fn storage_class(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
 /// Where a website sends those who ask for the object.
 ///
 /// Errors: `InvalidRedirectLocation` for what is no location, or too long.
-fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+fn website_redirect(headers: &Headers<'_>, reading: Reading) -> Result<Option<Vec<u8>>, S3Error> {
     let Some(location) = headers.get(WEBSITE_REDIRECT).map(<[u8]>::trim_ascii) else { return Ok(None) };
     if ![&b"/"[..], b"http://", b"https://"].iter().any(|start| location.starts_with(start)) {
         return Err(ErrorCode::InvalidRedirectLocation.into());
@@ -143,11 +169,11 @@ fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
         let message = "The length of website redirect location cannot exceed 2,048 characters.";
         return Err(S3Error::with(ErrorCode::InvalidRedirectLocation, message));
     }
-    reflectable(location, WEBSITE_REDIRECT).map(|location| Some(location.to_vec()))
+    reading.shown(location, WEBSITE_REDIRECT).map(|location| Some(location.into_owned()))
 }
 
 /// The user metadata, values of repeated names joined by commas.
-fn user_metadata(headers: &Headers<'_>, text: ReadText) -> Result<UserMetadata, S3Error> {
+fn user_metadata(headers: &Headers<'_>, reading: Reading) -> Result<UserMetadata, S3Error> {
     let mut user: UserMetadata = Vec::new();
     for (name, value) in headers.iter() {
         let Some(name) = name.strip_prefix(USER_PREFIX.as_bytes()) else { continue };
@@ -155,7 +181,8 @@ fn user_metadata(headers: &Headers<'_>, text: ReadText) -> Result<UserMetadata, 
             return Err(S3Error::argument("A metadata header has no name", USER_PREFIX, value));
         }
         // A presigned query can bring names that no header could.
-        let (name, value) = (reflectable(name, USER_PREFIX)?, text(reflectable(value.trim_ascii(), USER_PREFIX)?));
+        let name = reflectable(name, USER_PREFIX)?;
+        let value = reading.text(reflectable(value.trim_ascii(), USER_PREFIX)?);
         match user.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => {
                 known.push(b',');
@@ -173,13 +200,13 @@ fn user_metadata(headers: &Headers<'_>, text: ReadText) -> Result<UserMetadata, 
 }
 
 /// All values of one header joined by commas; `None` when absent or empty.
-fn joined(headers: &Headers<'_>, name: &'static str) -> Result<Option<Vec<u8>>, S3Error> {
+fn joined(headers: &Headers<'_>, name: &'static str, reading: Reading) -> Result<Option<Vec<u8>>, S3Error> {
     let mut out = Vec::new();
     for value in headers.get_all(name).map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
         if !out.is_empty() {
             out.push(b',');
         }
-        out.extend_from_slice(reflectable(value, name)?);
+        out.extend_from_slice(&reading.shown(value, name)?);
     }
     Ok(Some(out).filter(|value| !value.is_empty()))
 }
@@ -310,6 +337,22 @@ mod tests {
         let fields: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
         let stored = ObjectHeaders::of_form(&Headers::new(&fields)).unwrap();
         assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "=?UTF-8?B?w6k=?=")]);
+    }
+
+    #[test]
+    fn values_of_forms_are_text_and_headers_are_in_latin() {
+        let shown = |value: &[u8]| {
+            let list: [(&[u8], &[u8]); 2] =
+                [(b"content-disposition", value), (b"x-amz-website-redirect-location", &[b"/", value].concat())];
+            let stored = ObjectHeaders::of_form(&Headers::new(&list)).unwrap();
+            let (disposition, location) = (stored.content_disposition.unwrap(), stored.website_redirect.unwrap());
+            assert_eq!(location, [b"/", &disposition[..]].concat());
+            disposition
+        };
+        assert_eq!(shown(b"a=\"b\"\tc"), b"a=\"b\"\tc");
+        assert_eq!(shown("n=é–ü€👑;".as_bytes()), b"n=\xe9 \xfc   ;");
+        assert_eq!(shown(b"n=\xe9"), b"n=\xe9", "what is no UTF-8 is in ISO 8859-1");
+        assert_eq!(shown(b"a\r\nb: c\0\x01\x7f."), b"a  b: c   .");
     }
 
     #[test]

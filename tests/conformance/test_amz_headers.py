@@ -38,7 +38,6 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-expected-bucket-owner": "x",
     "x-amz-if-match-last-modified-time": "x",
     "x-amz-if-match-size": "x",
-    "x-amz-max-parts": "x",
     "x-amz-metadata-directive": "x",
     "x-amz-mp-object-size": "1",
     "x-amz-object-annotation-directive": "x",
@@ -70,6 +69,7 @@ IMPLEMENTED_HEADERS: Final = {
 }
 # Headers whose every value is accepted.
 FREE: Final = {
+    "x-amz-max-parts",
     "x-amz-meta-",
     "x-amz-optional-object-attributes",
     "x-amz-request-payer",

@@ -13,10 +13,15 @@ from urllib.parse import quote
 
 import pytest
 from tests.fixtures.error_cases import MALFORMED, Case, argument, lock, make_scene, parts, retention, tags
+from tests.fixtures.signing import UNSIGNED_TRAILER
 from tests.fixtures.wire import Wire
 
 pytestmark = pytest.mark.conformance
 
+TAGGING_FORM = (
+    "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name "
+    "duplicates."
+)
 NOT_LATIN = "Header value cannot be represented using ISO-8859-1."
 ONTO_ITSELF = (
     "This copy request is illegal because it is trying to copy an object to itself without changing the object's "
@@ -72,6 +77,24 @@ OVERRIDES = [
              f"{name} is not in the set of overridable response headers. Please refer to the S3 API documentation for "
              "a complete list of overridable response headers.", fields=argument(name, "dummy"))
         for name in ("response-gibberish", "response-", "response-Content-Type", "response-etag")
+    ),
+]  # fmt: skip
+
+HEADERS = [
+    *(
+        Case("PUT /{b}/new", 400, "InvalidArgument", TAGGING_FORM, headers={"x-amz-tagging": value}, body="x",
+             fields=argument("x-amz-tagging", value))
+        for value in ("=", "=a", "a=b&=", "a%", "a=%E9")
+    ),
+    Case("POST /{b}/up?uploads", 400, "InvalidArgument", TAGGING_FORM, headers={"x-amz-tagging": "="}),
+    Case("PUT /{b}/new", 411, "MissingContentLength", "You must provide the Content-Length HTTP header.",
+         headers={"x-amz-decoded-content-length": "x", "x-amz-trailer": "x-amz-checksum-crc32"}, body="0",
+         payload=UNSIGNED_TRAILER),
+    *(
+        Case("POST /{b}/up?uploadId={u}", 400, "InvalidRequest",
+             f"Value for x-amz-mp-object-size header is {fault}: '{value}'", headers={"x-amz-mp-object-size": value},
+             body=parts((1, "{etag}")))
+        for value, fault in [("size", "invalid"), ("1.0", "invalid"), ("-1", "less than zero")]
     ),
 ]  # fmt: skip
 
@@ -134,7 +157,7 @@ FORBIDDEN = [
          body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
 ]  # fmt: skip
 
-TABLE = [*CONFLICTS, *OVERRIDES, *COPIES, *FORBIDDEN]
+TABLE = [*CONFLICTS, *OVERRIDES, *HEADERS, *COPIES, *FORBIDDEN]
 
 
 @pytest.fixture(scope="module")

@@ -47,10 +47,12 @@ pub struct PartAttributes {
 }
 
 impl AttributesRequest {
-    /// Errors: `InvalidRequest` without attributes, `InvalidArgument` for an unknown one and for numbers out of range.
+    /// Errors: `InvalidRequest` without attributes, `InvalidArgument` for an unknown one and for a marker out of range.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        // As on S3, one that is no number counts as absent.
+        let parts_max = number(headers, "x-amz-max-parts").ok().flatten();
         let mut request = Self {
-            parts_max: number(headers, "x-amz-max-parts")?.unwrap_or(PARTS_LEN_MAX).min(PARTS_LEN_MAX),
+            parts_max: parts_max.unwrap_or(PARTS_LEN_MAX).min(PARTS_LEN_MAX),
             part_marker: number(headers, "x-amz-part-number-marker")?.unwrap_or(0),
             ..Self::default()
         };
@@ -159,7 +161,11 @@ mod tests {
         assert_eq!(parse(&[]), Err(ErrorCode::InvalidRequest));
         assert_eq!(parse(&[(HEADER, " , ")]), Err(ErrorCode::InvalidRequest));
         assert_eq!(parse(&[(HEADER, "ETag,Colour")]), Err(ErrorCode::InvalidArgument));
-        assert_eq!(parse(&[(HEADER, "ETag"), ("x-amz-max-parts", "-1")]), Err(ErrorCode::InvalidArgument));
+        for ignored in ["-1", "x", ""] {
+            assert_eq!(parse(&[(HEADER, "ETag"), ("x-amz-max-parts", ignored)]), parse(&[(HEADER, "ETag")]));
+        }
+        let marker = parse(&[(HEADER, "ETag"), ("x-amz-part-number-marker", "-1")]);
+        assert_eq!(marker, Err(ErrorCode::InvalidArgument));
     }
 
     #[test]

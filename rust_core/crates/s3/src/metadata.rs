@@ -267,8 +267,16 @@ pub struct BodyLength {
 }
 
 impl BodyLength {
+    /// As on S3, a length of the content that is no number counts as absent.
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        Ok(Self { wire: length(headers, "content-length")?, decoded: length(headers, "x-amz-decoded-content-length")? })
+        const WIRE: &str = "content-length";
+        let wire = match headers.get(WIRE) {
+            Some(value) => Some(single_length(headers, WIRE).ok_or_else(|| {
+                S3Error::argument("The length must be a single number of bytes", WIRE, value.trim_ascii())
+            })?),
+            None => None,
+        };
+        Ok(Self { wire, decoded: single_length(headers, "x-amz-decoded-content-length") })
     }
 
     /// The length of the content to store. `chunked` says that the body has aws-chunked framing. S3 wants the length
@@ -294,19 +302,25 @@ pub fn unknown_length(headers: &Headers<'_>, chunked: bool) -> S3Error {
 }
 
 /// The size in bytes that CompleteMultipartUpload expects of the whole object, if it says so.
+///
+/// Errors: `InvalidRequest` for what is no number of bytes.
 pub fn multipart_object_size(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
-    length(headers, "x-amz-mp-object-size")
+    const NAME: &str = "x-amz-mp-object-size";
+    let Some(value) = headers.get(NAME).map(<[u8]>::trim_ascii) else { return Ok(None) };
+    single_length(headers, NAME).map(Some).ok_or_else(|| {
+        // S3 tells numbers below the range from what is no number.
+        let negative = value.strip_prefix(b"-").is_some_and(|rest| parse_size(rest).is_some());
+        let fault = if negative { "less than zero" } else { "invalid" };
+        let message = format!("Value for {NAME} header is {fault}: '{}'", String::from_utf8_lossy(value));
+        S3Error::with(ErrorCode::InvalidRequest, message)
+    })
 }
 
-/// One header of decimal digits; repeated or malformed ones are refused.
-fn length(headers: &Headers<'_>, name: &'static str) -> Result<Option<u64>, S3Error> {
+/// The number in a header that is there once.
+fn single_length(headers: &Headers<'_>, name: &str) -> Option<u64> {
     let mut values = headers.get_all(name);
-    let Some(value) = values.next().map(<[u8]>::trim_ascii) else { return Ok(None) };
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    match digits.and_then(|text| text.parse().ok()) {
-        Some(length) if values.next().is_none() => Ok(Some(length)),
-        _ => Err(S3Error::argument("The length must be a single number of bytes", name, value)),
-    }
+    let value = values.next().map(<[u8]>::trim_ascii).and_then(parse_size);
+    value.filter(|_| values.next().is_none())
 }
 
 #[cfg(test)]
@@ -431,6 +445,19 @@ mod tests {
         }
         let twice: [(&[u8], &[u8]); 2] = [(b"content-length", b"1"), (b"content-length", b"1")];
         assert!(BodyLength::parse(&Headers::new(&twice)).is_err());
+        for value in ["", "x", "-1", "5.0", "99999999999999999999"] {
+            let list: [(&[u8], &[u8]); 1] = [(b"x-amz-decoded-content-length", value.as_bytes())];
+            assert_eq!(BodyLength::parse(&Headers::new(&list)), Ok(BodyLength::default()), "{value}");
+        }
+        let size = |value: &str| {
+            let size = multipart_object_size(&Headers::new(&[(b"x-amz-mp-object-size", value.as_bytes())]));
+            size.map_err(|error| (error.code, error.message.into_owned()))
+        };
+        assert_eq!(size("12"), Ok(Some(12)));
+        for (value, fault) in [("x", "invalid"), ("-1", "less than zero"), ("-", "invalid"), ("1e3", "invalid")] {
+            let message = format!("Value for x-amz-mp-object-size header is {fault}: '{value}'");
+            assert_eq!(size(value), Err((ErrorCode::InvalidRequest, message)));
+        }
         let (none, coding): (_, [(&[u8], &[u8]); 1]) = (Headers::new(&[]), [(b"transfer-encoding", b"chunked")]);
         let coded = Headers::new(&coding);
         let lengths = BodyLength { wire: Some(100), decoded: None };

@@ -23,7 +23,7 @@ pub type Tags = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The tags that `x-amz-tagging` gives, which is encoded like a query.
 ///
-/// Errors: `InvalidArgument` for another form and for a key that comes twice, else as [`read_document`].
+/// Errors: `InvalidArgument` for another form, for no key and for one that comes twice, else as [`read_document`].
 pub fn of_header(headers: &Headers<'_>) -> Result<Tags, S3Error> {
     let Some(value) = headers.get(HEADER).map(<[u8]>::trim_ascii) else { return Ok(Tags::new()) };
     let malformed = || {
@@ -36,7 +36,7 @@ pub fn of_header(headers: &Headers<'_>) -> Result<Tags, S3Error> {
     for pair in value.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
         let mut sides = pair.split(|&byte| byte == b'=');
         let (key, value) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
-        if sides.next().is_some() {
+        if sides.next().is_some() || key.is_empty() {
             return Err(malformed());
         }
         tags.push((decoded(key)?, decoded(value)?));
@@ -219,7 +219,9 @@ mod tests {
             ("a=%zz", ErrorCode::InvalidArgument),
             ("a=%ff", ErrorCode::InvalidArgument),
             ("TagSet%3D%5B%7BKey%3Dstring%5D", ErrorCode::InvalidTag),
-            ("=x", ErrorCode::InvalidTag),
+            ("=", ErrorCode::InvalidArgument),
+            ("=x", ErrorCode::InvalidArgument),
+            ("a=b&=", ErrorCode::InvalidArgument),
             ("a=b&c=d&e=f&g=h&i=j&k=l&m=n&o=p&q=r&s=t&u=v", ErrorCode::BadRequest),
         ] {
             assert_eq!(header(value), Err(code), "{value}");

@@ -83,13 +83,19 @@ def test_a_preflight_that_no_rule_allows(wire: Wire, ruled: str, origin: str, me
 
 
 def test_a_preflight_that_says_too_little(wire: Wire, ruled: str) -> None:
-    for origin, method, message in [
-        (None, None, "Insufficient information. Origin request header needed."),
-        (None, "GET", "Insufficient information. Origin request header needed."),
-        (ORIGIN, None, "Invalid Access-Control-Request-Method: null"),
-        (ORIGIN, "PATCH", "Invalid Access-Control-Request-Method: PATCH"),
+    no_origin = "Insufficient information. Origin request header needed."
+    no_name = 'Access-Control-Request-Headers "{}" contains invalid character.'
+    for origin, method, headers, message in [
+        (None, None, None, no_origin),
+        (None, "GET", "x-a", no_origin),
+        ("", "GET", "x-a", no_origin),
+        (ORIGIN, None, None, "Invalid Access-Control-Request-Method: null"),
+        (ORIGIN, "PATCH", None, "Invalid Access-Control-Request-Method: PATCH"),
+        (ORIGIN, "GET", "x-amz-date,invalid header", no_name.format("invalid header")),
+        (ORIGIN, "GET", "x-amz-date, Bad/Header", no_name.format(" Bad/Header")),
+        (ORIGIN, "GET", "Non\u0141", no_name.format("Non\u0141")),
     ]:
-        answer = preflight(wire, f"/{ruled}", origin, method)
+        answer = preflight(wire, f"/{ruled}", origin, method, headers)
         assert (answer.status, answer.code) == (400, "BadRequest")
         assert answer.error["Message"] == message
 

@@ -111,6 +111,19 @@ COPIES = [
          fields={"Size": "2049", "MaxSizeAllowed": "2048"}),
 ]  # fmt: skip
 
+WEBSITES = [
+    Case("PUT /{b}?website", 400, code, message,
+         body=website(f"<HttpErrorCodeReturnedEquals>{error}</HttpErrorCodeReturnedEquals>",
+                      f"<HttpRedirectCode>{redirect}</HttpRedirectCode>"))
+    for error, redirect, code, message in [
+        ("418", "301", "InvalidRequest", "The provided HTTP error code (418) is not valid. Valid codes are 4XX or 5XX."),
+        ("404", "306", "InvalidRequest",
+         "The provided HTTP redirect code (306) is not valid. Valid codes are 3XX except 300."),
+        ("4xx", "301", "MalformedXML", MALFORMED),
+        ("404", "x", "MalformedXML", MALFORMED),
+    ]
+]  # fmt: skip
+
 # One for each operation that reads a document, which is right but for the character in the place of `~`.
 DOCUMENTS = {
     "PUT /{b}-2": "<CreateBucketConfiguration><LocationConstraint>eu-west-1~</LocationConstraint>"
@@ -157,7 +170,7 @@ FORBIDDEN = [
          body="<AccessControlPolicy><Owner><ID>&#x10;</ID></Owner></AccessControlPolicy>"),
 ]  # fmt: skip
 
-TABLE = [*CONFLICTS, *OVERRIDES, *HEADERS, *COPIES, *FORBIDDEN]
+TABLE = [*CONFLICTS, *OVERRIDES, *HEADERS, *COPIES, *WEBSITES, *FORBIDDEN]
 
 
 @pytest.fixture(scope="module")

@@ -61,29 +61,37 @@ impl<'a> CrossOrigin<'a> {
     /// What a preflight asks.
     ///
     /// # Errors
-    /// `BadRequest` without an origin, and for a method that no rule can allow.
+    /// `BadRequest` without an origin, for a method that no rule can allow, and for what is no name of a header.
     pub fn of_preflight(headers: &Headers<'a>) -> Result<Self, S3Error> {
-        let origin = headers.get("origin").ok_or_else(|| {
-            S3Error::with(ErrorCode::BadRequest, "Insufficient information. Origin request header needed.")
-        })?;
+        let bad = |message: String| S3Error::with(ErrorCode::BadRequest, message);
+        let origin = headers.get("origin").filter(|origin| !origin.trim_ascii().is_empty());
+        let origin = origin.ok_or_else(|| bad("Insufficient information. Origin request header needed.".into()))?;
         let method = headers.get("access-control-request-method");
-        match method {
-            Some(method) if METHODS.iter().any(|known| known.as_bytes() == method) => {
-                Ok(Self { origin, method, headers: headers.get("access-control-request-headers") })
-            }
-            _ => {
-                let shown = method.map_or("null".into(), String::from_utf8_lossy);
-                let message = format!("Invalid Access-Control-Request-Method: {shown}");
-                Err(S3Error::with(ErrorCode::BadRequest, message))
+        let known = method.filter(|method| METHODS.iter().any(|known| known.as_bytes() == *method));
+        let method = known.ok_or_else(|| {
+            let shown = method.map_or("null".into(), String::from_utf8_lossy);
+            bad(format!("Invalid Access-Control-Request-Method: {shown}"))
+        })?;
+        let asked = Self { origin, method, headers: headers.get("access-control-request-headers") };
+        match asked.header_names().find(|name| !is_token(name.trim_ascii())) {
+            None => Ok(asked),
+            Some(name) => {
+                let shown = String::from_utf8_lossy(name);
+                Err(bad(format!("Access-Control-Request-Headers \"{shown}\" contains invalid character.")))
             }
         }
+    }
+
+    /// The names of the headers asked for, as they were sent, blanks included.
+    fn header_names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let list = self.headers.unwrap_or_default();
+        list.split(|byte| *byte == b',').filter(|name| !name.trim_ascii().is_empty())
     }
 
     /// The headers asked for, in lower case; `None` for a list that no rule allows.
     fn asked_headers(&self) -> Option<Vec<Vec<u8>>> {
         let mut names = Vec::new();
-        let Some(list) = self.headers else { return Some(names) };
-        for name in list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()) {
+        for name in self.header_names().map(<[u8]>::trim_ascii) {
             if names.len() == ASKED_HEADERS_MAX || !is_token(name) {
                 return None;
             }

@@ -91,6 +91,17 @@ fn a_preflight_names_its_origin_and_method() {
     let method = |method: &'static [u8]| ask(&[(b"origin", b"a"), (b"access-control-request-method", method)]);
     assert_eq!(method(b"PATCH"), bad("Invalid Access-Control-Request-Method: PATCH"));
     assert_eq!(method(b"PUT"), Ok(b"PUT".to_vec()));
+    assert_eq!(ask(&[(b"origin", b" ")]), bad("Insufficient information. Origin request header needed."));
+    let names = |names: &'static [u8]| {
+        let lines: [(&[u8], &[u8]); 3] =
+            [(b"origin", b"a"), (b"access-control-request-method", b"PUT"), (b"access-control-request-headers", names)];
+        ask(&lines)
+    };
+    assert_eq!(names(b"x-a, X-B,,"), Ok(b"PUT".to_vec()));
+    for (sent, shown) in [("x-a, b c", " b c"), ("x(a)", "x(a)"), ("a,Ł", "Ł"), ("x:y", "x:y")] {
+        let message = format!("Access-Control-Request-Headers \"{shown}\" contains invalid character.");
+        assert_eq!(names(sent.as_bytes()), bad(&message));
+    }
 }
 
 #[test]

@@ -281,21 +281,28 @@ fn condition(element: &Element) -> Result<(Option<String>, Option<u16>), S3Error
              be present.",
         ));
     }
-    let status = |text: &str| match text.parse() {
-        Ok(status @ 400..=599) => Ok(status),
+    let status = |text: &str| match number(text)? {
+        status @ (400..=417 | 500..=505) => Ok(status),
         _ => Err(invalid(format!("The provided HTTP error code ({text}) is not valid. Valid codes are 4XX or 5XX."))),
     };
     let prefix = fields.text("KeyPrefixEquals")?.map(checked_key).transpose()?;
     Ok((prefix, fields.text("HttpErrorCodeReturnedEquals")?.map(status).transpose()?))
 }
 
+/// S3 takes fewer codes than its messages say.
 fn redirect_code(text: &str) -> Result<u16, S3Error> {
-    match text.parse() {
-        Ok(code @ 301..=399) => Ok(code),
+    match number(text)? {
+        code @ (301..=305 | 307 | 308) => Ok(code),
         _ => Err(invalid(format!(
             "The provided HTTP redirect code ({text}) is not valid. Valid codes are 3XX except 300."
         ))),
     }
+}
+
+/// A status; one that is too large for any is `u16::MAX`.
+fn number(text: &str) -> Result<u16, S3Error> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Ok(text.parse().unwrap_or(u16::MAX)) } else { Err(malformed()) }
 }
 
 /// A host name, which may have a port and, as on S3, a path.

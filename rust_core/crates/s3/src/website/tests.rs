@@ -84,11 +84,9 @@ fn rules_that_s3_refuses() {
         (rule("", ""), ErrorCode::MalformedXML),
         ("<RoutingRule/>".to_owned(), ErrorCode::MalformedXML),
         (rule("", to).replace("<Redirect>", "<Condition/><Redirect>"), ErrorCode::InvalidRequest),
-        (rule(&error("399"), to), ErrorCode::InvalidRequest),
-        (rule(&error("600"), to), ErrorCode::InvalidRequest),
-        (rule("", &code("300")), ErrorCode::InvalidRequest),
-        (rule("", &code("400")), ErrorCode::InvalidRequest),
-        (rule("", &code("x")), ErrorCode::InvalidRequest),
+        (rule(&error("4xx"), to), ErrorCode::MalformedXML),
+        (rule("", &code("x")), ErrorCode::MalformedXML),
+        (rule("", &code("+301")), ErrorCode::MalformedXML),
         (rule("", &format!("{to}<ReplaceKeyPrefixWith>y</ReplaceKeyPrefixWith>")), ErrorCode::InvalidRequest),
         (rule("", "<Protocol>ws</Protocol>"), ErrorCode::InvalidRequest),
         (rule("", &"<ReplaceKeyWith>x</ReplaceKeyWith>".repeat(2)), ErrorCode::MalformedXML),
@@ -98,6 +96,15 @@ fn rules_that_s3_refuses() {
         assert_eq!(ruled(&rules), Err(expected), "{rules}");
     }
     assert!(ruled(&rule("", to).repeat(50)).is_ok());
+    for bad in ["0", "399", "418", "499", "506", "600", "65536"] {
+        assert_eq!(ruled(&rule(&error(bad), to)), Err(ErrorCode::InvalidRequest), "{bad}");
+    }
+    for bad in ["300", "306", "309", "399", "400", "65836"] {
+        assert_eq!(ruled(&rule("", &code(bad))), Err(ErrorCode::InvalidRequest), "{bad}");
+    }
+    for (status, redirect) in [("400", "301"), ("417", "305"), ("500", "307"), ("505", "308")] {
+        assert!(ruled(&rule(&error(status), &code(redirect))).is_ok(), "{status} {redirect}");
+    }
 }
 
 #[test]

@@ -223,19 +223,26 @@ def changed(order: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
     return made
 
 
-def places(order: dict[str, Any], before: str = "") -> Iterator[str]:
-    """The fields of an order, and those within them."""
+def places(order: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of an order and those within them, with their values."""
     for name, value in order.items():
-        yield before + name
+        yield before + name, value
         if isinstance(value, dict):
             yield from places(value, f"{before}{name}.")
+
+
+def disguises(value: Any) -> list[Any]:
+    """Values of other types of JSON that could be taken for this one."""
+    if isinstance(value, bool):
+        return [str(value).lower(), int(value)]
+    return [str(value), bool(value)] if isinstance(value, int) else []
 
 
 def hostile_orders(row: Row) -> Iterator[dict[str, Any]]:
     """Orders with one mistake each."""
     order = row.order or {}
-    for place in places(order):
-        yield from (changed(order, place, value) for value in WRONG)
+    for place, good in places(order):
+        yield from (changed(order, place, value) for value in [*WRONG, *disguises(good)])
     for place, values in row.wrong:
         yield from (changed(order, place, value) for value in values)
     for name in order.keys() - set(row.optional):
@@ -306,7 +313,7 @@ JSON = st.recursive(
 
 def test_any_order_is_carried_out_or_refused(site: Prepared) -> None:
     site.tools.jobs.start = lambda kind, _: Started(kind)  # type: ignore[assignment, method-assign, return-value]
-    cases = [(at, row, place) for at, row in ROWS.items() if row.order for place in places(row.order)]
+    cases = [(at, row, place) for at, row in ROWS.items() if row.order for place, _ in places(row.order)]
 
     @settings(max_examples=300, deadline=None, derandomize=True)
     @given(case=st.sampled_from(cases), value=JSON)

@@ -14,16 +14,17 @@ from typing import Annotated, Any, Final
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.keys import add_keys
+from orcas.admin.orders import Name, Order
 from orcas.admin.pins import TooManyPinsError
 from orcas.admin.quotas import add_quotas
-from orcas.admin.snapshots import Name, add_snapshots
+from orcas.admin.snapshots import add_snapshots
 from orcas.admin.targets import add_targets
 from orcas.admin.tasks import add_tasks
 from orcas.admin.tools import Refusal, Tools
@@ -41,34 +42,30 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
-class CheckBody(BaseModel):
+class CheckBody(Order):
     """How a check is done. `bytes_per_sec` 0 sets no bound."""
 
-    model_config = ConfigDict(extra="forbid")
     read_content: bool = True
     threads: int = Field(default=2, ge=1, le=64)
     bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
 
 
-class CompactBody(BaseModel):
+class CompactBody(Order):
     """`seal`: seal what was stored without encryption, and leave nothing of it in files."""
 
-    model_config = ConfigDict(extra="forbid")
     seal: bool = False
 
 
-class Place(BaseModel):
+class Place(Order):
     """The keys of a bucket that begin with a prefix."""
 
-    model_config = ConfigDict(extra="forbid")
     bucket: Name
     prefix: str = Field(max_length=1024)
 
 
-class MoveBody(BaseModel):
+class MoveBody(Order):
     """What is moved where. Without `overwrite`, no key may begin with the new prefix."""
 
-    model_config = ConfigDict(extra="forbid")
     source: Place
     target: Place
     overwrite: bool = False

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
 
-from orcas.admin.snapshots import Name
+from orcas.admin.orders import Name, Order
 from orcas.admin.tools import Refusal, Tools
 from orcas.admin.upkeep import check_presence
 from orcas.edge import Keyring
@@ -27,27 +27,25 @@ log = logging.getLogger("orcas")
 _NO_KEYRING: dict[int | str, dict[str, Any]] = {409: {"description": "The store has no keyring, or it is not open"}}
 
 
-class KeyBody(BaseModel):
+class KeyBody(Order):
     """The name of a new key."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Name
 
 
-class ActionBody(BaseModel):
+class ActionBody(Order):
     """What is done with a key, by its name or its id. Only `destroy` has more to say."""
 
-    model_config = ConfigDict(extra="forbid")
     key: Name
     action: Literal["rotate", "disable", "enable", "destroy", "cancel"]
     days: int = Field(default=7, ge=0, le=30)
     lose_content: bool = False
 
 
-class MasterBody(BaseModel):
+class MasterBody(Order):
     """The new master key or the new passphrase. `scrypt_n`: N of scrypt from now on, a power of two."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
     key: SecretStr | None = None
     passphrase: SecretStr | None = None
     scrypt_n: int | None = Field(default=None, ge=SCRYPT_N[0], le=SCRYPT_N[-1])

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from orcas.admin.snapshots import Name
+from orcas.admin.orders import Name, Order
 from orcas.admin.tools import Refusal, Tools
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
@@ -24,10 +24,9 @@ _LIMIT_MAX: Final = (1 << 63) - 1
 Limit = Annotated[int | None, Field(ge=0, le=_LIMIT_MAX)]
 
 
-class QuotaBody(BaseModel):
+class QuotaBody(Order):
     """The quota of a bucket or of an owner. Without a limit, there is none."""
 
-    model_config = ConfigDict(extra="forbid")
     bucket: Name | None = None
     owner: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     bytes: Limit = None

@@ -5,25 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import Body, FastAPI
-from pydantic import BaseModel, ConfigDict, Field
 
+from orcas.admin.orders import Name, Order
 from orcas.admin.tools import Refusal, Tools
-
-# Only with a bound does pydantic refuse text that is no Unicode (lone surrogates), which Rust cannot take. It is longer than
-# every name, so that a name that is too long is refused with the rule for names.
-_TEXT_MAX: Final = 1024
-Name = Annotated[str, Field(max_length=_TEXT_MAX)]
 
 log = logging.getLogger("orcas")
 
 
-class NameBody(BaseModel):
+class NameBody(Order):
     """The name of the snapshot or bucket to create."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Name
 
 
@@ -33,10 +27,9 @@ class ForkBody(NameBody):
     snapshot: Name | None = None
 
 
-class RestoreBody(BaseModel):
+class RestoreBody(Order):
     """The snapshot whose objects the bucket gets."""
 
-    model_config = ConfigDict(extra="forbid")
     snapshot: Name
 
 

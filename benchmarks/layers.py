@@ -93,6 +93,46 @@ def versioned_lists(plan: Plan) -> list[Figure]:
     return [Figure("snapshot-list", what, ratios(milliseconds["layered"], milliseconds["plain"]), detail=detail)]
 
 
+def deleted_versions(plan: Plan) -> list[Figure]:
+    """Figures deleted-get and deleted-delete."""
+    rounds, versions = plan.size(3, 1), plan.size(20_000, 2_000)
+    times: dict[str, list[float]] = {"first": [], "later": [], "delete": []}
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=_SETTINGS) as orcas:
+        make_versioned_bucket(orcas, "deleted")
+        orcas.admin("GET", "buckets/deleted/snapshots")
+        for number in range(rounds):
+            key = f"key-{number}"
+            signer = orcas.signer()
+            load.run(orcas.address, [signer.put(f"/deleted/{key}", unique(n)) for n in range(versions + 1)])
+            orcas.admin("POST", "buckets/deleted/snapshots", {"name": key})
+            newest = _version_ids(orcas, "deleted", key)[:versions]
+            for at in range(0, versions, KEYS):
+                request = orcas.signer().delete_versions("deleted", key, newest[at : at + KEYS])
+                times["delete"].append(_ms(lambda request=request: load.exchange(orcas.address, request)))
+            get = orcas.signer().get(f"/deleted/{key}")
+            times["first"].append(_ms(lambda get=get: load.exchange(orcas.address, get)))
+            times["later"].append(_ms(lambda get=get: load.exchange(orcas.address, get)))
+    what = f"{versions} versions deleted by their ids above a snapshot"
+    detail = {"versions": versions, "durability": "sync", "milliseconds": times}
+    return [
+        Figure("deleted-get", f"first GET of a key, {what}", times["first"], 50.0, unit="ms", detail=detail),
+        Figure("deleted-delete", f"each DeleteObjects of 1,000 of {what}", times["delete"], 300.0, unit="ms"),
+    ]
+
+
+def _version_ids(orcas: Orcas, bucket: str, key: str) -> list[str]:
+    """All versions of a key, newest first."""
+    ids: list[str] = []
+    marker: dict[str, str] = {}
+    while True:
+        request = orcas.signer().get(f"/{bucket}", {"versions": "", "prefix": key, **marker})
+        page = load.exchange(orcas.address, request).body.decode()
+        ids += re.findall(r"<VersionId>([^<]*)</VersionId>", page)
+        if "<IsTruncated>true" not in page:
+            return ids
+        marker = {"key-marker": key, "version-id-marker": ids[-1]}
+
+
 def moves(plan: Plan) -> list[Figure]:
     """Figure prefix-move."""
     rounds, objects = plan.size(9, 2), plan.size(100_000, 2_000)

@@ -68,6 +68,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "forks": layers.forks,
     "forks-of-versions": layers.versioned_forks,
     "snapshot-list": layers.versioned_lists,
+    "deleted-versions": layers.deleted_versions,
     "prefix-move": layers.moves,
     "version-put": versions.puts,
     "version-list": versions.lists,

@@ -80,7 +80,14 @@ class Signer:
 
     def delete_all(self, bucket: str, keys: list[str]) -> bytes:
         """A DeleteObjects of at most 1,000 keys, none of which needs escaping."""
-        objects = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+        return self._delete(bucket, [f"<Key>{key}</Key>" for key in keys])
+
+    def delete_versions(self, bucket: str, key: str, ids: list[str]) -> bytes:
+        """A DeleteObjects of at most 1,000 versions of a key that needs no escaping."""
+        return self._delete(bucket, [f"<Key>{key}</Key><VersionId>{name}</VersionId>" for name in ids])
+
+    def _delete(self, bucket: str, named: list[str]) -> bytes:
+        objects = "".join(f"<Object>{name}</Object>" for name in named)
         body = f"<Delete><Quiet>true</Quiet>{objects}</Delete>".encode()
         headers = {
             "content-length": str(len(body)),

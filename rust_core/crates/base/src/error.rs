@@ -30,6 +30,9 @@ pub enum Error {
     /// There are too many requests at once.
     #[error("all {connections} read connections of the index stayed in use")]
     Busy { connections: u32 },
+    /// The request can be repeated, and goes on then.
+    #[error("more newer versions of the key were deleted than one request may pass over")]
+    ManyDeleted,
     #[error("a stored record cannot be read: {reason}")]
     Record { reason: &'static str },
     /// There is no keyring, or no master key was given.
@@ -123,6 +126,7 @@ impl Error {
             | Self::Version { .. }
             | Self::Locked { .. }
             | Self::Busy { .. }
+            | Self::ManyDeleted
             | Self::NoKeyring
             | Self::KeyUnusable { .. }
             | Self::NamedKeyUnusable { .. }

@@ -9,6 +9,9 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
 
+/// Removed versions of a layer after which others are passed over together: a few lookups cost less than a scan.
+const STEPS_MAX: usize = 2;
+
 /// Reads single layers.
 pub trait Layers {
     /// An object as it was found.
@@ -26,6 +29,15 @@ pub trait Layers {
     /// # Errors
     /// When the state cannot be read.
     fn newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<Self::Found>>;
+    /// Passes over versions of a key in a layer that the layers `above` hide, from a hidden one on: the sequence of a
+    /// version at which nothing but hidden ones was passed. By default, that is the one with the sequence `hidden`.
+    ///
+    /// # Errors
+    /// When the state cannot be read, or there are too many for this decision.
+    fn pass_hidden(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
+        let _ = (above, layer, key);
+        Ok(hidden)
+    }
 }
 
 /// The version with this id that `layers` show, also a delete marker.
@@ -68,13 +80,18 @@ pub fn find_newest<L: Layers + ?Sized>(state: &L, layers: &[BucketId], key: &[u8
         match state.kind(*layer) {
             LayerKind::Amendments => {}
             LayerKind::History => {
-                let mut before = Sequence::MAX;
+                let (mut before, mut steps) = (Sequence::MAX, 0);
                 while let Some(found) = state.newest(*layer, key, before)? {
-                    before = L::object(&found).sequence;
+                    let hidden = L::object(&found).sequence;
                     let shown = amended(state, &layers[..at], key, found)?;
                     if shown.is_some() {
                         return Ok(shown);
                     }
+                    steps += 1;
+                    before = match steps {
+                        ..STEPS_MAX => hidden,
+                        _ => state.pass_hidden(&layers[..at], *layer, key, hidden)?,
+                    };
                 }
             }
             LayerKind::Single => {

@@ -34,6 +34,10 @@ impl Layers for dyn View + '_ {
     fn newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
         self.layer_newest(layer, key, before)
     }
+
+    fn pass_hidden(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
+        self.pass_hidden_in(above, layer, key, hidden)
+    }
 }
 
 fn is_unversioned(bucket: &Bucket) -> bool {

@@ -42,6 +42,8 @@ pub trait View {
     fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
     /// The newest version with a lower sequence than `before`, also when it is a delete marker.
     fn layer_newest(&self, layer: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>>;
+    /// As [`Layers::pass_hidden`](super::Layers::pass_hidden).
+    fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

@@ -55,11 +55,13 @@ pub(super) struct Ticket {
     generation: u64,
 }
 
-impl ObjectCache {
-    pub fn new() -> Self {
+impl Default for ObjectCache {
+    fn default() -> Self {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::default() }
     }
+}
 
+impl ObjectCache {
     fn shard(&self, bucket: BucketId, key: &[u8]) -> usize {
         self.hasher.hash_one((bucket, key)) as usize % SHARDS
     }

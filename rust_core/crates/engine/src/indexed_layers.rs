@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::hidden::pass_all;
 use super::key_changes::{Known, NewerChanges};
 use super::overlay::Overlay;
 use super::state::EngineState;
@@ -14,8 +15,8 @@ use orcas_index::{Reader, Stored};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
 
 pub(super) struct IndexedLayers<'r, 'i> {
-    shared: &'r EngineState,
-    reader: &'r Reader<'i>,
+    pub(super) shared: &'r EngineState,
+    pub(super) reader: &'r Reader<'i>,
     /// What the snapshot of the index has.
     applied: Sequence,
     /// Changes between layers when the page was begun.
@@ -59,6 +60,26 @@ impl<'r, 'i> IndexedLayers<'r, 'i> {
     }
 }
 
+impl IndexedLayers<'_, '_> {
+    /// Whether a version of a layer below is gone by what `amendments` say, the newest first. No once the page has to
+    /// begin anew.
+    pub fn removes(&self, amendments: &[BucketId], key: &[u8], id: VersionId) -> Result<bool> {
+        for layer in amendments {
+            let mut changes = NewerChanges::default();
+            let known = self.recent((*layer, key), &mut changes, |changes, recent| changes.version_in(recent, id));
+            let marker = match known {
+                Known::Object(object) => Some(object.version.delete_marker),
+                Known::Gone => None,
+                Known::Below => self.reader.is_marker(*layer, key, id)?,
+            };
+            if let Some(marker) = marker {
+                return Ok(marker && !self.has_moved.get());
+            }
+        }
+        Ok(false)
+    }
+}
+
 fn object_of(stored: Option<Stored>, changes: &NewerChanges) -> Result<Option<Arc<Object>>> {
     let Some(stored) = stored else { return Ok(None) };
     let object = Object { sequence: stored.sequence, version: version_of(&stored)? };
@@ -98,5 +119,9 @@ impl Layers for IndexedLayers<'_, '_> {
                 None => Ok(None),
             },
         }
+    }
+
+    fn pass_hidden(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
+        pass_all(|| self.pass(above, layer, key, hidden))
     }
 }

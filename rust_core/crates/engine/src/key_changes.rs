@@ -135,11 +135,32 @@ impl KeyChanges {
 
     /// The versions here, newest first.
     pub fn live(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.live_before(Sequence::MAX)
+    }
+
+    /// Those with a lower sequence than `before`.
+    pub fn live_before(&self, before: Sequence) -> impl Iterator<Item = &Arc<Object>> {
         let (single, several) = match self {
-            Self::Single(change) => (change.value.as_ref(), None),
-            Self::Several(versions) => (None, Some(versions.live.values().rev())),
+            Self::Single(change) => (change.value.as_ref().filter(|object| object.sequence < before), None),
+            Self::Several(versions) => (None, Some(versions.live.range(..before).map(|(_, object)| object).rev())),
         };
         single.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// The record here that brought the newest version with this id, or ended it, and the attributes that were set since.
+    fn of_id(&self, id: VersionId) -> (Option<Sequence>, Option<&Update>) {
+        match self {
+            Self::Single(change) => (Some(change.sequence).filter(|_| id_of(change) == id), None),
+            Self::Several(versions) => {
+                let there = versions.by_id.get(&id);
+                (there.and_then(|there| there.put_or_end), there.and_then(|there| there.update.as_ref()))
+            }
+        }
+    }
+
+    /// As [`NewerChanges::hide`] with these changes alone.
+    pub fn hide(&self, id: VersionId, sequence: Sequence) -> bool {
+        self.of_id(id).0.is_some_and(|end| sequence <= end)
     }
 }
 
@@ -213,22 +234,25 @@ impl NewerChanges {
         changes
     }
 
-    /// Adds changes that are older.
-    pub fn add(&mut self, recent: &KeyChanges) {
-        let mut add = |id, sequence| {
+    /// Adds changes that are older. Costs as much as there are: not to be called for each version of a key.
+    fn add(&mut self, recent: &KeyChanges) {
+        match recent {
+            KeyChanges::Single(change) => self.add_of(recent, id_of(change)),
+            KeyChanges::Several(versions) => versions.by_id.keys().for_each(|id| self.add_of(recent, *id)),
+        }
+    }
+
+    /// Adds those that concern one version id.
+    fn add_of(&mut self, recent: &KeyChanges, id: VersionId) {
+        #[cfg(test)]
+        ADDED.with(|added| added.set(added.get() + 1));
+        let (end, update) = recent.of_id(id);
+        if let Some(sequence) = end {
             let end = self.ended.entry(id).or_insert(sequence);
             *end = sequence.max(*end);
-        };
-        match recent {
-            KeyChanges::Single(change) => add(id_of(change), change.sequence),
-            KeyChanges::Several(versions) => {
-                for (id, there) in &versions.by_id {
-                    there.put_or_end.into_iter().for_each(|sequence| add(*id, sequence));
-                    if let Some(update) = &there.update {
-                        self.updates.entry(*id).or_insert_with(|| update.clone());
-                    }
-                }
-            }
+        }
+        if let Some(update) = update {
+            self.updates.entry(id).or_insert_with(|| update.clone());
         }
     }
 
@@ -248,8 +272,9 @@ impl NewerChanges {
     /// The newest version with a lower sequence than `before`, also a delete marker, by changes that are older. They are
     /// added when the index knows.
     pub fn newest_in(&mut self, recent: &KeyChanges, before: Sequence) -> Known {
-        let mut older = recent.live().filter(|object| object.sequence < before);
-        if let Some(object) = older.find(|object| !self.hide(object.version.version_id, object.sequence)) {
+        if let Some(object) =
+            recent.live_before(before).find(|object| !self.hide(object.version.version_id, object.sequence))
+        {
             return Known::Object(self.shown(Arc::clone(object)));
         }
         if matches!(recent, KeyChanges::Single(Change { value: None, .. })) {
@@ -267,7 +292,13 @@ impl NewerChanges {
         if let Some(object) = recent.version(id) {
             return Known::Object(self.shown(Arc::clone(object)));
         }
-        self.add(recent);
+        self.add_of(recent, id);
         if self.ended.contains_key(&id) { Known::Gone } else { Known::Below }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Changes that this thread has copied.
+    pub(super) static ADDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::cache::LocatedObject;
 use super::handle::Handle;
+use super::hidden::pass_all;
 use super::key_changes::NewerChanges;
 use super::reads::PinnedObject;
 use super::reclaim::PauseGuard;
@@ -96,6 +97,10 @@ impl Layers for EngineState {
             return Ok(Some(located));
         }
         self.newest_below(layer, key, before, NewerChanges::default())
+    }
+
+    fn pass_hidden(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
+        pass_all(|| self.pass_published(above, layer, key, hidden))
     }
 }
 

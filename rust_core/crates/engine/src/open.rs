@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use super::apply::Applier;
 use super::ballast::Ballast;
 use super::buckets::BucketTable;
-use super::cache::ObjectCache;
 use super::check;
 use super::clock::Clock;
 use super::commit::Committer;
@@ -422,7 +421,8 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         scrub: check::ScrubStatus::default(),
         lifecycle,
         overlay: RwLock::new(Overlay::default()),
-        cache: ObjectCache::new(),
+        cache: Default::default(),
+        hidden: Default::default(),
         metrics: Arc::default(),
         epochs: Arc::default(),
         retired_segments: Arc::default(),

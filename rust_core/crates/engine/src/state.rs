@@ -14,6 +14,7 @@ use super::content_keys::ContentKeys;
 use super::epochs::Epochs;
 use super::events::{EventQueue, EventSink};
 use super::faults::Faults;
+use super::hidden::HiddenRuns;
 use super::index_rebuild::RebuildRequests;
 use super::keys::StoreKeys;
 use super::lifecycle::LifecycleRequests;
@@ -88,6 +89,7 @@ pub(super) struct EngineState {
     pub overlay: RwLock<Overlay>,
     pub buckets: RwLock<Arc<BucketTable>>,
     pub cache: ObjectCache,
+    pub hidden: HiddenRuns,
     pub metrics: Arc<EngineMetrics>,
     pub epochs: Arc<Epochs>,
     pub retired_segments: Arc<RetiredSegments>,

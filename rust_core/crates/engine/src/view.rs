@@ -79,18 +79,21 @@ impl View for SequencerView<'_> {
         // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
         // before it is locked is in the index by then, which is read behind it.
         let overlay = self.shared.overlay.read();
-        let decided = |key: &[u8]| self.pending.key_changes(id, key).map(NewerChanges::of).unwrap_or_default();
+        let hides = |changes: Option<&KeyChanges>, version, sequence| {
+            changes.is_some_and(|changes| changes.hide(version, sequence))
+        };
         let is_left = |key: &Bytes, recent: &KeyChanges| {
-            matches!(decided(key).newest_in(recent, Sequence::MAX), Known::Object(_))
+            let decided = self.pending.key_changes(id, key);
+            recent.live().any(|object| !hides(decided, object.version.version_id, object.sequence))
         };
         if overlay.range(id, Bound::Unbounded).any(|(key, recent)| is_left(key, recent)) {
             return Ok(false);
         }
         let mut empty = true;
         reader.every_version(id, &mut |row| {
-            let mut changes = decided(&row.head.key);
-            overlay.key_changes(id, &row.head.key).into_iter().for_each(|recent| changes.add(recent));
-            empty = changes.hide(row.version_id, row.head.sequence);
+            let (key, version, sequence) = (&row.head.key, row.version_id, row.head.sequence);
+            empty = hides(self.pending.key_changes(id, key), version, sequence)
+                || hides(overlay.key_changes(id, key), version, sequence);
             empty
         })?;
         Ok(empty)
@@ -140,6 +143,13 @@ impl View for SequencerView<'_> {
             }
         }
         Ok(self.shared.newest_below(bucket, key, before, changes)?.map(|located| located.object))
+    }
+
+    /// What is decided and not published removes more and brings nothing back. Too many are left to the next request, which
+    /// goes on from there.
+    fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
+        let passed = self.shared.pass_published(above, layer, key, hidden)?;
+        if passed.cut { Err(Error::ManyDeleted) } else { Ok(passed.oldest) }
     }
 
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

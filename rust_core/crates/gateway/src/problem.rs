@@ -97,7 +97,7 @@ impl From<Error> for Problem {
                 "The content is to be encrypted, and the server cannot give it a key at present. Reads go on."
                     .to_owned(),
             ),
-            Error::Busy { .. } => ErrorCode::SlowDown.into(),
+            Error::Busy { .. } | Error::ManyDeleted => ErrorCode::SlowDown.into(),
             Error::StorageFull => unavailable(
                 "The server's disk is full. Reads and, if there is room, deletions still work; no content is stored."
                     .to_owned(),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
-use super::columns::{stored_int, stored_version};
+use super::columns::{store_version_id, stored_int, stored_version};
 use super::error::Result;
 use super::heads::{HeadRow, head_row};
 use super::records::Stored;
@@ -53,6 +53,8 @@ const AFTER: &str = both!("key > ?2", " ORDER BY key, sequence DESC LIMIT ?3");
 pub(super) const OLDEST: &str = both!("key >= ?2", " ORDER BY key DESC, sequence LIMIT ?3");
 pub(super) const OF_KEY: &str = both!("key = ?2 AND sequence < ?4", " ORDER BY key, sequence DESC LIMIT ?3");
 const EVERY: &str = both!("key >= ?2", "");
+const IS_MARKER: &str = "SELECT delete_marker FROM history WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
+     UNION ALL SELECT 0 FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3";
 const RECORD: &str = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence = ?1";
 
 fn version_row<'r>(row: &'r Row<'_>) -> Result<VersionRow<'r>> {
@@ -118,6 +120,13 @@ pub(super) fn of_key(
 pub(super) fn every(conn: &Connection, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
     let mut statement = conn.prepare_cached(EVERY)?;
     visit_all(statement.query((stored_int(bucket.0)?, &b""[..]))?, visit)
+}
+
+/// Whether the version with this id is a delete marker; `None` if there is none.
+pub(super) fn is_marker(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<bool>> {
+    let mut statement = conn.prepare_cached(IS_MARKER)?;
+    let mut rows = statement.query((stored_int(bucket.0)?, key, store_version_id(id)))?;
+    rows.next()?.map(|row| Ok(row.get(0)?)).transpose()
 }
 
 /// The version that the record `sequence` added.

@@ -130,6 +130,11 @@ impl<'i> Reader<'i> {
         self.with(|conn| versions::version(conn, bucket, key, id))
     }
 
+    /// Whether the version with this id is a delete marker; `None` if there is none. Cheaper than its record.
+    pub fn is_marker(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<bool>> {
+        self.with(|conn| history::is_marker(conn, bucket, key, id))
+    }
+
     /// Versions of a key with sequences below `below`, newest first, at most `limit` or until `visit` returns false.
     /// The cost grows with the number visited.
     pub fn versions_of_key(

@@ -83,6 +83,9 @@ impl View for TestView {
         self.newest_asked.set(self.newest_asked.get() + 1);
         Ok(self.versions(bucket, key).rfind(|object| object.sequence < before).cloned())
     }
+    fn pass_hidden_in(&self, _: &[BucketId], _: BucketId, _: &[u8], hidden: Sequence) -> Result<Sequence> {
+        Ok(hidden)
+    }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }

@@ -19,21 +19,21 @@ use orcas_record::{
     Attributes, Bucket, BucketId, BucketRole, BucketSettings, Cause, Encryption, Record, Version, VersionId, Versioning,
 };
 
-fn versioned(steps: &mut Steps) -> Arc<Bucket> {
+pub(super) fn versioned(steps: &mut Steps) -> Arc<Bucket> {
     let bucket = steps.bucket("b");
     let change = BucketChange::Versioning(Versioning::Enabled);
     steps.run(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
     steps.handle().bucket(b"b").unwrap()
 }
 
-fn put_many(steps: &mut Steps, bucket: &Bucket, key: &str, sizes: std::ops::Range<usize>) {
+pub(super) fn put_many(steps: &mut Steps, bucket: &Bucket, key: &str, sizes: std::ops::Range<usize>) {
     let puts = sizes.map(|size| steps.intent(bucket, key, &vec![1; size])).collect();
     run_all(steps, puts);
     steps.apply();
 }
 
 /// Ids and sizes of the versions, newest first.
-fn listed(steps: &Steps, bucket: &Bucket) -> Vec<(VersionId, u64)> {
+pub(super) fn listed(steps: &Steps, bucket: &Bucket) -> Vec<(VersionId, u64)> {
     let list = ListVersions {
         bucket: bucket.id,
         prefix: Bytes::new(),

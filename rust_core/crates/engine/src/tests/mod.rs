@@ -11,6 +11,7 @@ mod events;
 mod events_layers;
 mod full_disk;
 mod health;
+mod hidden;
 mod history_merges;
 mod index_rebuild;
 mod layers;

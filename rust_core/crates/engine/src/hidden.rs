@@ -1,0 +1,93 @@
+//! Which removed versions of a key were passed over. A key whose newest versions were deleted by their ids while a
+//! layer below others has them is found behind them, however many they are.
+//!
+//! Invariants. They are in layers that take no writes, and a removed version does not come back. So what was passed over
+//! once need not be looked at again, unless a merge was published since. What is remembered may be forgotten at any time.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use orcas_base::error::Result;
+use orcas_base::sync::Mutex;
+#[cfg(test)]
+use orcas_base::sync::atomic::{AtomicU64, Ordering};
+use orcas_record::{BucketId, Sequence};
+
+/// Versions that are passed over in one snapshot of the index, and by one decision, for which other writes wait: about
+/// 0.1 s.
+pub(super) const PASSED_MAX: usize = if cfg!(test) { 1_000 } else { 32_768 };
+/// Keys that are remembered at most.
+const RUNS_MAX: usize = 1_024;
+
+/// Versions of a key in a layer, as amendments leave them.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub amendments: Vec<BucketId>,
+    pub layer: BucketId,
+    pub key: Bytes,
+}
+
+/// Nothing from the version with the sequence `newest` to that with the sequence `oldest` is left.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    newest: Sequence,
+    pub oldest: Sequence,
+    pub merges: u64,
+}
+
+#[derive(Default)]
+pub(super) struct HiddenRuns {
+    runs: Mutex<HashMap<Place, Run>>,
+    #[cfg(test)]
+    looked_at: AtomicU64,
+}
+
+impl HiddenRuns {
+    /// What is remembered of a removed version and those behind it.
+    pub fn behind(&self, place: &Place, hidden: Sequence, merges: u64) -> Run {
+        let found = self.runs.lock().get(place).copied();
+        let found = found.filter(|run| run.merges == merges && (run.oldest..=run.newest).contains(&hidden));
+        found.unwrap_or(Run { newest: hidden, oldest: hidden, merges })
+    }
+
+    pub fn remember(&self, place: Place, run: Run) {
+        let mut runs = self.runs.lock();
+        if runs.len() >= RUNS_MAX && !runs.contains_key(&place) {
+            runs.clear();
+        }
+        runs.insert(place, run);
+    }
+
+    /// Versions that were looked at so far.
+    #[cfg(test)]
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub fn look_at(&self, versions: usize) {
+        self.looked_at.fetch_add(versions as u64, Ordering::Relaxed);
+    }
+}
+
+/// Where a run of removed versions was followed to.
+pub(super) struct Passed {
+    /// The last one's.
+    pub oldest: Sequence,
+    /// There may be more.
+    pub cut: bool,
+}
+
+/// Follows a run to its end. `pass` follows it for a while, and goes on from where it was if that is remembered.
+pub(super) fn pass_all(pass: impl Fn() -> Result<Passed>) -> Result<Sequence> {
+    let mut passed = pass()?;
+    while passed.cut {
+        let next = pass()?;
+        if next.oldest >= passed.oldest {
+            break;
+        }
+        passed = next;
+    }
+    Ok(passed.oldest)
+}

@@ -14,7 +14,7 @@ import load
 from figures import Figure, Plan, ratios
 from index import Filler
 from processes import UNSCRUBBED, Orcas, scratch
-from small import make_bucket, unique
+from small import cpu_per_request, make_bucket, unique
 
 _POLL_SECONDS = 0.05
 _BESIDE_SECONDS_MAX = 20.0
@@ -53,14 +53,50 @@ class _Run:
         return self._job
 
 
+def _put_rules(orcas: Orcas, bucket: str, document: bytes) -> None:
+    checksum = base64.b64encode(zlib.crc32(document).to_bytes(4, "big")).decode()
+    headers = {"content-length": str(len(document)), "x-amz-checksum-crc32": checksum}
+    digest = hashlib.sha256(document).hexdigest()
+    request = orcas.signer().request("PUT", f"/{bucket}", {"lifecycle": ""}, headers, digest)
+    load.exchange(orcas.address, request + document)
+    orcas.settle()
+
+
 def _make_due(orcas: Orcas, bucket: str) -> None:
     """Give a bucket rules by which half of its objects have expired."""
-    checksum = base64.b64encode(zlib.crc32(_DOCUMENT).to_bytes(4, "big")).decode()
-    headers = {"content-length": str(len(_DOCUMENT)), "x-amz-checksum-crc32": checksum}
-    digest = hashlib.sha256(_DOCUMENT).hexdigest()
-    request = orcas.signer().request("PUT", f"/{bucket}", {"lifecycle": ""}, headers, digest)
-    load.exchange(orcas.address, request + _DOCUMENT)
-    orcas.settle()
+    _put_rules(orcas, bucket, _DOCUMENT)
+
+
+def _many_rules() -> bytes:
+    """As many rules as a bucket may have, with as many tags each as an object may have."""
+    shared = "".join(f"<Tag><Key>key-{n}</Key><Value>value</Value></Tag>" for n in range(9))
+    rules = "".join(
+        f"<Rule><ID>{n}</ID><Filter><And><Prefix/>{shared}<Tag><Key>own</Key><Value>{n}</Value></Tag></And></Filter>"
+        "<Status>Enabled</Status><Expiration><Days>30</Days></Expiration></Rule>"
+        for n in range(1000)
+    )
+    return f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>".encode()
+
+
+def requests(plan: Plan) -> list[Figure]:
+    """Figure rules-get-cpu."""
+    rounds, count, objects = plan.size(9, 3), plan.size(4000, 500), 1000
+    microseconds: dict[str, list[float]] = {"plain": [], "ruled": []}
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=_SETTINGS) as orcas:
+        for bucket in microseconds:
+            make_bucket(orcas, bucket)
+            signer = orcas.signer()
+            load.run(orcas.address, [signer.put(f"/{bucket}/{n:016x}", unique(n)) for n in range(objects)])
+        _put_rules(orcas, "ruled", _many_rules())
+        for warm in [True] + [False] * rounds:
+            for bucket, found in microseconds.items():
+                signer = orcas.signer()
+                used = cpu_per_request(orcas, [signer.get(f"/{bucket}/{n % objects:016x}") for n in range(count)])
+                if not warm:
+                    found.append(used)
+    what = "server CPU of a GET of 1 KiB, 1,000 lifecycle rules with ten tags each ÷ a bucket without rules"
+    detail = {"microseconds": microseconds, "requests": count}
+    return [Figure("rules-get-cpu", what, ratios(microseconds["ruled"], microseconds["plain"]), 1.1, detail=detail)]
 
 
 def _puts(orcas: Orcas, first: int, go_on: Callable[[], bool]) -> list[int]:

@@ -65,6 +65,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "space": space.freed,
     "fsck": space.check,
     "lifecycle": lifecycle.expirations,
+    "lifecycle-rules": lifecycle.requests,
     "forks": layers.forks,
     "forks-of-versions": layers.versioned_forks,
     "snapshot-list": layers.versioned_lists,

@@ -47,8 +47,7 @@ impl Lane {
         let document = self.engine.document(expiring.bucket, DocumentKind::Lifecycle)?;
         let parsed = document.parsed(rules)?;
         let Expiring { key, size, modified_ms, tags, .. } = *expiring;
-        let has_tag = |key: &[u8], value: &[u8]| tags.iter().any(|(there, of)| *there == key && *of == value);
-        let facts = Facts { key, size, modified_ms, has_tag: &has_tag };
+        let facts = Facts { key, size, modified_ms, tags };
         let due = parsed.as_ref().as_ref()?.due(&facts, Place::Current, self.engine.lifecycle_day_ms())?;
         Some(expiration(&due))
     }
@@ -65,7 +64,7 @@ impl Lane {
     fn abort(&self, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
         let Some(document) = self.engine.document(bucket, DocumentKind::Lifecycle) else { return };
         let Some(parsed) = document.parsed(rules) else { return };
-        let facts = Facts { key, size: 0, modified_ms: initiated_ms(upload), has_tag: &|_, _| false };
+        let facts = Facts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
         let of_upload = |rules: &Rules| {
             let due = rules.due(&facts, Place::Upload, self.engine.lifecycle_day_ms())?;
             Some((due_date(&due), due_rule(&due)))

@@ -1,6 +1,8 @@
 //! When a version or an upload expires.
 
-use super::rules::{Expiration, Filter, Noncurrent, Rule, Rules};
+use bytes::Bytes;
+
+use super::rules::{Expiration, Filter, Noncurrent, Rule, Rules, Tag};
 
 /// What the rules need to know of a version or an upload.
 #[derive(Clone, Copy)]
@@ -10,8 +12,8 @@ pub struct Facts<'a> {
     pub size: u64,
     /// Of the last modification, or of the initiation of an upload. Milliseconds since the Unix epoch.
     pub modified_ms: u64,
-    /// Whether there is a tag with this key and value. Not asked if [`Rules::needs_tags`] is false.
-    pub has_tag: &'a dyn Fn(&[u8], &[u8]) -> bool,
+    /// Keys and values. Not asked for if [`Rules::needs_tags`] is false.
+    pub tags: &'a [(Bytes, Bytes)],
 }
 
 /// What a version is among those of its key.
@@ -32,6 +34,16 @@ pub enum Place {
     Upload,
 }
 
+impl Place {
+    /// Whether what is there has tags and a size.
+    fn has_tags(self) -> bool {
+        match self {
+            Self::Current | Self::Noncurrent { .. } => true,
+            Self::LoneMarker | Self::Upload => false,
+        }
+    }
+}
+
 /// When something expires, and by which rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due<'r> {
@@ -44,19 +56,22 @@ impl Rules {
     /// When a version expires: the earliest time that an enabled rule gives. `None` if no rule applies to it.
     /// `day_ms` is the length of a day.
     pub fn due(&self, facts: &Facts<'_>, place: Place, day_ms: u64) -> Option<Due<'_>> {
-        let due = |rule: &'_ Rule| -> Option<u64> {
+        let tags = if place.has_tags() { facts.tags } else { &[] };
+        let tagged = tags.iter().flat_map(|(key, value)| self.asking_for(key, value));
+        let due = |at: usize| {
+            let rule = &self.all()[at];
             let at_ms = rule.due_ms(facts, place, day_ms)?;
-            rule.filter.admits(facts, place).then_some(at_ms)
+            rule.filter.admits(facts, place).then_some((at_ms, at))
         };
-        let enabled = self.rules.iter().filter(|rule| rule.enabled);
         // Of several at the same time, the first rule of the document.
-        enabled.filter_map(|rule| Some(Due { at_ms: due(rule)?, rule })).min_by_key(|due| due.at_ms)
+        let (at_ms, at) = self.untagged_for(facts.key).chain(tagged).filter_map(due).min()?;
+        Some(Due { at_ms, rule: &self.all()[at] })
     }
 
     /// Whether the tags of an object of this key and size matter.
     pub fn needs_tags(&self, key: &[u8], size: u64) -> bool {
-        let mut enabled = self.rules.iter().filter(|rule| rule.enabled && rule.expires_versions());
-        enabled.any(|rule| !rule.filter.tags.is_empty() && rule.filter.admits_all_but_tags(key, size))
+        let mut tagged = self.tagged_for(key).map(|at| &self.all()[at]);
+        tagged.any(|rule| rule.expires_versions() && rule.filter.admits_all_but_tags(key, size))
     }
 
     /// The prefixes of all keys whose versions may expire, in ascending order; none of them begins with another.
@@ -70,7 +85,7 @@ impl Rules {
     }
 
     fn prefixes_of(&self, acts: impl Fn(&Rule) -> bool) -> Vec<&[u8]> {
-        let enabled = self.rules.iter().filter(|rule| rule.enabled && acts(rule));
+        let enabled = self.all().iter().filter(|rule| rule.enabled && acts(rule));
         let mut prefixes: Vec<&[u8]> = enabled.map(|rule| &rule.filter.prefix[..]).collect();
         prefixes.sort_unstable();
         // After sorting, a prefix stands directly before what begins with it.
@@ -108,17 +123,12 @@ impl Rule {
 
 impl Filter {
     fn admits(&self, facts: &Facts<'_>, place: Place) -> bool {
-        match place {
-            // Neither has tags or a size.
-            Place::LoneMarker | Place::Upload => {
-                let has_no_size = self.greater_than.is_none() && self.less_than.is_none();
-                facts.key.starts_with(&self.prefix) && self.tags.is_empty() && has_no_size
-            }
-            Place::Current | Place::Noncurrent { .. } => {
-                self.admits_all_but_tags(facts.key, facts.size)
-                    && self.tags.iter().all(|(key, value)| (facts.has_tag)(key, value))
-            }
+        if !place.has_tags() {
+            let has_no_size = self.greater_than.is_none() && self.less_than.is_none();
+            return facts.key.starts_with(&self.prefix) && self.tags.is_empty() && has_no_size;
         }
+        let has = |(key, value): &Tag| facts.tags.iter().any(|(there, of)| *there == key && *of == value);
+        self.admits_all_but_tags(facts.key, facts.size) && self.tags.iter().all(has)
     }
 
     fn admits_all_but_tags(&self, key: &[u8], size: u64) -> bool {

@@ -1,7 +1,9 @@
 //! Rules and versions in tables.
 
-use super::*;
+use bytes::Bytes;
 use proptest::prelude::*;
+
+use super::*;
 
 /// 2014-01-15T00:00:00Z.
 const DAY: u64 = 1_389_744_000_000;
@@ -21,13 +23,39 @@ fn noncurrent(id: &str, days: u32, newer: u32) -> Rule {
 }
 
 fn rules(rules: &[Rule]) -> Rules {
-    Rules { rules: rules.to_vec() }
+    Rules::new(rules.to_vec())
+}
+
+/// The same, but one rule is not enabled.
+fn without(rules: &Rules, disabled: usize) -> Rules {
+    let mut all = rules.all().to_vec();
+    all[disabled].enabled = false;
+    Rules::new(all)
+}
+
+/// What cannot concern a version is not looked at, however many rules there are.
+#[test]
+fn only_rules_that_may_concern_a_version_are_looked_at() {
+    let tag = |key: String, value: &str| (key.into_bytes(), value.as_bytes().to_vec());
+    let tagged = |n: usize| {
+        let mut rule = expiring("t", "", Expiration::Days(1));
+        rule.filter.tags = (0..9).map(|shared| tag(format!("shared-{shared}"), "1")).collect();
+        rule.filter.tags.push(tag("own".to_owned(), &n.to_string()));
+        rule
+    };
+    let prefixed = |n: usize| expiring("p", &format!("dir-{n}/"), Expiration::Days(2));
+    let all: Vec<Rule> = (0..500).map(tagged).chain((0..500).map(prefixed)).collect();
+    let all = rules(&all);
+    assert_eq!(all.untagged_for(b"dir-17/a").collect::<Vec<_>>(), [517]);
+    assert_eq!(all.untagged_for(b"other").count(), 0);
+    assert_eq!(all.asking_for(b"own", b"3").collect::<Vec<_>>(), [3]);
+    assert_eq!(all.asking_for(b"shared-0", b"1").count(), 0);
 }
 
 /// The time and the rule for a version of 100 bytes with the tag a=1.
 fn due(rules: &Rules, key: &str, modified_ms: u64, place: Place) -> Option<(u64, String)> {
-    let has_tag = |key: &[u8], value: &[u8]| (key, value) == (b"a", b"1");
-    let facts = Facts { key: key.as_bytes(), size: 100, modified_ms, has_tag: &has_tag };
+    let tags = [("a".into(), "1".into())];
+    let facts = Facts { key: key.as_bytes(), size: 100, modified_ms, tags: &tags };
     rules.due(&facts, place, DAY_MS).map(|due| (due.at_ms, due.rule.id.clone()))
 }
 
@@ -51,7 +79,7 @@ fn days_end_at_the_next_midnight() {
     ] {
         assert_eq!(due(&three, "k", modified, Place::Current), at(expected, "r"), "{modified}");
     }
-    let facts = Facts { key: b"k", size: 0, modified_ms: 25_000, has_tag: &|_, _| false };
+    let facts = Facts { key: b"k", size: 0, modified_ms: 25_000, tags: &[] };
     assert_eq!(three.due(&facts, Place::Current, 10_000).map(|due| due.at_ms), Some(60_000));
 }
 
@@ -84,16 +112,16 @@ fn a_filter_admits_what_meets_all_of_it() {
 
 #[test]
 fn the_earliest_of_the_enabled_rules_counts() {
-    let mut all = rules(&[
+    let all = rules(&[
         expiring("late", "", Expiration::Days(9)),
         expiring("early", "a/", Expiration::Days(2)),
         expiring("same", "a/b", Expiration::Days(2)),
         expiring("off", "", Expiration::Days(1)),
     ]);
-    all.rules[3].enabled = false;
+    let all = without(&all, 3);
     assert_eq!(due(&all, "a/b", DAY, Place::Current), at(DAY + 3 * DAY_MS, "early"));
     assert_eq!(due(&all, "b", DAY, Place::Current), at(DAY + 10 * DAY_MS, "late"));
-    all.rules[0].enabled = false;
+    let all = without(&all, 0);
     assert_eq!(due(&all, "b", DAY, Place::Current), None);
 }
 
@@ -141,7 +169,7 @@ fn uploads_are_aborted_by_their_own_rule() {
 
 #[test]
 fn only_prefixes_with_rules_are_looked_at() {
-    let mut all = rules(&[
+    let all = rules(&[
         expiring("1", "b/", Expiration::Days(1)),
         expiring("2", "b/c", Expiration::Days(1)),
         noncurrent("3", 1, 0),
@@ -150,7 +178,7 @@ fn only_prefixes_with_rules_are_looked_at() {
         Rule { abort_days: Some(1), ..rule("6", "u/") },
     ]);
     assert_eq!(all.prefixes(), [b""]);
-    all.rules[2].enabled = false;
+    let all = without(&all, 2);
     assert_eq!(all.prefixes(), [&b"a"[..], b"b/"]);
     assert_eq!(all.upload_prefixes(), [&b"u/"[..]]);
     assert!(Rules::default().prefixes().is_empty());
@@ -161,20 +189,64 @@ fn tags_matter_only_where_a_rule_asks_for_them() {
     let mut tagged = expiring("t", "a/", Expiration::Days(1));
     tagged.filter.tags = vec![(b"a".to_vec(), b"1".to_vec())];
     tagged.filter.greater_than = Some(10);
-    let mut all = rules(&[expiring("e", "", Expiration::Days(1)), tagged]);
+    let all = rules(&[expiring("e", "", Expiration::Days(1)), tagged]);
     assert!(all.needs_tags(b"a/1", 11));
     assert!(!all.needs_tags(b"b/1", 11));
     assert!(!all.needs_tags(b"a/1", 10));
-    all.rules[1].enabled = false;
+    let all = without(&all, 1);
     assert!(!all.needs_tags(b"a/1", 11));
 }
 
+/// Prefixes, keys and tags that overlap.
+fn any_rule() -> impl Strategy<Value = Rule> {
+    let action = prop_oneof![
+        (1..4u32).prop_map(|days| (Some(Expiration::Days(days)), None, None)),
+        (0..3u64).prop_map(|day| (Some(Expiration::Date(DAY + day * DAY_MS)), None, None)),
+        any::<bool>().prop_map(|markers| (Some(Expiration::Markers(markers)), None, None)),
+        (1..3u32, 0..3u32).prop_map(|(days, newer)| (None, Some(Noncurrent { days, newer }), None)),
+        (1..3u32).prop_map(|days| (None, None, Some(days))),
+    ];
+    let size = prop::option::weighted(0.2, 0..4u64);
+    let filter = ("[ab]{0,4}", prop::collection::btree_map("[xy]", "[12]", 0..=2), size.clone(), size);
+    (prop::bool::weighted(0.8), filter, action).prop_map(
+        |(enabled, (prefix, tags, greater_than, less_than), action)| {
+            let tags = tags.into_iter().map(|(key, value)| (key.into_bytes(), value.into_bytes())).collect();
+            let filter = Filter { prefix: prefix.into_bytes(), tags, greater_than, less_than };
+            let (expiration, noncurrent, abort_days) = action;
+            Rule { id: String::new(), enabled, filter, expiration, noncurrent, abort_days }
+        },
+    )
+}
+
 proptest! {
+    /// Rules that are found by key and tags are those that each rule by itself finds.
+    #[test]
+    fn of_many_rules_those_that_concern_a_version_are_found(
+        some in prop::collection::vec(any_rule(), 0..40),
+        key in "[ab]{0,5}",
+        tags in prop::collection::btree_map("[xy]", "[12]", 0..=2),
+        size in 0..4u64,
+    ) {
+        let tags: Vec<(Bytes, Bytes)> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let facts = Facts { key: key.as_bytes(), size, modified_ms: DAY, tags: &tags };
+        let all = rules(&some);
+        let since = Place::Noncurrent { since_ms: DAY, newer: 1 };
+        for place in [Place::Current, Place::LoneMarker, since, Place::Upload] {
+            let alone = |at: usize| rules(&some[at..=at]).due(&facts, place, DAY_MS).map(|due| (due.at_ms, at));
+            let found = all.due(&facts, place, DAY_MS).map(|due| {
+                (due.at_ms, all.all().iter().position(|rule| std::ptr::eq(rule, due.rule)).unwrap())
+            });
+            prop_assert_eq!(found, (0..some.len()).filter_map(alone).min());
+        }
+        let needs = |at: usize| rules(&some[at..=at]).needs_tags(key.as_bytes(), size);
+        prop_assert_eq!(all.needs_tags(key.as_bytes(), size), (0..some.len()).any(needs));
+    }
+
     /// Nothing lives for less than its days, nor for more than one day longer.
     #[test]
     fn days_are_never_cut_short(modified_ms in 0..1u64 << 48, days in 1..=u32::MAX, day_ms in 1..DAY_MS) {
         let all = rules(&[expiring("r", "", Expiration::Days(days))]);
-        let facts = Facts { key: b"", size: 0, modified_ms, has_tag: &|_, _| false };
+        let facts = Facts { key: b"", size: 0, modified_ms, tags: &[] };
         let at_ms = all.due(&facts, Place::Current, day_ms).unwrap().at_ms;
         let lived = at_ms - modified_ms;
         prop_assert!(lived > u64::from(days) * day_ms && lived <= (u64::from(days) + 1) * day_ms);

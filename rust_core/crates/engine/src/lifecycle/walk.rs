@@ -246,11 +246,8 @@ impl<'a> Walk<'a> {
     }
 
     fn expires(&self, rules: &Rules, row: &VersionScanRow, place: Place, tags: Option<&Tags>) -> bool {
-        let has_tag = |key: &[u8], value: &[u8]| {
-            tags.is_some_and(|tags| tags.iter().any(|(there, of)| *there == key && *of == value))
-        };
-        let facts =
-            Facts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, has_tag: &has_tag };
+        let tags = tags.map(|tags| &tags[..]).unwrap_or_default();
+        let facts = Facts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, tags };
         rules.due(&facts, place, self.options.day_ms).is_some_and(|due| due.at_ms <= self.now_ms)
     }
 
@@ -283,7 +280,7 @@ impl<'a> Walk<'a> {
                 for upload in &page.entries {
                     self.report.seen += 1;
                     let (key, modified_ms) = (&upload.key[..], upload.initiated_ms);
-                    let facts = Facts { key, size: 0, modified_ms, has_tag: &|_, _| false };
+                    let facts = Facts { key, size: 0, modified_ms, tags: &[] };
                     let due = rules.due(&facts, Place::Upload, self.options.day_ms);
                     if due.is_some_and(|due| due.at_ms <= self.now_ms) {
                         let (key, place) = (upload.key.clone(), ExpiredPlace::Upload(upload.id));

@@ -17,7 +17,7 @@ use orcas_record::{Bucket, BucketSettings, DocumentKind, Sequence, Versioning};
 /// A document of these tests: `PREFIX:days:markers:noncurrent:newer:abort:tag` in each line, `-` for nothing.
 fn read(document: &[u8]) -> Option<Rules> {
     let rules = std::str::from_utf8(document).ok()?.lines().map(rule).collect::<Option<Vec<_>>>()?;
-    Some(Rules { rules })
+    Some(Rules::new(rules))
 }
 
 fn rule(line: &str) -> Option<Rule> {

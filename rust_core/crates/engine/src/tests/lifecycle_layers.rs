@@ -49,7 +49,7 @@ fn read(document: &[u8]) -> Option<Rules> {
         b"6" => vec![rule("", days(1), Some((1, 2)))],
         _ => return None,
     };
-    Some(Rules { rules })
+    Some(Rules::new(rules))
 }
 
 const OPTIONS: LifecycleOptions = LifecycleOptions { day_ms: DAY_MS, read };

@@ -127,7 +127,7 @@ impl Configuration {
     }
 
     fn into_rules(self) -> Rules {
-        Rules { rules: self.rules.into_iter().map(|document| document.rule).collect() }
+        Rules::new(self.rules.into_iter().map(|document| document.rule).collect())
     }
 }
 

@@ -19,7 +19,7 @@ fn filtered(filter: &str, action: &str) -> String {
 fn read(body: &str) -> Result<Rule, (ErrorCode, String)> {
     let parsed = Configuration::parse(body.as_bytes());
     let rules = parsed.map(Configuration::into_rules).map_err(|error| (error.code, error.message.into_owned()))?;
-    Ok(rules.rules[0].clone())
+    Ok(rules.all()[0].clone())
 }
 
 fn refused(body: &str) -> ErrorCode {
@@ -272,7 +272,7 @@ fn a_thousand_rules_get_ids_of_their_own_that_stay() {
 #[test]
 fn the_header_names_the_time_and_the_rule() {
     let rules = rules(rule(&format!("<ID>a b\"é/1</ID><Prefix/>{ENABLED}{DAYS}")).as_bytes()).unwrap();
-    let facts = Facts { key: b"k", size: 1, modified_ms: 1_356_000_000_000, has_tag: &|_, _| false };
+    let facts = Facts { key: b"k", size: 1, modified_ms: 1_356_000_000_000, tags: &[] };
     let due = rules.due(&facts, Place::Current, 86_400_000).unwrap();
     let shown = String::from_utf8(expiration(&due)).unwrap();
     assert_eq!(shown, "expiry-date=\"Sat, 22 Dec 2012 00:00:00 GMT\", rule-id=\"a%20b%22%C3%A9/1\"");

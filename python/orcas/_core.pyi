@@ -1499,6 +1499,13 @@ class Request:
         """Whether the body is taken in piece by piece."""
 
     @property
+    def in_pieces(self) -> bool:
+        """Whether it may take many seconds, and ends early if it is abandoned."""
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more."""
+
+    @property
     def body_max(self) -> int:
         """Bytes that a collected body may have on the wire; 0 when it streams or there is none."""
 

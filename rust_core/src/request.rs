@@ -81,6 +81,17 @@ impl Request {
         matches!(self.inner.body(), BodyPlan::Stream(_))
     }
 
+    /// Whether it may take many seconds, and ends early if it is abandoned.
+    #[getter]
+    fn in_pieces(&self) -> bool {
+        self.inner.in_pieces()
+    }
+
+    /// Nobody waits for the answer any more.
+    fn abandon(&self) {
+        self.inner.abandon();
+    }
+
     /// Bytes that a collected body may have on the wire.
     #[getter]
     fn body_max(&self) -> u64 {

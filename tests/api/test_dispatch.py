@@ -8,13 +8,16 @@ import hashlib
 import os
 import random
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from orcas.s3.store import DamagedObjectError, Store
+from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
 
 from .conftest import App
+
+if TYPE_CHECKING:
+    from orcas.edge import Core, Request
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -113,6 +116,68 @@ async def test_a_download_stops_when_the_client_goes_away(app: App) -> None:
     await app.dispatcher(exchange.scope, receive_or_wait, exchange.send)
     assert MIB < len(exchange.body) < len(content)
     assert content.startswith(exchange.body)
+
+
+class SlowCore:
+    """A core whose only request is answered when nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self.completed: list[tuple[int, object]] = []
+        self.reader, self.writer = os.pipe()
+        self.slot = -1
+        self.started = asyncio.Event()
+
+    def fileno(self) -> int:
+        return self.reader
+
+    def start(self, request: object, body: bytes, slot: int) -> None:
+        self.slot = slot
+        self.started.set()
+
+    def drain(self) -> list[tuple[int, object]]:
+        os.read(self.reader, 1)
+        completed, self.completed = self.completed, []
+        return completed
+
+    def abandon(self) -> None:
+        self.completed.append((self.slot, "too late"))
+        os.write(self.writer, b"1")
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_request_that_takes_long_is_abandoned_when_nobody_waits_for_it(leaves: bool) -> None:
+    core = SlowCore()
+    store = Store(cast("Core", core), MIB)
+    left = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    running = asyncio.ensure_future(store.run_in_pieces(cast("Request", core), receive))
+    await core.started.wait()
+    if leaves:
+        left.set()
+    else:
+        running.cancel()
+    with pytest.raises(ClientDisconnectedError if leaves else asyncio.CancelledError):
+        await running
+    # Its slot is free once the core has noticed.
+    while store._free != [core.slot]:
+        await asyncio.sleep(0)
+    store.close()
+    os.close(core.reader)
+    os.close(core.writer)
+
+
+async def test_a_copy_that_is_hashed_is_answered_like_any_other(app: App) -> None:
+    content = os.urandom(5 * MIB)
+    await app.call("PUT", "/bucket/k", content, pieces=7)
+    headers = {"x-amz-copy-source": "bucket/k", "x-amz-checksum-algorithm": "SHA256"}
+    copied = await app.call("PUT", "/bucket/copy", headers=headers)
+    digest = base64.b64encode(hashlib.sha256(content).digest())
+    assert (copied.status, b"<ChecksumSHA256>" + digest in copied.body) == (200, True)
+    assert (await app.call("GET", "/bucket/copy")).body == content
 
 
 async def test_a_cancel_storm_never_crosses_answers(app: App) -> None:

@@ -19,7 +19,7 @@ from orcas.edge import Form, Request
 from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
 from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
-from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store
+from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store, disconnected
 from orcas.settings.config import KIB, MIB
 from orcas.telemetry.reports import address, bounded, report, reporting
 
@@ -84,6 +84,8 @@ class Dispatcher:
                         response = await self._store.run(verdict, body)
                     elif verdict.streams:
                         response = await self._store.store_body(verdict, receive)
+                    elif verdict.in_pieces:
+                        response = await self._store.run_in_pieces(verdict, receive)
                     else:
                         response = await self._store.run(verdict)
                 elif isinstance(verdict, Form):
@@ -158,7 +160,7 @@ class Dispatcher:
 
     async def _send_pieces(self, download: Download, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a large body; stop when the client disconnects."""
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             left = download.length
             while left and not gone.done():
@@ -246,11 +248,6 @@ async def _welcome(refusal: Response, send: Send) -> None:
     headers, body = welcome(refusal.rest)
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class _Turns:

@@ -31,6 +31,12 @@ class DamagedObjectError(Exception):
     """Stored bytes are damaged, so the rest of a response cannot be sent."""
 
 
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 class Store:
     """Made on the event loop that it serves."""
 
@@ -57,6 +63,25 @@ class Store:
             self._waiting[slot] = future
             return await future
         self._free.append(slot)
+        return response
+
+    async def run_in_pieces(self, request: Request, receive: Receive) -> Response:
+        """Execute a request without a body that may take long, and give it up when nobody waits for its response.
+
+        Raises:
+            ClientDisconnectedError: the client disconnected.
+        """
+        gone = asyncio.ensure_future(disconnected(receive))
+        gone.add_done_callback(lambda watch: None if watch.cancelled() else request.abandon())
+        try:
+            response = await self.run(request)
+        except asyncio.CancelledError:
+            request.abandon()
+            raise
+        finally:
+            gone.cancel()
+        if gone.done() and not gone.cancelled():
+            raise ClientDisconnectedError
         return response
 
     async def collect(self, request: Request, receive: Receive) -> bytes:

@@ -1,9 +1,15 @@
 //! Copies that need a digest that is not stored: the source is read and hashed first, then the copy is submitted with
-//! the sequence of what was read. If the source has changed meanwhile, it is read again. Blocking.
+//! the sequence of what was read. If the source has changed meanwhile, it is read again. Each piece blocks.
+//!
+//! A copy is a future, because reading may take many seconds: it is pending after each piece, so that others can use its
+//! thread, and ends when it is dropped. Nothing wakes it.
 //!
 //! No blob is shared between owners: a copy into another owner's bucket is a new body with the bytes that were read.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
@@ -24,6 +30,8 @@ use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, ObjectHeader
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
 const READ_SIZE: usize = 256 * 1024;
+/// Bytes between two pauses: a few milliseconds.
+const PIECE_SIZE: usize = 1 << 20;
 /// Bytes up to which a copied body is one content.
 const SMALL_MAX: u64 = 64 * 1024;
 
@@ -63,65 +71,69 @@ pub struct CopyRequest {
 impl Handle {
     /// # Errors
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
-    pub fn copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
-        retry(|| {
-            // It may have been sealed since.
-            let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
-            let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
-            let source = self.source(&request.source, &request.keys)?;
-            let size = source.object.version.size;
-            let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
-            if request.range.is_some() && (first > last || last >= size) {
-                return Err(Refusal::InvalidRange { size }.into());
-            }
-            let sealing = Sealing { encryption: upload.attributes.encryption.clone(), key: request.keys.copy.clone() };
-            self.check_named_key(sealing.encryption.as_ref())?;
-            let across = self.across_owners(request.source.0, request.bucket);
-            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, request.bucket)) {
-                let range = (first, last);
-                return self.copy_part_across(request, (&bucket, &sealing), &source, range, algorithm);
-            }
-            let (md5, checksum) = self.digests(&source, first, last, algorithm)?;
-            let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
-            self.execute(Intent::CopyPart(Box::new(CopyPart {
-                source: request.source.clone(),
-                source_sequence: source.object.sequence,
-                source_conditions: request.source_conditions.clone(),
-                range: request.range,
-                bucket: request.bucket,
-                key: request.key.clone(),
-                upload: request.upload,
-                number: request.number,
-                md5,
-                checksum: Some(checksum),
-            })))
-        })
+    pub async fn copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
+        retry(move || self.try_copy_part(request)).await
+    }
+
+    async fn try_copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
+        // It may have been sealed since.
+        let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
+        let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
+        let source = self.source(&request.source, &request.keys)?;
+        let size = source.object.version.size;
+        let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
+        if request.range.is_some() && (first > last || last >= size) {
+            return Err(Refusal::InvalidRange { size }.into());
+        }
+        let sealing = Sealing { encryption: upload.attributes.encryption.clone(), key: request.keys.copy.clone() };
+        self.check_named_key(sealing.encryption.as_ref())?;
+        let across = self.across_owners(request.source.0, request.bucket);
+        if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, request.bucket)) {
+            let range = (first, last);
+            return self.copy_part_across(request, (&bucket, &sealing), &source, range, algorithm).await;
+        }
+        let (md5, checksum) = self.digests(&source, (first, last), algorithm).await?;
+        let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
+        self.execute(Intent::CopyPart(Box::new(CopyPart {
+            source: request.source.clone(),
+            source_sequence: source.object.sequence,
+            source_conditions: request.source_conditions.clone(),
+            range: request.range,
+            bucket: request.bucket,
+            key: request.key.clone(),
+            upload: request.upload,
+            number: request.number,
+            md5,
+            checksum: Some(checksum),
+        })))
     }
 
     /// # Errors
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
-    pub fn copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
-        retry(|| {
-            let source = self.source(&request.copy.source, &request.keys)?;
-            let of_source = source.object.version.attributes.encryption.as_ref();
-            let mut copy = request.copy.clone();
-            let encryption = copy.attributes.encryption.clone().or_else(|| kept(of_source));
-            let sealing = Sealing { encryption, key: request.keys.copy.clone() };
-            self.check_named_key(sealing.encryption.as_ref())?;
-            let across = self.across_owners(copy.source.0, copy.bucket);
-            if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
-                return self.copy_object_across(request, (&bucket, &sealing), &source);
-            }
-            self.seal_replaced(&mut copy, &sealing)?;
-            if let Some(algorithm) = Encryption::storable(sealing.encryption.as_ref(), request.algorithm) {
-                let checksum = match stored_checksum(&source.object.version, algorithm) {
-                    Some(checksum) => checksum,
-                    None => self.digests(&source, 0, source.object.version.size.saturating_sub(1), algorithm)?.1,
-                };
-                copy.checksum = Some((source.object.sequence, checksum));
-            }
-            self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
-        })
+    pub async fn copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
+        retry(move || self.try_copy_object(request)).await
+    }
+
+    async fn try_copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
+        let source = self.source(&request.copy.source, &request.keys)?;
+        let of_source = source.object.version.attributes.encryption.as_ref();
+        let mut copy = request.copy.clone();
+        let encryption = copy.attributes.encryption.clone().or_else(|| kept(of_source));
+        let sealing = Sealing { encryption, key: request.keys.copy.clone() };
+        self.check_named_key(sealing.encryption.as_ref())?;
+        let across = self.across_owners(copy.source.0, copy.bucket);
+        if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
+            return self.copy_object_across(request, (&bucket, &sealing), &source).await;
+        }
+        self.seal_replaced(&mut copy, &sealing)?;
+        if let Some(algorithm) = Encryption::storable(sealing.encryption.as_ref(), request.algorithm) {
+            let checksum = match stored_checksum(&source.object.version, algorithm) {
+                Some(checksum) => checksum,
+                None => self.digests(&source, (0, source.object.version.size.saturating_sub(1)), algorithm).await?.1,
+            };
+            copy.checksum = Some((source.object.sequence, checksum));
+        }
+        self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
     }
 
     /// Seals the headers that a copy of encrypted content brings. Those of its source stay as they are: their seal opens
@@ -177,7 +189,7 @@ impl Handle {
     }
 
     /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.
-    fn copy_object_across(
+    async fn copy_object_across(
         &self,
         request: &CopyRequest,
         (bucket, sealing): (&Bucket, &Sealing),
@@ -196,7 +208,7 @@ impl Handle {
             Some(source) => self.annotations_again((bucket, sealing), source)?,
             None => StoredAnnotations::default(),
         };
-        let again = self.store_again((bucket, sealing), source, (0, last), algorithm)?;
+        let again = self.store_again((bucket, sealing), source, (0, last), algorithm).await?;
         let headers = match &copy.headers {
             CopyHeaders::Replace(headers) => ObjectHeaders::clone(headers),
             CopyHeaders::Keep { .. } => copy.headers.apply_to(&*self.headers(source)?),
@@ -219,7 +231,7 @@ impl Handle {
         self.execute_for(request.cause, stored_copy(&copy.source, source, &copy.source_conditions, into))
     }
 
-    fn copy_part_across(
+    async fn copy_part_across(
         &self,
         request: &CopyPartRequest,
         into: (&Bucket, &Sealing),
@@ -233,7 +245,7 @@ impl Handle {
             return Err(Refusal::EntityTooLarge { size }.into());
         }
         self.check_room(into.0, &Addition::Part(request.upload, request.number), size)?;
-        let again = self.store_again(into, source, (first, last), algorithm)?;
+        let again = self.store_again(into, source, (first, last), algorithm).await?;
         let into = StoredInto::Part(Box::new(PutPart {
             bucket: request.bucket,
             key: request.key.clone(),
@@ -249,7 +261,7 @@ impl Handle {
     }
 
     /// Reads a range of the source into a body for `bucket`.
-    fn store_again(
+    async fn store_again(
         &self,
         (bucket, sealing): (&Bucket, &Sealing),
         source: &PinnedObject,
@@ -261,6 +273,7 @@ impl Handle {
         let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
+        let mut piece = Piece::default();
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {
@@ -271,15 +284,15 @@ impl Handle {
             md5.update(&buf[..read]);
             hasher.update(&buf[..read]);
             body.write(&buf[..read])?;
+            piece.add(read).await;
         }
     }
 
     /// MD5 and checksum of a range; not computed again where they are stored.
-    fn digests(
+    async fn digests(
         &self,
         source: &PinnedObject,
-        first: u64,
-        last: u64,
+        (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<([u8; 16], Checksum), Failure> {
         let version = &source.object.version;
@@ -292,6 +305,7 @@ impl Handle {
         let mut reader = self.reader(source, first, last);
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
+        let mut piece = Piece::default();
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {
@@ -299,6 +313,7 @@ impl Handle {
             }
             md5.update(&buf[..read]);
             hasher.update(&buf[..read]);
+            piece.add(read).await;
         }
     }
 }
@@ -318,14 +333,42 @@ fn stored_checksum(version: &Version, algorithm: ChecksumAlgorithm) -> Option<Ch
     Some(whole.checksum).filter(|checksum| checksum.algorithm() == algorithm)
 }
 
-fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+/// Runs a copy to its end on this thread.
+pub fn run_copy<T>(copy: impl Future<Output = T>) -> T {
+    let mut copy = pin!(copy);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(outcome) = copy.as_mut().poll(&mut context) {
+            return outcome;
+        }
+    }
+}
+
+/// Begins a copy anew while what is there changes.
+async fn retry<A: Future<Output = Result<Outcome, Failure>>>(attempt: impl Fn() -> A) -> Result<Outcome, Failure> {
     for _ in 1..ATTEMPTS_MAX {
-        match attempt() {
+        match attempt().await {
             Err(Failure::Refused(Refusal::SourceChanged | Refusal::UploadSealed)) => {}
             answer => return answer,
         }
     }
-    attempt()
+    attempt().await
+}
+
+/// Bytes that were read since the last pause.
+#[derive(Default)]
+struct Piece(usize);
+
+impl Piece {
+    /// Pauses at the end of a piece.
+    async fn add(&mut self, read: usize) {
+        self.0 += read;
+        if self.0 >= PIECE_SIZE {
+            self.0 = 0;
+            let mut polled = false;
+            poll_fn(|_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
+    }
 }
 
 /// How a copy is encrypted that asks for nothing: as its source, but not with a key of a customer.

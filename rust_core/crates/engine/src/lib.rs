@@ -89,7 +89,7 @@ pub use check::{
 };
 pub use clock::{Clock, SystemClock};
 pub use content_keys::{ContentKeys, KeyId};
-pub use copy::{CopyKeys, CopyPartRequest, CopyRequest};
+pub use copy::{CopyKeys, CopyPartRequest, CopyRequest, run_copy};
 pub use documents::Document;
 pub use encrypting::{RequestKey, Sealing, key_arn};
 pub use epochs::EpochPin;

@@ -74,8 +74,8 @@ pub struct Lane {
     pub intake: Arc<WorkerGroup<StoreBody>>,
     /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
     pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
-    /// The threads of both.
-    intake_pool: Arc<Pool>,
+    /// The threads of both. Those that are left run the ends of bodies, and pieces of requests that take long.
+    pub(super) intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub downloads: Arc<Downloads>,
     /// The engine's.

@@ -37,6 +37,7 @@ pub mod metrics;
 mod moves;
 mod operations;
 mod pages;
+mod pieces;
 pub mod pool;
 pub mod prefixes;
 pub mod problem;

@@ -1,10 +1,10 @@
 //! A fixed set of threads for work that may block: cold reads, listings, hashing, chunk writes.
 //!
 //! The queue is unbounded because its callers are bounded: a request has at most one job, a body at most one, and both
-//! hold a share of the memory budget or a connection. A job that panics ends alone; its thread goes on.
-//!
-//! Of the idle workers, the one that worked last is woken: consecutive jobs, such as the pieces of a download,
-//! stay on one thread and profit from its processor caches.
+//! hold a share of the memory budget or a connection. A job that panics ends alone; its thread goes on. Of the idle workers,
+//! the one that worked last is woken: consecutive jobs, such as the pieces of a download, stay on one thread and profit
+//! from its processor caches. A job that takes long runs in pieces, each of which queues the next one behind everything
+//! else. So that they come to an end, every fourth job is one of those while any wait.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,9 +31,16 @@ struct JobQueue {
     wakers: Vec<Condvar>,
 }
 
+/// Of so many jobs in a row, one is a piece.
+const PIECE_EVERY: u32 = 4;
+
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Pieces of jobs that take long.
+    pieces: VecDeque<Job>,
+    /// Jobs since the last piece was due.
+    taken: u32,
     /// Idle workers, the one that worked last at the end.
     resting: Vec<usize>,
     closed: bool,
@@ -77,11 +84,20 @@ impl Pool {
 
     /// Queues `job`, or gives it back after `close`.
     pub fn try_spawn(&self, job: Job) -> Result<(), Job> {
+        self.queue(job, |queue| &mut queue.jobs)
+    }
+
+    /// Queues a piece of a job that takes long. After `close`, and if it still waits then, it is dropped unrun.
+    pub fn spawn_piece(&self, piece: impl FnOnce() + Send + 'static) {
+        drop(self.queue(Box::new(piece), |queue| &mut queue.pieces));
+    }
+
+    fn queue(&self, job: Job, among: impl FnOnce(&mut Queue) -> &mut VecDeque<Job>) -> Result<(), Job> {
         let mut queue = self.job_queue.queue.lock();
         if queue.closed {
             return Err(job);
         }
-        queue.jobs.push_back(job);
+        among(&mut queue).push_back(job);
         let woken = queue.resting.pop();
         drop(queue);
         if let Some(number) = woken {
@@ -90,12 +106,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs what is queued, then ends the threads. A job, which may own the pool last, does not wait for its own thread.
+    /// Runs what is queued, except pieces, then ends the threads. A job, which may own the pool last, does not wait for its own thread.
     pub fn close(&self) {
         let mut queue = self.job_queue.queue.lock();
         queue.closed = true;
         queue.resting.clear();
+        let pieces = std::mem::take(&mut queue.pieces);
         drop(queue);
+        drop(pieces);
         for waker in &self.job_queue.wakers {
             waker.notify_one();
         }
@@ -108,12 +126,20 @@ impl Pool {
     }
 }
 
+impl Queue {
+    fn next(&mut self) -> Option<Job> {
+        self.taken = (self.taken + 1) % PIECE_EVERY;
+        let piece = if self.taken == 0 { self.pieces.pop_front() } else { None };
+        piece.or_else(|| self.jobs.pop_front()).or_else(|| self.pieces.pop_front())
+    }
+}
+
 impl JobQueue {
     /// What worker `number` does until the pool is closed and nothing is queued.
     fn work(&self, number: usize) {
         let mut queue = self.queue.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some(job) = queue.next() {
                 // What the job owned is dropped while it unwinds; its reply then reports the failure.
                 MutexGuard::unlocked(&mut queue, || drop(catch_unwind(AssertUnwindSafe(job))));
             } else if queue.closed {
@@ -161,6 +187,40 @@ mod tests {
         let mut seen: Vec<i32> = receiver.iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn pieces_wait_for_others_but_not_for_ever() {
+        let pool = Arc::new(Pool::new(1).unwrap());
+        let ((open, gate), (sender, receiver)) = (mpsc::channel::<()>(), mpsc::channel());
+        let held = Arc::clone(&pool);
+        pool.spawn(move || {
+            gate.recv().unwrap();
+            drop(held);
+        });
+        let tell = |number: u32| {
+            let sender = sender.clone();
+            move || sender.send(number).unwrap()
+        };
+        (0..2).for_each(|number| pool.spawn_piece(tell(100 + number)));
+        (0..9).for_each(|number| pool.spawn(tell(number)));
+        open.send(()).unwrap();
+        let seen: Vec<u32> = receiver.iter().take(11).collect();
+        let places: Vec<usize> = [100, 101].map(|piece| seen.iter().position(|it| *it == piece).unwrap()).to_vec();
+        assert!(places[0] >= 1 && places[0] <= 3 && places[1] == places[0] + 4, "{seen:?}");
+        // One that waits when the pool is closed never runs.
+        let ((open, gate), queued) = (mpsc::channel::<()>(), tell(7));
+        pool.spawn(move || gate.recv().unwrap());
+        pool.spawn_piece(queued);
+        let closing = Arc::clone(&pool);
+        let closer = std::thread::spawn(move || closing.close());
+        while !pool.job_queue.queue.lock().closed {
+            std::thread::yield_now();
+        }
+        open.send(()).unwrap();
+        closer.join().unwrap();
+        drop(sender);
+        assert_eq!(receiver.recv().ok(), None);
     }
 
     #[test]

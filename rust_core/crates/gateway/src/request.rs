@@ -39,6 +39,9 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// Which headers and parameters its requests may have that other operations refuse.
     const UNDERSTOOD: Understood = Understood::NOTHING;
 
+    /// Whether it may take many seconds, and runs in pieces.
+    const IN_PIECES: bool = false;
+
     /// Whether its errors are pages for a browser.
     const FOR_BROWSERS: bool = false;
 
@@ -157,6 +160,12 @@ pub trait Request: Pending {
 
     fn body(&self) -> &BodyPlan;
 
+    /// Whether it may take many seconds, and ends early if it is abandoned.
+    fn in_pieces(&self) -> bool;
+
+    /// Nobody waits for the answer any more.
+    fn abandon(&self);
+
     /// From here on, its steps are timed. Before anything is done with it.
     fn time(&mut self, stopwatch: Arc<Stopwatch>);
 
@@ -187,6 +196,8 @@ pub struct Call<O> {
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
+    /// Nobody waits for the answer any more.
+    pub(super) abandoned: AtomicBool,
     /// Covers a body collected in memory, until the request is done.
     permit: Mutex<Option<Permit>>,
     /// If its steps are timed.
@@ -230,6 +241,7 @@ impl<O: Operation> Call<O> {
             bucket: reading.found.get().cloned(),
             body,
             unread: AtomicBool::new(reading.has_body),
+            abandoned: AtomicBool::new(false),
             permit: Mutex::new(None),
             stopwatch: None,
         }))
@@ -349,6 +361,14 @@ impl<O: Operation> Request for Call<O> {
 
     fn body(&self) -> &BodyPlan {
         &self.body
+    }
+
+    fn in_pieces(&self) -> bool {
+        O::IN_PIECES
+    }
+
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     fn time(&mut self, stopwatch: Arc<Stopwatch>) {

@@ -272,6 +272,24 @@ fn bodies_of_every_size_come_back() {
     }
 }
 
+/// The source is hashed, and longer than two pieces.
+#[test]
+fn a_copy_in_pieces_ends_once_it_is_abandoned() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let content = noise(3 << 20);
+    fixture.call("PUT", "/bucket/k", &[], &content);
+    let copy = [("x-amz-copy-source", "/bucket/k"), ("x-amz-checksum-algorithm", "SHA256")];
+    let request = fixture.accept("PUT", "/bucket/copy", &copy, b"").map_err(|a| code(&a)).unwrap();
+    assert!(request.in_pieces());
+    request.abandon();
+    assert_eq!(code(&fixture.carry_out(&request, b"")), "ServiceUnavailable");
+    assert_eq!(code(&fixture.call("GET", "/bucket/copy", &[], b"")), "NoSuchKey");
+    assert_eq!(fixture.call("PUT", "/bucket/copy", &copy, b"").status, 200);
+    let got = fixture.call("GET", "/bucket/copy", &[], b"");
+    assert_eq!(fixture.content(got).unwrap(), content);
+}
+
 #[test]
 fn a_body_unlike_its_declaration_stores_nothing() {
     let fixture = Fixture::new();

@@ -278,7 +278,7 @@ fn a_copied_part_names_a_range_of_its_source() {
         number,
         keys: Default::default(),
     };
-    let part = |number, range| match store.handle().copy_part(&request(number, range)) {
+    let part = |number, range| match crate::run_copy(store.handle().copy_part(&request(number, range))) {
         Ok(Outcome::Part(put)) => (number, put.etag.md5),
         other => panic!("{other:?}"),
     };
@@ -286,6 +286,38 @@ fn a_copied_part_names_a_range_of_its_source() {
     store.complete(&bucket, "copy", upload, &parts).unwrap();
     let expected = [&source[777_777..=777_777 + (6 << 20)], &source[..]].concat();
     assert!(store.get(&bucket, "copy").unwrap().unwrap() == expected);
-    let beyond = store.handle().copy_part(&request(3, Some((0, 9 << 20))));
+    let beyond = crate::run_copy(store.handle().copy_part(&request(3, Some((0, 9 << 20)))));
     assert!(matches!(beyond, Err(Failure::Refused(_))));
+}
+
+/// Whoever polls it can use the thread for something else after each piece, or end the copy.
+#[test]
+fn a_copy_that_reads_its_source_pauses_and_can_be_ended() {
+    use std::task::{Context, Poll, Waker};
+    let store = Store::with(|options| options.chunk_size = 1 << 20);
+    let bucket = store.bucket("b");
+    store.put(&bucket, "source", &support::noise(5 << 20, 4)).unwrap();
+    let upload = store.create_upload(&bucket, "copy");
+    let request = |number| super::CopyPartRequest {
+        source: (bucket.id, Bytes::from_static(b"source"), None),
+        source_conditions: Default::default(),
+        range: Some((1, (5 << 20) - 1)),
+        bucket: bucket.id,
+        key: Bytes::from_static(b"copy"),
+        upload,
+        number,
+        keys: Default::default(),
+    };
+    let handle = store.handle();
+    let polled = |number, polls_max| {
+        let request = request(number);
+        let mut copy = std::pin::pin!(handle.copy_part(&request));
+        let mut context = Context::from_waker(Waker::noop());
+        (1..=polls_max).find(|_| matches!(copy.as_mut().poll(&mut context), Poll::Ready(Ok(_))))
+    };
+    // Four whole pieces, and what is left.
+    assert_eq!(polled(1, 4), None);
+    assert_eq!(polled(2, 9), Some(5));
+    let parts = handle.list_parts(super::ListParts { upload, after: 0, max_parts: 10 }).unwrap();
+    assert_eq!(parts.entries.iter().map(|part| part.number).collect::<Vec<_>>(), [2]);
 }

@@ -82,7 +82,7 @@ impl Store {
             checksum: None,
         };
         let request = CopyRequest { copy, algorithm: None, keys: Default::default(), cause: Cause::Engine };
-        self.handle().copy_object(&request).unwrap();
+        crate::run_copy(self.handle().copy_object(&request)).unwrap();
     }
 
     pub(super) fn seen(&self, bucket: BucketId) -> Vec<Seen> {

@@ -201,7 +201,7 @@ fn a_copy_reads_its_source_with_no_other_key() {
     let copied = |source: Option<&RequestKey>| {
         let mut request = copy(&bucket, "k", &bucket);
         request.keys.source = source.cloned();
-        handle.copy_object(&request)
+        crate::run_copy(handle.copy_object(&request))
     };
     assert!(matches!(copied(Some(&wrong)), Err(Failure::Refused(Refusal::SourceKeyDiffers))));
     assert!(matches!(copied(None), Err(Failure::Engine(Error::NoCustomerKey))));

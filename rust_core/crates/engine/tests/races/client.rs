@@ -340,7 +340,7 @@ impl Client {
             number: 1,
             keys: Default::default(),
         };
-        match self.handle.copy_part(&request) {
+        match orcas_engine::run_copy(self.handle.copy_part(&request)) {
             Ok(Outcome::Part(part)) => {
                 let md5 = part.etag.md5;
                 self.complete(&to, upload, md5).unwrap();

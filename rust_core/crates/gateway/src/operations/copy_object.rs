@@ -44,6 +44,7 @@ pub struct CopyObject {
 }
 
 impl Operation for CopyObject {
+    const IN_PIECES: bool = true;
     /// Only parts can be copied from a range.
     const UNDERSTOOD: Understood =
         Understood { attributes: OF_A_COPY, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
@@ -91,7 +92,7 @@ impl Operation for CopyObject {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::copy))
+        Ok(call.work_in_pieces(slot, |call| async move { call.copy().await }))
     }
 }
 
@@ -111,8 +112,8 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
 }
 
 impl Call<CopyObject> {
-    /// Blocks until the copy is decided: its digests may have to be computed from the source.
-    fn copy(&self) -> Result<Response, Problem> {
+    /// Its digests may have to be computed from the source.
+    async fn copy(&self) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
             &self.input;
         let (from, found) = source.find(&self.lane)?;
@@ -134,7 +135,7 @@ impl Call<CopyObject> {
             named: self.input.four,
         };
         let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
-        let outcome = self.lane.engine.copy_object(&request)?;
+        let outcome = self.lane.engine.copy_object(&request).await?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();

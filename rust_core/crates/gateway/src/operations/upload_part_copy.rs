@@ -36,6 +36,7 @@ pub struct UploadPartCopy {
 }
 
 impl Operation for UploadPartCopy {
+    const IN_PIECES: bool = true;
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART_COPY, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
@@ -53,13 +54,13 @@ impl Operation for UploadPartCopy {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::copy_part))
+        Ok(call.work_in_pieces(slot, |call| async move { call.copy_part().await }))
     }
 }
 
 impl Call<UploadPartCopy> {
-    /// Blocks until the copy is decided: its digests may have to be computed from the source.
-    fn copy_part(&self) -> Result<Response, Problem> {
+    /// Its digests may have to be computed from the source.
+    async fn copy_part(&self) -> Result<Response, Problem> {
         let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, four } = &self.input;
         let (from, found) = source.find(&self.lane)?;
         self.lane.check_readable(&found.object.version, source_key.as_ref(), *four)?;
@@ -82,7 +83,7 @@ impl Call<UploadPartCopy> {
                 named: *four,
             },
         };
-        let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
+        let Outcome::Part(put) = self.lane.engine.copy_part(&request).await? else { return Err(wrong_outcome()) };
         let checksum = put.checksum.as_ref().filter(|_| shows_checksum);
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), checksum);
         let mut headers = HeaderBlock::new();

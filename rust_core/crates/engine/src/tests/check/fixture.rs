@@ -284,8 +284,11 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         attributes: Default::default(),
         checksum: None,
     };
-    store
-        .handle()
-        .copy_object(&CopyRequest { copy, algorithm: None, keys: Default::default(), cause: Cause::Engine })
-        .unwrap();
+    crate::run_copy(store.handle().copy_object(&CopyRequest {
+        copy,
+        algorithm: None,
+        keys: Default::default(),
+        cause: Cause::Engine,
+    }))
+    .unwrap();
 }

@@ -32,6 +32,10 @@ from orcas.version import orcas_version
 UVICORN_MINOR: Final = "0.54."
 # uvicorn calls `on_tick` ten times a second.
 _TICKS: Final = 10 * TICK_SECONDS
+# Time that clients have to read the end of a stream. A stop takes at most this longer for those that read nothing.
+_FAREWELL_SECONDS: Final = 1
+# A stop that takes longer than this says what it waits for.
+_SILENT_SECONDS: Final = 3
 # Time for cancelled requests to end, after the drain time.
 _CANCEL_SECONDS: Final = 5
 _BACKLOG: Final = 2048
@@ -219,12 +223,30 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain. Connections are ticked meanwhile."""
+        loop = asyncio.get_running_loop()
         clock = asyncio.create_task(self._keep_ticking())
         self.draining()
+        timers = loop.call_later(_FAREWELL_SECONDS, self._cut_streams), loop.call_later(_SILENT_SECONDS, self._report)
         try:
             await super().shutdown(sockets)
         finally:
             clock.cancel()
+            for timer in timers:
+                timer.cancel()
+
+    def _cut_streams(self) -> None:
+        """End the connections of streams. Their responses may be complete, but their clients read too slowly."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, LimitedProtocol) and connection.endless:
+                connection.transport.abort()
+
+    def _unread(self) -> int:
+        """Connections that are closed as soon as their clients have read what was sent."""
+        return sum(connection.transport.is_closing() for connection in self.server_state.connections)
+
+    def _report(self) -> None:
+        waiting = {"requests": len(self.server_state.tasks), "unread_responses": self._unread()}
+        log.info("Waiting for requests in progress, and for clients to read their responses", extra={"orcas": waiting})
 
     async def _keep_ticking(self) -> None:
         while True:
@@ -233,9 +255,13 @@ class _Server(uvicorn.Server):
 
     async def finish(self) -> None:
         """End requests that the drain time was too short for: cancel them, then close their connections."""
-        tasks = set(self.server_state.tasks)
+        tasks, unread = set(self.server_state.tasks), self._unread()
         for task in tasks:
             task.cancel()
+        if unread:
+            log.warning(
+                "Responses that their clients had not read were cut off", extra={"orcas": {"responses": unread}}
+            )
         if tasks:
             log.warning("Requests were cut off", extra={"orcas": {"requests": len(tasks)}})
             await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)

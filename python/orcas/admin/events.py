@@ -15,10 +15,11 @@ from xml.sax.saxutils import escape
 
 from orcas.admin.guard import RootOnly, refuse
 from orcas.edge import StoreError
+from orcas.http.extensions import ENDLESS
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -30,8 +31,6 @@ _BEARER: Final = b"Bearer "
 HEARTBEAT_SECONDS: Final = 15
 # Before another look at a journal that cannot be read to its end at present.
 _PAUSE_SECONDS: Final = 0.2
-# When the server stops: a client that reads nothing must not use up the time that other requests have.
-_FAREWELL_SECONDS: Final = 2.0
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
 _STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -59,7 +58,6 @@ class EventStreams:
         self._wait = wait
         self._token = None if token is None else _BEARER + token.encode()
         self._guarded = RootOnly(self._serve, lambda: core)
-        self._pumps: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for `PATH`."""
@@ -91,11 +89,8 @@ class EventStreams:
             self._core.wake_listeners()
 
     def close(self) -> None:
-        """End all streams: the server is stopping. Those whose clients do not read are cut off a little later."""
+        """End all streams: the server is stopping. Connections whose clients do not read have to be ended in addition."""
         self._core.end_listeners()
-        loop = asyncio.get_running_loop()
-        for pump in self._pumps:
-            loop.call_later(_FAREWELL_SECONDS, pump.cancel)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
@@ -124,7 +119,7 @@ class EventStreams:
         if isinstance(listener, tuple):
             await refuse(scope, send, *listener)
             return
-        await self._until_closed(self._pump(listener, _STREAM, scope, receive, send))
+        await self._pump(listener, _STREAM, scope, receive, send)
 
     async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
         """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
@@ -151,14 +146,7 @@ class EventStreams:
         if isinstance(listener, tuple):
             await _refuse_xml(scope, send, *listener)
             return
-        await self._until_closed(self._pump(listener, _LINES, scope, receive, send))
-
-    async def _until_closed(self, pump: Coroutine[Any, Any, None]) -> None:
-        # A task of its own, because that of the caller may do more than this request.
-        task = asyncio.create_task(pump)
-        self._pumps.add(task)
-        task.add_done_callback(self._pumps.discard)
-        await task
+        await self._pump(listener, _LINES, scope, receive, send)
 
     async def _pump(
         self,
@@ -171,7 +159,7 @@ class EventStreams:
         gone = asyncio.ensure_future(_disconnected(receive))
         gone.add_done_callback(lambda _: listener.wake())
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.start", "status": 200, "headers": headers, ENDLESS: True})
             # So that clients know at once that the stream has begun.
             await _piece(send, b":\n\n" if headers is not _LINES else b"\n")
             while not gone.done():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.requests import ClientDisconnect
 
-from orcas.http.extensions import GONE, MORE, REFUSED, RESPONSE, REST, client_of
+from orcas.http.extensions import ENDLESS, GONE, MORE, REFUSED, RESPONSE, REST, client_of
 from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
 from orcas.settings.config import KIB
 
@@ -47,6 +47,8 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     flow: FlowControl
+    # Whether it has carried a response without an end of its own.
+    endless: bool
     # Of all connections. A server that stops waits for them.
     tasks: set[asyncio.Task[None]]
 
@@ -295,6 +297,8 @@ class Exchange:
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
             self._begin_response()
             self.head = self._make_head(message["status"], message.get("headers", ()))
+            if ENDLESS in message:
+                self.connection.endless = True
             self.response_started = True
             return
         if self.response_complete or message["type"] != "http.response.body":

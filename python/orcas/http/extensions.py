@@ -23,6 +23,9 @@ RESPONSE: Final = "orcas.response"
 REST: Final = "orcas.rest"
 # In a message of `receive`: the `Sender`, if more of the body is to come.
 MORE: Final = "orcas.more"
+# True in `http.response.start`: the response has no end of its own, so a server that stops does not wait until the client
+# has read it.
+ENDLESS: Final = "orcas.endless"
 # No message: nobody else sees what is sent, because the connection is encrypted or does not leave this machine.
 SECURE: Final = "orcas.secure"
 # Entries of a scope that the connection sets: the client has disconnected before the response was written; and status and

@@ -88,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.unparsed = 0
         # Set when parsing has ended, for good or while a body is streamed: input is dropped, or counted while draining.
         self.ignores_input = False
-        self.draining = False
+        self.draining = self.endless = False
         self.drained_bytes = 0
         self.write_pauses = self.write_pauses_seen = 0
 

@@ -1,4 +1,4 @@
-"""Stalled uploads and unread downloads, and how they affect other clients."""
+"""Stalled uploads, unread downloads and streams of events, and how they affect other clients."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ import os
 import selectors
 import socket
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import load
 from figures import Figure, Plan, ratios
-from processes import Orcas, scratch
+from orcas.process.descriptors import allow_files
+from processes import UNSCRUBBED, Orcas, scratch
 from signing import Signer
 from small import make_bucket
+from versions import make_versioned_bucket
 
 _STALLED = 1_000
 # The bytes that a stalled upload declares, and those that it sends.
 _STALLS = ((64 << 10, (64 << 10) - 1), (16 << 20, 400_000))
 _UNREAD = 300
 _UNREAD_BYTES = 64 << 20
+_LISTENERS = 1_000
+# Keys of one DeleteObjects, as many and as long as S3 allows.
+_DELETED = 1_000
+_KEY_BYTES = 1_024
 # A probe starts whether or not the previous one has been answered.
 _PROBE_SECONDS = 0.02
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -81,6 +88,48 @@ def unread_downloads(plan: Plan) -> list[Figure]:
     what = f"p99 from a new connection to its first byte while {count} unread downloads begin"
     detail = {"alone_seconds": alone, "slowest_seconds": worst, "download_bytes": _UNREAD_BYTES}
     return [Figure("connect-unread", what, beside, 0.3, unit="s", detail=detail)]
+
+
+def deletes_with_listeners(plan: Plan) -> list[Figure]:
+    """Figure get-listeners: GETs of 1 KiB while many streams send the events of one DeleteObjects."""
+    allow_files()
+    rounds, count, seconds = plan.size(5, 1), plan.size(_LISTENERS, 20), plan.size(8, 1)
+    alone: list[float] = []
+    beside: list[float] = []
+    worst: list[float] = []
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=UNSCRUBBED) as orcas:
+        # In a bucket with versioning, the deletion of a key that does not exist is a change, too.
+        make_versioned_bucket(orcas, "small")
+        load.run(orcas.address, [orcas.signer().put("/small/probe", os.urandom(_KIB))], connections=1)
+        for number in range(rounds):
+            orcas.settle()
+            alone.append(p99(_gets(orcas, seconds / 4)))
+            keys = [f"{number:04}-{at:04}-".ljust(_KEY_BYTES, "k") for at in range(_DELETED)]
+            with _elsewhere(_listen, orcas, count):
+                orcas.settle()
+                request = orcas.signer().delete_all("small", keys)
+                deleting = threading.Thread(target=load.exchange, args=(orcas.address, request))
+                deleting.start()
+                took = _gets(orcas, seconds)
+                deleting.join()
+            beside.append(p99(took) * 1000)
+            worst.append(max(took) * 1000)
+    what = f"p99 of a GET of 1 KiB while {count:,} streams send the events of a DeleteObjects of {_DELETED:,} keys"
+    detail = {"alone_ms": [took * 1000 for took in alone], "slowest_ms": worst, "key_bytes": _KEY_BYTES}
+    return [Figure("get-listeners", what, beside, 50, unit="ms", detail=detail)]
+
+
+def _gets(orcas: Orcas, seconds: float) -> list[float]:
+    """GETs on one connection at a steady rate. The next one is late if the last one is, so its wait counts, too."""
+    request, took = orcas.signer().get("/small/probe"), list[float]()
+    started = time.perf_counter()
+    with load.connect(orcas.address) as connection:
+        while (due := started + len(took) * _PROBE_SECONDS) < started + seconds:
+            time.sleep(max(0.0, due - time.perf_counter()))
+            connection.send(request)
+            connection.read()
+            took.append(time.perf_counter() - due)
+    return took
 
 
 def _puts(orcas: Orcas, size: int, count: int) -> list[float]:
@@ -158,6 +207,28 @@ def _stall(address: load.Address, signer: Signer, count: int, hold: Callable[[],
             connection.send(signer.put_head(f"/small/stalled/{number}", announced) + bytes(sent))
         held.append(connection)
     hold()
+
+
+def _listen(address: load.Address, signer: Signer, count: int, hold: Callable[[], None]) -> None:
+    """Read everything that streams of events send."""
+    opened = [load.connect(address) for _ in range(count)]
+    request = signer.get("/_orcas/events")
+    for connection in opened:
+        connection.send(request)
+    reading = threading.Thread(target=_read_all, args=(opened,), daemon=True)
+    reading.start()
+    hold()
+
+
+def _read_all(opened: list[load.Connection]) -> None:
+    buffer = bytearray(1 << 18)
+    with selectors.DefaultSelector() as selector:
+        for connection in opened:
+            selector.register(connection.sock, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if not key.fileobj.recv_into(buffer):  # type: ignore[union-attr]
+                    return
 
 
 def _leave_unread(address: load.Address, signer: Signer, count: int, hold: Callable[[], None]) -> None:

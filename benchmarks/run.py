@@ -79,6 +79,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "events-parse": streams.parsing,
     "events-latency": streams.latency,
     "events-listeners": streams.listeners,
+    "events-deletes": contention.deletes_with_listeners,
 }
 
 

@@ -908,17 +908,17 @@ class Options(TypedDict):
 class EventListener:
     """One stream of events: bytes to be sent, as they come."""
 
-    def take(self) -> bytes | None:
+    def take(self) -> memoryview | None:
         """What is new. Empty: nothing. None: `read` tells."""
 
-    def read(self) -> bytes | None:
+    def read(self) -> memoryview | None:
         """What comes next in the journal. Empty: nothing that is wanted so far. None: the stream has ended. Blocks."""
 
     def heartbeat(self) -> bytes:
         """What is sent when there was nothing else for a while."""
 
     def wait(self, slot: int) -> bool:
-        """One completion for `slot` follows when there is more, or at the next heartbeat. False: there is more now."""
+        """One completion for `slot` follows when there is more, or after `wake`. False: there is more now."""
 
     def wake(self) -> None:
         """End the wait."""
@@ -1329,9 +1329,6 @@ class Core:
         lines: bool,
     ) -> EventListener | tuple[int, str, str]:
         """Begin a stream of events, server-sent or as lines; or status, code and message of the refusal."""
-
-    def wake_listeners(self) -> None:
-        """Complete the waits of all listeners, which then send a heartbeat."""
 
     def end_listeners(self) -> None:
         """End all streams of events, and refuse new ones."""

@@ -200,7 +200,6 @@ async def _assembled(
         dispatcher.traced = traces.add if traces is not None else None
         spans = traces.counts if traces is not None else lambda: (0, 0)
         watch = asyncio.create_task(health.watch(core.health))
-        beat = asyncio.create_task(streams.beat())
         delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
@@ -211,7 +210,6 @@ async def _assembled(
         finally:
             streams.close()
             await asyncio.to_thread(deliveries.close)
-            beat.cancel()
             watch.cancel()
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)

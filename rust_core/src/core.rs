@@ -447,11 +447,6 @@ impl Core {
         }
     }
 
-    /// Completes the waits of all listeners, which then send a heartbeat.
-    fn wake_listeners(&self) {
-        self.lane.complete_all(self.lane.events.wake_all());
-    }
-
     /// Ends all streams of events, and refuses new ones.
     fn end_listeners(&self) {
         self.lane.complete_all(self.lane.events.close());

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 
 use super::errors::store_error;
+use super::piece::view;
 use orcas_engine::EventsState;
 use orcas_gateway::events::Delivery;
 use orcas_gateway::{Deliveries, DeliveryReader, Listener};
@@ -21,14 +22,14 @@ pub struct EventListener {
 #[pymethods]
 impl EventListener {
     /// What is new. Empty: nothing. None: `read` tells.
-    fn take<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.inner.take().map(|bytes| PyBytes::new(py, &bytes))
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyMemoryView>>> {
+        self.inner.take().map(|bytes| view(py, bytes)).transpose()
     }
 
     /// What comes next in the journal. Empty: nothing that is wanted so far. None: the stream has ended. Blocks.
-    fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn read<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyMemoryView>>> {
         let read = py.detach(|| self.inner.read()).map_err(store_error)?;
-        Ok(read.map(|bytes| PyBytes::new(py, &bytes)))
+        read.map(|bytes| view(py, bytes)).transpose()
     }
 
     /// What is sent when there was nothing else for a while.
@@ -36,7 +37,7 @@ impl EventListener {
         PyBytes::new(py, &self.inner.heartbeat())
     }
 
-    /// One completion for `slot` follows when there is more, or at the next heartbeat. False: there is more now.
+    /// One completion for `slot` follows when there is more, or when `wake` is called. False: there is more now.
     fn wait(&self, slot: u32) -> bool {
         self.inner.wait(slot)
     }

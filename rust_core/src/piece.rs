@@ -1,7 +1,7 @@
 //! A piece of a large body as Python reads it: a memoryview over the buffer that it was read and verified in.
 //!
-//! The bytes are not copied on their way to the socket. They never change and go back to the pool, on whatever thread, when
-//! the last view of them is gone, so a transport may keep a part of one for as long as the client takes to read.
+//! The bytes are not copied on their way to the socket. They never change and are freed, on whatever thread, when the last
+//! view of them is gone, so a transport may keep a part of one for as long as the client takes to read.
 
 #![allow(unsafe_code, reason = "a buffer is exported by filling in a C structure")]
 
@@ -11,11 +11,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-use orcas_base::buffers::Buffer;
+use bytes::Bytes;
 
 #[pyclass(frozen, module = "orcas._core")]
 struct Piece {
-    bytes: Buffer,
+    bytes: Bytes,
 }
 
 #[pymethods]
@@ -36,6 +36,6 @@ impl Piece {
 }
 
 /// A read-only view of `bytes`.
-pub fn view(py: Python<'_>, bytes: Buffer) -> PyResult<Bound<'_, PyMemoryView>> {
-    PyMemoryView::from(Bound::new(py, Piece { bytes })?.as_any())
+pub fn view(py: Python<'_>, bytes: impl Into<Bytes>) -> PyResult<Bound<'_, PyMemoryView>> {
+    PyMemoryView::from(Bound::new(py, Piece { bytes: bytes.into() })?.as_any())
 }

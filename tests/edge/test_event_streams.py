@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -228,9 +229,9 @@ def test_pages_can_read_why_they_are_refused(server: Running) -> None:
         stream.close()
 
 
-def when_there_is_room(server: Running) -> Stream:
+def when_there_is_room(server: Running, query: str = "") -> Stream:
     deadline = time.monotonic() + 20
-    while (stream := Stream(server)).response.status != 200:
+    while (stream := Stream(server, query)).response.status != 200:
         stream.close()
         assert time.monotonic() < deadline, "the place of a client that is gone stays taken"
         time.sleep(0.05)
@@ -350,6 +351,31 @@ def test_a_stop_says_that_clients_have_not_read_their_responses(tmp_path: Path) 
     assert waiting["unread_responses"] > 0
     cut = lines["Responses that their clients had not read were cut off"]
     assert cut["responses"] == waiting["unread_responses"]
+
+
+def test_streams_in_step_share_what_they_send(server: Running) -> None:
+    s3 = server.client()
+    s3.create_bucket(Bucket="shared")
+    s3.put_bucket_versioning(Bucket="shared", VersioningConfiguration={"Status": "Enabled"})
+    names = [f"{number:03}/" + "ä" * 300 for number in range(1000)]
+    s3.delete_objects(Bucket="shared", Delete={"Objects": [{"Key": name} for name in names], "Quiet": True})
+    # Two want the same, and one something else.
+    same = "bucket=shared&start=oldest"
+    asked = [(same, 1001), (same, 1001), (f"{same}&suffix={quote('ä')}&prefix=0", 100)]
+    found: list[list[str]] = [[], [], []]
+
+    def follow(at: int) -> None:
+        query, count = asked[at]
+        stream = when_there_is_room(server, query)
+        found[at] = [event.said[2] for event in stream.take(count)]
+
+    threads = [threading.Thread(target=follow, args=(at,)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys = [quote(name) for name in names]
+    assert found == [["", *keys], ["", *keys], keys[:100]]
 
 
 def test_a_client_that_reads_nothing_loses_its_connection(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Streams of events over HTTP: `GET /_orcas/events`, and the request by which MinIO's clients listen.
 
 For the root identity, or for whoever has the token. A stream ends when its client is gone, when the client reads too slowly
-for the connection's limits, and when the server stops. Must not know what an event is.
+for the connection's limits, and when the server stops. However many streams there are, one turn of the event loop sends
+only a few pieces. Must not know what an event is.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from orcas.admin.guard import RootOnly, refuse
 from orcas.edge import StoreError
-from orcas.http.extensions import ENDLESS
+from orcas.http.extensions import ENDLESS, RESPONSE
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
@@ -31,6 +34,10 @@ _BEARER: Final = b"Bearer "
 HEARTBEAT_SECONDS: Final = 15
 # Before another look at a journal that cannot be read to its end at present.
 _PAUSE_SECONDS: Final = 0.2
+# Pieces that all streams together send in one turn of the event loop: less than a millisecond of work.
+_PIECES_AT_ONCE: Final = 16
+# Threads that read the journal for streams that are behind. Others wait, and the event loop has a processor left.
+_READERS: Final = 2
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
 _STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -50,6 +57,31 @@ log = logging.getLogger("orcas.events")
 Refused = tuple[int, str, str]
 
 
+class _Turns:
+    """Lets a few streams go on in each turn of the event loop, in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def next(self) -> None:
+        """Wait for a turn."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._begin, loop)
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        for _ in range(min(_PIECES_AT_ONCE, len(self._waiting))):
+            turn = self._waiting.popleft()
+            # It is done if its task was cancelled.
+            if not turn.done():
+                turn.set_result(None)
+        if self._waiting:
+            loop.call_soon(self._begin, loop)
+
+
 class EventStreams:
     """All streams of events of a server."""
 
@@ -58,6 +90,8 @@ class EventStreams:
         self._wait = wait
         self._token = None if token is None else _BEARER + token.encode()
         self._guarded = RootOnly(self._serve, lambda: core)
+        self._turns = _Turns()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="orcas-events")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for `PATH`."""
@@ -81,12 +115,6 @@ class EventStreams:
             await self._serve(scope, receive, send)
         else:
             await refuse(scope, send, 403, "AccessDenied", "The bearer token is not that of ORCAS_EVENTS_TOKEN.")
-
-    async def beat(self) -> None:
-        """Let streams send heartbeats. Until it is cancelled."""
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            self._core.wake_listeners()
 
     def close(self) -> None:
         """End all streams: the server is stopping. Connections whose clients do not read have to be ended in addition."""
@@ -156,27 +184,38 @@ class EventStreams:
         receive: Receive,
         send: Send,
     ) -> None:
+        loop = asyncio.get_running_loop()
         gone = asyncio.ensure_future(_disconnected(receive))
         gone.add_done_callback(lambda _: listener.wake())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers, ENDLESS: True})
             # So that clients know at once that the stream has begun.
-            await _piece(send, b":\n\n" if headers is not _LINES else b"\n")
+            await _piece(scope, send, b":\n\n" if headers is not _LINES else b"\n")
+            is_due = False
             while not gone.done():
+                await self._turns.next()
                 piece = listener.take()
                 if piece is None:
-                    piece = await asyncio.to_thread(listener.read)
+                    piece = await loop.run_in_executor(self._readers, listener.read)
                     if piece is None:
                         break
                     if not piece and (piece := listener.take()) is None:
                         await asyncio.sleep(_PAUSE_SECONDS)
                         continue
                 if piece:
-                    await _piece(send, piece)
-                    continue
-                await self._wait(listener)
-                if not gone.done() and (piece := listener.take()) is not None:
-                    await _piece(send, piece or listener.heartbeat())
+                    await _piece(scope, send, piece)
+                    is_due = False
+                elif is_due:
+                    await _piece(scope, send, listener.heartbeat())
+                    is_due = False
+                # Nothing wakes a stream whose client went before it waits.
+                elif not gone.done():
+                    beat = loop.call_later(HEARTBEAT_SECONDS, listener.wake)
+                    try:
+                        await self._wait(listener)
+                    finally:
+                        beat.cancel()
+                    is_due = True
             if not gone.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except StoreError as error:
@@ -188,8 +227,10 @@ class EventStreams:
             gone.cancel()
 
 
-async def _piece(send: Send, piece: bytes) -> None:
-    await send({"type": "http.response.body", "body": piece, "more_body": True})
+async def _piece(scope: Scope, send: Send, piece: bytes | memoryview) -> None:
+    # Only Orcas's own connections take a view of bytes that listeners share.
+    body = piece if RESPONSE in (scope.get("extensions") or ()) else bytes(piece)
+    await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def _for_pages(send: Send) -> Send:

@@ -367,7 +367,8 @@ class Exchange:
         return head
 
     def _write(self, body: bytes | memoryview, *, more: bool) -> None:
-        transport = self.connection.transport
+        before, after = self.head or b"", b""
+        self.head = None
         if self.bodiless:
             body = b""
         elif self.remaining is not None:
@@ -375,18 +376,16 @@ class Exchange:
             if self.remaining < 0 or (self.remaining and not more):
                 raise RuntimeError("the response body does not have its Content-Length")
         elif self.chunked:
-            body = b"%x\r\n" % len(body) + body + b"\r\n" if body else b""
+            if body:
+                before += b"%x\r\n" % len(body)
+                after = b"\r\n"
             if not more:
-                body = body + b"0\r\n\r\n"
-        head = self.head
-        if head is not None:
-            self.head = None
-            if len(body) <= _JOIN_BYTES:
-                body = head + body
-            else:
-                transport.write(head)
-        if body:
-            transport.write(body)
+                after += b"0\r\n\r\n"
+        if (before or after) and len(body) <= _JOIN_BYTES:
+            before, body, after = b"", b"".join((before, body, after)), b""
+        for part in (before, body, after):
+            if part:
+                self.connection.transport.write(part)
         if not more:
             self._complete()
 

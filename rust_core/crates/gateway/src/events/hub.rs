@@ -13,13 +13,11 @@ use orcas_engine::{Change, Place};
 use orcas_events::Event;
 
 use super::names::event_of;
+use super::pieces::{FORMATS, Pieces};
 
 /// Events in memory at most, and bytes of keys in them.
 const EVENTS_MAX: usize = 4_096;
 const KEYS_MAX: usize = 1 << 20;
-
-/// Formats of events.
-pub(super) const FORMATS: usize = 2;
 
 /// Who waits for events.
 pub(super) trait Waits: Send + Sync {
@@ -129,6 +127,7 @@ impl Arrivals {
 #[derive(Default)]
 pub struct Hub {
     recent: Mutex<Recent>,
+    pub(super) pieces: Pieces,
     arrivals: Arc<Arrivals>,
 }
 
@@ -184,11 +183,6 @@ impl Hub {
         woken
     }
 
-    /// Takes everybody who waits out of the queue: for heartbeats.
-    pub fn wake_all(&self) -> Vec<u32> {
-        self.recent.lock().waiting.drain(..).map(|(slot, _)| slot).collect()
-    }
-
     /// Takes one listener out of the queue, if it is there.
     pub(super) fn wake(&self, listener: &Arc<dyn Waits>) -> Option<u32> {
         let mut recent = self.recent.lock();
@@ -197,11 +191,15 @@ impl Hub {
         Some(recent.waiting.swap_remove(at).0)
     }
 
-    /// Streams end.
+    /// Streams end. Returns the slots of those that wait.
     pub fn close(&self) -> Vec<u32> {
-        self.recent.lock().closed = true;
+        let waiting = {
+            let mut recent = self.recent.lock();
+            recent.closed = true;
+            std::mem::take(&mut recent.waiting)
+        };
         self.arrivals.add();
-        self.wake_all()
+        waiting.into_iter().map(|(slot, _)| slot).collect()
     }
 
     pub(super) fn arrivals(&self) -> Arc<Arrivals> {

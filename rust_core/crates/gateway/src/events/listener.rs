@@ -14,13 +14,14 @@ use orcas_events::{Event, EventNames, Filter};
 use orcas_s3::{ErrorCode, S3Error};
 
 use super::StreamId;
-use super::hub::{FORMATS, Found, Shown, Waits};
+use super::hub::{Found, Shown, Waits};
 use super::names::event_of;
+use super::pieces::{Piece, StreamFormat};
 use crate::lane::Lane;
 
 /// Events that one look takes from memory, and bytes after which it ends.
 const EVENTS_AT_ONCE: usize = 64;
-const BYTES_AT_ONCE: usize = 16 << 10;
+const BYTES_AT_ONCE: usize = 32 << 10;
 /// Bytes of the journal that one look reads.
 const JOURNAL_AT_ONCE: usize = 64 << 10;
 /// Looks at the journal that may find nothing that is wanted, so that shutdown does not wait for long.
@@ -29,17 +30,6 @@ const LOOKS_AT_ONCE: usize = 64;
 /// The type of events in a stream of server-sent events, and that of the notice that some are gone.
 const EVENT: &str = "s3";
 const GAP: &str = "gap";
-
-/// How events are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamFormat {
-    /// Server-sent events.
-    Sse,
-    /// Messages as lines, as MinIO sends them.
-    Lines,
-}
-
-const _: () = assert!(StreamFormat::Lines as usize + 1 == FORMATS);
 
 /// What a client asks for, as text.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +48,7 @@ pub struct ListenOptions {
 /// Begins behind a place of the journal and follows it.
 pub struct Listener {
     lane: Weak<Lane>,
-    filter: Filter,
+    filter: Arc<Filter>,
     format: StreamFormat,
     /// The time before which the stream does not begin; 0 once it has. The journal may lag behind what is older.
     since_ms: AtomicU64,
@@ -79,7 +69,7 @@ impl Listener {
             let message = "This server keeps no events: ORCAS_EVENTS_ENABLED turns them on.";
             return Err(S3Error::with(ErrorCode::NotImplemented, message));
         }
-        let filter = filter(&options, format)?;
+        let filter = Arc::new(filter(&options, format)?);
         let (cursor, is_gone) = start(lane, &options)?;
         if !lane.events.enter(lane.options.event_listeners_max) {
             let message =
@@ -106,16 +96,20 @@ impl Listener {
     }
 
     /// What is new in memory. Empty: nothing; `None`: `read` has to be called, or the stream has ended.
-    pub fn take(&self) -> Option<Vec<u8>> {
+    pub fn take(&self) -> Option<Bytes> {
         let lane = self.lane.upgrade()?;
-        let mut out = std::mem::take(&mut *self.first.lock());
-        if !out.is_empty() {
-            return Some(out);
+        let first = std::mem::take(&mut *self.first.lock());
+        if !first.is_empty() {
+            return Some(first.into());
         }
-        let place = self.place()?;
-        match lane.events.find(place, EVENTS_AT_ONCE) {
+        if let Some(shared) = self.take_shared(&lane) {
+            return Some(shared);
+        }
+        let (from, has_begun) = (self.place()?, self.has_begun());
+        match lane.events.find(from, EVENTS_AT_ONCE) {
             Found::Older | Found::Closed => None,
             Found::Events(found, mut to) => {
+                let mut out = Vec::new();
                 for shown in found {
                     if self.takes(&shown.event) {
                         out.extend_from_slice(&self.form(&lane, &shown));
@@ -127,17 +121,48 @@ impl Listener {
                 }
                 *self.cursor.lock() = JournalCursor::After(to);
                 *self.reader.lock() = None;
-                Some(out)
+                let bytes = Bytes::from(out);
+                if has_begun {
+                    self.share(&lane, from, to, &bytes);
+                }
+                Some(bytes)
             }
         }
+    }
+
+    /// What another listener has made for this place.
+    fn take_shared(&self, lane: &Lane) -> Option<Bytes> {
+        if !self.has_begun() || lane.events.is_closed() {
+            return None;
+        }
+        let (bytes, to) = lane.events.pieces.find(self.place()?, self.format, &self.filter)?;
+        *self.reader.lock() = None;
+        *self.cursor.lock() = JournalCursor::After(to);
+        Some(bytes)
+    }
+
+    fn share(&self, lane: &Lane, from: Place, to: Place, bytes: &Bytes) {
+        if !bytes.is_empty() {
+            let (format, filter, bytes) = (self.format, Arc::clone(&self.filter), bytes.clone());
+            lane.events.pieces.keep(Piece { from, to, format, filter, bytes });
+        }
+    }
+
+    /// Whether no event is too old any more.
+    fn has_begun(&self) -> bool {
+        self.since_ms.load(Ordering::Relaxed) == 0
     }
 
     /// What comes next in the journal. Empty: nothing that is wanted so far; `None`: the stream has ended. Blocking.
     ///
     /// # Errors
     /// What reading the journal ran into.
-    pub fn read(&self) -> Result<Option<Vec<u8>>> {
+    pub fn read(&self) -> Result<Option<Bytes>> {
         let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+        if let Some(shared) = self.take_shared(&lane) {
+            return Ok(Some(shared));
+        }
+        let (from, has_begun, mut is_whole) = (self.place(), self.has_begun(), true);
         let mut kept = self.reader.lock();
         let mut out = Vec::new();
         for _ in 0..LOOKS_AT_ONCE {
@@ -153,6 +178,7 @@ impl Listener {
             if read.lost {
                 let gap = read.changes.first().map_or(place.unwrap_or_default(), |change| before(change.place));
                 self.write_gap(&lane, gap, &mut out);
+                is_whole = false;
             }
             for event in read.changes.iter().filter_map(event_of).filter(|event| self.takes(event)) {
                 self.write(&lane, &event, &mut out);
@@ -172,7 +198,14 @@ impl Listener {
                 break;
             }
         }
-        Ok(Some(out))
+        let bytes = Bytes::from(out);
+        if has_begun
+            && is_whole
+            && let (Some(from), Some(to)) = (from, self.place())
+        {
+            self.share(&lane, from, to, &bytes);
+        }
+        Ok(Some(bytes))
     }
 
     /// To be sent when there was nothing else for a while.

@@ -8,11 +8,13 @@ mod deliveries;
 mod hub;
 mod listener;
 mod names;
+mod pieces;
 
 pub use deliveries::{Deliveries, Delivery, DeliveryReader};
 pub use hub::Hub;
-pub use listener::{ListenOptions, Listener, StreamFormat};
+pub use listener::{ListenOptions, Listener};
 pub use names::event_of;
+pub use pieces::StreamFormat;
 
 use std::fmt;
 use std::str::FromStr;

@@ -21,20 +21,44 @@ fn removed(sequence: u64, time_ms: u64, key: &'static [u8]) -> Change {
     }
 }
 
+fn fixture() -> Fixture {
+    let events = Some(EventOptions { retention_ms: 60_000, max_bytes: 1 << 20 });
+    Fixture::open_as(tempfile::tempdir().unwrap(), true, events)
+}
+
+#[test]
+fn listeners_that_want_the_same_share_its_bytes() {
+    let fixture = fixture();
+    let open = |prefix: &[u8], format| {
+        let options = ListenOptions { prefix: prefix.to_vec(), ..ListenOptions::default() };
+        Listener::open(&fixture.lane, options, format).map_err(|e| e.code).unwrap()
+    };
+    let (one, other) = (open(b"", StreamFormat::Lines), open(b"", StreamFormat::Lines));
+    let (filtered, sse) = (open(b"a", StreamFormat::Lines), open(b"", StreamFormat::Sse));
+    assert!(sse.take().unwrap().starts_with(b"retry: "));
+    fixture.lane.events.taken(Some(&[removed(1001, 1, b"a"), removed(1002, 1, b"b")]), Place::behind(1002));
+    let [first, second, third, fourth] = [&one, &other, &filtered, &sse].map(|listener| listener.take().unwrap());
+    assert_eq!((first.as_ptr(), first.len()), (second.as_ptr(), second.len()));
+    let records = |piece: &[u8]| String::from_utf8_lossy(piece).matches("{\"Records\":").count();
+    assert_eq!([&first, &third, &fourth].map(|piece| records(piece)), [2, 1, 2]);
+    assert!(fourth.starts_with(b"id: "));
+    // Nobody gets it twice.
+    assert!([one, other, filtered, sse].iter().all(|listener| listener.take() == Some(Bytes::new())));
+}
+
 #[test]
 fn a_stream_begins_at_its_time_though_older_events_reach_the_journal_with_the_first() {
-    let events = Some(EventOptions { retention_ms: 60_000, max_bytes: 1 << 20 });
-    let fixture = Fixture::open_as(tempfile::tempdir().unwrap(), true, events);
+    let fixture = fixture();
     let start = Some("2100-01-01T00:00:00Z".to_owned());
     let began = orcas_http::timestamp::parse(b"2100-01-01T00:00:00Z").unwrap();
     let options = ListenOptions { start, ..ListenOptions::default() };
     let listener = Listener::open(&fixture.lane, options, StreamFormat::Lines).map_err(|e| e.code).unwrap();
     assert_eq!(listener.take(), None, "it has to look into the journal first");
-    assert_eq!(listener.read().unwrap(), Some(Vec::new()));
+    assert_eq!(listener.read().unwrap(), Some(Bytes::new()));
     assert!(listener.wait(7));
     let ahead = [removed(1001, began - 1, b"older"), removed(1002, began, b"first"), removed(1003, began - 1, b"next")];
     assert_eq!(fixture.lane.events.taken(Some(&ahead), Place::behind(1003)), [7]);
-    let text = String::from_utf8(listener.take().unwrap()).unwrap();
+    let text = String::from_utf8(listener.take().unwrap().to_vec()).unwrap();
     let keys: Vec<_> = ["older", "first", "next"].into_iter().filter(|key| text.contains(key)).collect();
     // A clock that goes back later ends nothing.
     assert_eq!(keys, ["first", "next"]);

@@ -30,7 +30,7 @@ flips:        ## every byte of a store flipped, one at a time: takes hours
 	ORCAS_FLIPS=all cargo test --locked --profile ci --package orcas_core --test flips -- --nocapture --test-threads=1
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
-clients:      ## tests with clients that the default run does not install; needs npm, restic and Node.js for some
+clients:      ## tests with clients that the default run does not install; needs npm, restic, Node.js and Go for some
 	bash .ci/run clients
 bench:        ## benchmarks, on a release build
 	bash .ci/run bench

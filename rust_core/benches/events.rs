@@ -13,7 +13,8 @@ use orcas_events::{Bucket, Event, EventName, Object, Position};
 use serde::{Deserialize, Serialize};
 
 const LIMITS: Limits = Limits { line_len_max: 1 << 20, data_len_max: 1 << 20 };
-const CONTEXT: Context<'_> = Context { region: "us-east-1", host_id: "nUMmxZGVJOQ", configuration_id: "images" };
+const CONTEXT: Context<'_> =
+    Context { region: "us-east-1", host_id: "nUMmxZGVJOQ", configuration_id: "images", name_prefix: "" };
 const STREAM_LEN: usize = 1 << 20;
 
 const LARGE: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_456\",\"type\":\

@@ -76,6 +76,16 @@ async def test_a_quiet_stream_has_heartbeats(tmp_path: Path, monkeypatch: pytest
     assert beats == [b":\n" + place] * 2
 
 
+async def test_a_quiet_stream_of_lines_has_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.05)
+    client = Client()
+    async with streaming(tmp_path, "/", "events=s3%3AObjectCreated%3A%2A", client=client) as stream:
+        # The first piece only sends the head.
+        assert [await client.body() for _ in range(3)] == [b"", b" ", b" "]
+        client.gone.set()
+        await stream
+
+
 async def test_a_client_that_goes_before_its_stream_waits_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

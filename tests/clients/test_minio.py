@@ -170,7 +170,7 @@ def test_notifications(client: Any, bucket: str) -> None:
     finally:
         heard.set()
         thread.join()
-    assert {record["eventName"] for record in records} == {"ObjectCreated:Put", "ObjectRemoved:Delete"}
+    assert {record["eventName"] for record in records} == {"s3:ObjectCreated:Put", "s3:ObjectRemoved:Delete"}
     assert {record["s3"]["object"]["key"] for record in records} == {"in/a.txt"}
     unknown = client.listen_bucket_notification(bucket, events=("s3:X",))
     with pytest.raises(minio.error.S3Error) as refused, unknown as events:

@@ -353,6 +353,28 @@ def test_a_stop_says_that_clients_have_not_read_their_responses(tmp_path: Path) 
     assert cut["responses"] == waiting["unread_responses"]
 
 
+def test_minio_listeners_get_lines_that_are_messages(server: Running) -> None:
+    server.client().create_bucket(Bucket="minio")
+    names = "&".join(f"events={quote(name, safe='')}" for name in ("s3:ObjectCreated:*", "s3:ObjectRemoved:*"))
+    target = f"/minio?{names}&ping=1&prefix=&suffix=.txt"
+    wire = server.wire
+    with wire.connect() as connection:
+        headers = signed_headers(wire.identity, "GET", server.url + target, {"host": wire.netloc})
+        connection.send(request_head("GET", target, headers))
+        # The head comes at once, and nothing else before a message is due.
+        response, pieces = connection.stream()
+        assert response.status == 200
+        assert next(pieces) == b'{"Records":null}\n'
+        server.client().put_object(Bucket="minio", Key="a.txt", Body=b"1")
+        lines = (json.loads(line) for line in lines_of(pieces))
+        message = next(line for line in lines if line["Records"])
+    record = message["Records"][0]
+    assert (record["eventName"], record["s3"]["object"]["key"]) == ("s3:ObjectCreated:Put", "a.txt")
+    for ping in ("0", "-1", "x", "3601", "0000003601", "1" * 5000):
+        answer = wire("GET", "/minio", f"events=s3:ObjectCreated:*&ping={ping}")
+        assert (answer.status, answer.code) == (400, "InvalidArgument")
+
+
 def test_streams_in_step_share_what_they_send(server: Running) -> None:
     s3 = server.client()
     s3.create_bucket(Bucket="shared")

@@ -12,6 +12,7 @@ import hmac
 import logging
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
@@ -38,6 +39,8 @@ _PAUSE_SECONDS: Final = 0.2
 _PIECES_AT_ONCE: Final = 16
 # Threads that read the journal for streams that are behind. Others wait, and the event loop has a processor left.
 _READERS: Final = 2
+# Most seconds between two messages without an event that a client of MinIO may ask for.
+_PING_SECONDS_MAX: Final = 3600
 _PARAMETERS: Final = frozenset({"event", "bucket", "prefix", "suffix", "start"})
 _STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -50,7 +53,7 @@ _CORS: Final = [
     (b"access-control-allow-headers", b"authorization, last-event-id"),
     (b"access-control-max-age", b"3600"),
 ]
-_LINES: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+_NO_RECORDS: Final = b'{"Records":null}\n'
 
 log = logging.getLogger("orcas.events")
 
@@ -80,6 +83,18 @@ class _Turns:
                 turn.set_result(None)
         if self._waiting:
             loop.call_soon(self._begin, loop)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A listener and what its client expects beside events."""
+
+    listener: EventListener
+    # Sent at once, so that clients know that the stream has begun. If it is empty, only the head is.
+    first: bytes = b":\n\n"
+    # Sent when there was no event for so long; None: what the listener says.
+    heartbeat: bytes | None = None
+    seconds: int | None = None
 
 
 class EventStreams:
@@ -147,7 +162,7 @@ class EventStreams:
         if isinstance(listener, tuple):
             await refuse(scope, send, *listener)
             return
-        await self._pump(listener, _STREAM, scope, receive, send)
+        await self._pump(_Stream(listener), scope, receive, send)
 
     async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
         """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
@@ -161,6 +176,12 @@ class EventStreams:
         named: dict[str, list[str]] = {}
         for name, value in asked:
             named.setdefault(name, []).append(value)
+        ping = named.get("ping", [""])[0]
+        seconds = int(ping) if ping.isascii() and ping.isdigit() and len(ping) < 10 else 0
+        if ping and not 0 < seconds <= _PING_SECONDS_MAX:
+            known = f"ping is a number of seconds from 1 to {_PING_SECONDS_MAX}."
+            await _refuse_xml(scope, send, 400, "InvalidArgument", known)
+            return
         listener = self._core.listen(
             # MinIO's clients may put several into one.
             [name for value in named.get("events", ()) for name in value.split(",") if name],
@@ -174,23 +195,17 @@ class EventStreams:
         if isinstance(listener, tuple):
             await _refuse_xml(scope, send, *listener)
             return
-        await self._pump(listener, _LINES, scope, receive, send)
+        # Clients parse each line as a message, and skip one without records. Older ones do not ask for it: they get spaces.
+        stream = _Stream(listener, b"", _NO_RECORDS, seconds) if ping else _Stream(listener, b"")
+        await self._pump(stream, scope, receive, send)
 
-    async def _pump(
-        self,
-        listener: EventListener,
-        headers: list[tuple[bytes, bytes]],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        loop = asyncio.get_running_loop()
+    async def _pump(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
+        loop, listener = asyncio.get_running_loop(), stream.listener
         gone = asyncio.ensure_future(_disconnected(receive))
         gone.add_done_callback(lambda _: listener.wake())
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers, ENDLESS: True})
-            # So that clients know at once that the stream has begun.
-            await _piece(scope, send, b":\n\n" if headers is not _LINES else b"\n")
+            await send({"type": "http.response.start", "status": 200, "headers": _STREAM, ENDLESS: True})
+            await _piece(scope, send, stream.first)
             is_due = False
             while not gone.done():
                 await self._turns.next()
@@ -206,11 +221,11 @@ class EventStreams:
                     await _piece(scope, send, piece)
                     is_due = False
                 elif is_due:
-                    await _piece(scope, send, listener.heartbeat())
+                    await _piece(scope, send, stream.heartbeat or listener.heartbeat())
                     is_due = False
                 # Nothing wakes a stream whose client went before it waits.
                 elif not gone.done():
-                    beat = loop.call_later(HEARTBEAT_SECONDS, listener.wake)
+                    beat = loop.call_later(stream.seconds or HEARTBEAT_SECONDS, listener.wake)
                     try:
                         await self._wait(listener)
                     finally:

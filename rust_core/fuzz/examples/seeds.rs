@@ -316,7 +316,11 @@ fn events(seeds: &mut Seeds) {
         source_address: "127.0.0.1".into(),
     };
     let mut json = vec![0; 3];
-    write_records(&mut json, Context { region: "eu-west-1", host_id: "h", configuration_id: "c" }, [&event]);
+    write_records(
+        &mut json,
+        Context { region: "eu-west-1", host_id: "h", configuration_id: "c", name_prefix: "" },
+        [&event],
+    );
     let mut stream = vec![5, 1, 90];
     write_event(&mut stream, &event.position.to_string(), "message", &json[3..100]);
     let lines = b"\x01\x02\x03\xef\xbb\xbfretry: 10\r\n: comment\r\rid: 1\ndata:a\ndata\n\nid: \0\ndata: b\r\n\r\n";

@@ -26,6 +26,8 @@ pub struct Context<'a> {
     pub host_id: &'a str,
     /// The ID of the notification by which the events are sent, or empty.
     pub configuration_id: &'a str,
+    /// What the names of events begin with: nothing, or `s3:` for MinIO's clients.
+    pub name_prefix: &'a str,
 }
 
 /// An event that was read. What JSON does not say is empty: the id of the bucket.
@@ -69,7 +71,10 @@ pub fn write_record(out: &mut Vec<u8>, context: Context<'_>, event: &Event) {
         event_source: "aws:s3".into(),
         aws_region: context.region.into(),
         event_time: text(&time),
-        event_name: event.name.as_str().into(),
+        event_name: match context.name_prefix {
+            "" => event.name.as_str().into(),
+            prefix => format!("{prefix}{}", event.name.as_str()).into(),
+        },
         user_identity: Identity { principal_id: principal.into() },
         request_parameters: Request { source_ip_address: address.into() },
         response_elements: Response { request_id: event.request_id.as_str().into(), host_id: context.host_id.into() },
@@ -272,7 +277,8 @@ mod tests {
     use crate::samples::{event, events};
     use proptest::prelude::*;
 
-    const CONTEXT: Context<'_> = Context { region: "eu-west-1", host_id: "host", configuration_id: "my \"rule\"" };
+    const CONTEXT: Context<'_> =
+        Context { region: "eu-west-1", host_id: "host", configuration_id: "my \"rule\"", name_prefix: "" };
 
     fn written(event: &Event) -> String {
         let mut out = Vec::new();

@@ -124,6 +124,16 @@ impl CanonicalQuery {
         self.text == other.text
     }
 
+    /// The same with the values of a name in the order of the request, if a name occurs twice: minio-go sorts only names.
+    pub(super) fn in_request_order(&self) -> Option<Self> {
+        let name = |pair: &Pair| &self.text[pair.start..pair.equals];
+        self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1])).then(|| {
+            let mut pairs = self.pairs.clone();
+            pairs.sort_by(|a, b| name(a).cmp(name(b)).then(a.start.cmp(&b.start)));
+            Self { text: self.text.clone(), pairs }
+        })
+    }
+
     /// Whether a name occurs twice. Because of the sorting, the signature does not cover the order of its values.
     pub(super) fn has_duplicate_name(&self) -> bool {
         let name = |pair: &Pair| &self.text[pair.start..pair.equals];

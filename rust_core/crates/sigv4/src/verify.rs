@@ -190,7 +190,11 @@ pub(super) fn matches_as_sent(
     let sent_path = (is_graphic(head.path) && head.path != strict_path && !head.path.is_empty()).then_some(head.path);
     let sent_query = is_graphic(head.query).then(|| CanonicalQuery::as_sent(head.query));
     let sent_query = sent_query.filter(|sent| !sent.is_same(strict_query));
+    // Only names whose values have no order may be repeated.
+    let queries = [sent_query, strict_query.in_request_order()];
     sent_path.is_some_and(|path| matches(path, strict_query))
-        || sent_query
-            .is_some_and(|query| matches(strict_path, &query) || sent_path.is_some_and(|path| matches(path, &query)))
+        || queries
+            .iter()
+            .flatten()
+            .any(|query| matches(strict_path, query) || sent_path.is_some_and(|path| matches(path, query)))
 }

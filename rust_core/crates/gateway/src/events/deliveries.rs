@@ -160,8 +160,12 @@ impl Lane {
     }
 
     fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
-        let context =
-            Context { region: &self.options.region, host_id: &self.host_id, configuration_id: &notification.id };
+        let context = Context {
+            region: &self.options.region,
+            host_id: &self.host_id,
+            configuration_id: &notification.id,
+            name_prefix: "",
+        };
         let mut message = Vec::with_capacity(1024);
         write_records(&mut message, context, [event]);
         Delivery {

@@ -211,7 +211,8 @@ impl Listener {
     /// To be sent when there was nothing else for a while.
     pub fn heartbeat(&self) -> Vec<u8> {
         match (self.format, self.lane.upgrade(), self.place()) {
-            (StreamFormat::Lines, ..) => b"\n".to_vec(),
+            // Clients parse each line as an event.
+            (StreamFormat::Lines, ..) => b" ".to_vec(),
             // A client that connects again begins here, not with the last event that it wanted.
             (StreamFormat::Sse, Some(lane), Some(place)) => format!(":\nid: {}\n\n", id(&lane, place)).into_bytes(),
             (StreamFormat::Sse, ..) => b":\n\n".to_vec(),
@@ -249,7 +250,9 @@ impl Listener {
     }
 
     fn write(&self, lane: &Lane, event: &Event, out: &mut Vec<u8>) {
-        let context = Context { region: &lane.options.region, host_id: &lane.host_id, configuration_id: "" };
+        let name_prefix = if self.format == StreamFormat::Lines { "s3:" } else { "" };
+        let context =
+            Context { region: &lane.options.region, host_id: &lane.host_id, configuration_id: "", name_prefix };
         match self.format {
             StreamFormat::Lines => {
                 write_records(out, context, [event]);

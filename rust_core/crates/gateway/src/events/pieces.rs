@@ -17,7 +17,7 @@ use orcas_events::Filter;
 pub enum StreamFormat {
     /// Server-sent events.
     Sse,
-    /// Messages as lines, as MinIO sends them.
+    /// Messages as lines, as MinIO sends them: the names of events begin with `s3:`.
     Lines,
 }
 

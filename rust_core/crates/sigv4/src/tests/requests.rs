@@ -209,6 +209,37 @@ fn a_name_that_stands_twice_in_the_query_is_refused_however_well_signed() {
     distinct.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authenticate().expect("names are told apart by case");
 }
 
+/// A request of minio-go 7.4.1, which sorts parameters by name only. Others sort by value as well.
+#[test]
+fn values_of_a_name_may_be_signed_in_the_order_of_the_request() {
+    const SENT_S: i64 = 1_795_732_347;
+    let events = ["events=s3%3AObjectRemoved%3A%2A", "events=s3%3AObjectCreated%3A%2A"];
+    let ask = |first: &str, second: &str| {
+        let target = format!("/bucket/?{first}&{second}&ping=10&prefix=in%2F&suffix=.txt");
+        Request::new("GET", &target, &[("host", "127.0.0.1:39493"), ("user-agent", "MinIO (linux; amd64)")])
+    };
+    let signed = |mut request: Request| {
+        let credential = format!("{ACCESS_KEY}/20261126/us-east-1/s3/aws4_request");
+        let signature = "c73145d43410464a851b62094e018d65297d5be0306e539d00e85467fbb27dd8";
+        request
+            .add(
+                "authorization",
+                &format!(
+                    "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host;x-amz-content-sha256;x-amz-date, \
+                     Signature={signature}"
+                ),
+            )
+            .add("x-amz-content-sha256", &super::sha256_hex(b""))
+            .add("x-amz-date", "20261126T223227Z");
+        request.authenticate_at(SENT_S * 1000)
+    };
+    signed(ask(events[0], events[1])).expect("in the order of the request");
+    assert_eq!(code(signed(ask(events[1], events[0]))), "SignatureDoesNotMatch");
+    for sorted in [ask(events[0], events[1]), ask(events[1], events[0])] {
+        sorted.signed("UNSIGNED-PAYLOAD", SENT_S).authenticate_at(SENT_S * 1000).expect("sorted by value");
+    }
+}
+
 /// Derived keys outlive requests, but neither a changed secret nor a stranger.
 #[test]
 fn the_key_cache_follows_the_secret_and_stays_bounded() {

@@ -799,12 +799,13 @@ class Diagnosis(TypedDict):
 
 @type_check_only
 class Recovery(TypedDict):
-    """What a start had to do. All zero after the last process closed the store."""
+    """What a start had to do. `unclean`: the last process did not close the store, even if there was nothing to do."""
 
     batches: int
     records: int
     torn_bytes: int
     index_rebuilt: bool
+    unclean: bool
 
 @type_check_only
 class SalvageReport(TypedDict):

@@ -251,9 +251,10 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:
-    """What the start had to do. The numbers of a recovery are included only if there was one."""
+    """How the last process ended, and what the start had to do. The numbers of a recovery are included if there was one."""
     recovery = core.recovery()
-    done: dict[str, object] = {"recovery": "none", "opened_in_sec": seconds}
+    stop = "unclean" if recovery["unclean"] else "clean"
+    done: dict[str, object] = {"last_stop": stop, "recovery": "none", "opened_in_sec": seconds}
     if recovery["batches"] or recovery["torn_bytes"] or recovery["index_rebuilt"]:
         done |= {
             "recovery": "index rebuilt" if recovery["index_rebuilt"] else "log replayed",

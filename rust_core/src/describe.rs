@@ -45,11 +45,12 @@ pub struct Recovery {
     records: u64,
     torn_bytes: u64,
     index_rebuilt: bool,
+    unclean: bool,
 }
 
 impl From<orcas_engine::Replayed> for Recovery {
     fn from(replayed: orcas_engine::Replayed) -> Self {
-        let orcas_engine::Replayed { batches, records, torn_bytes, index_rebuilt } = replayed;
-        Self { batches, records, torn_bytes, index_rebuilt }
+        let orcas_engine::Replayed { batches, records, torn_bytes, index_rebuilt, unclean } = replayed;
+        Self { batches, records, torn_bytes, index_rebuilt, unclean }
     }
 }

@@ -232,14 +232,15 @@ def start_of(running: Running) -> dict[str, Any]:
 def test_start_recovery_and_end_are_told(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json") as running:
         ready = start_of(running)
-        assert (ready["message"], ready["recovery"], ready["url"]) == ("Ready", "none", running.url)
+        assert (ready["message"], ready["url"]) == ("Ready", running.url)
+        assert (ready["last_stop"], ready["recovery"]) == ("clean", "none"), "the store is new"
         assert (ready["data"], ready["durability"]) == (str(tmp_path / "store"), "sync")
         assert ready["version"]
         assert running.wire("PUT", "/bucket").status == 200
         os.kill(running.process.pid, signal.SIGKILL)
     with serving(tmp_path, level="info", form="json") as running:
         ready = start_of(running)
-        assert ready["recovery"] == "log replayed"
+        assert (ready["last_stop"], ready["recovery"]) == ("unclean", "log replayed")
         assert ready["replayed_records"] >= 1
         assert ready["opened_in_sec"] > 0
         with running.wire.connect() as waiting:
@@ -249,4 +250,9 @@ def test_start_recovery_and_end_are_told(tmp_path: Path) -> None:
         told = [line["message"] for line in running.lines() if line["logger"] == "orcas"]
         assert (told[0], told[-2:]) == ("Ready", ["Stopping", "Stopped"])
     with serving(tmp_path, level="info", form="json") as running:
-        assert start_of(running)["recovery"] == "none", "it was stopped in order"
+        ready = start_of(running)
+        assert (ready["last_stop"], ready["recovery"]) == ("clean", "none")
+        os.kill(running.process.pid, signal.SIGKILL)
+    with serving(tmp_path, level="info", form="json") as running:
+        ready = start_of(running)
+        assert (ready["last_stop"], ready["recovery"]) == ("unclean", "none"), "there was nothing to replay"

@@ -15,6 +15,7 @@ mod buckets;
 mod cache;
 mod check;
 mod clock;
+mod closed;
 mod commit;
 mod content;
 mod content_keys;

@@ -2,7 +2,7 @@
 //! acknowledged is in the index or replayed into it before the first request.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -11,9 +11,10 @@ use super::ballast::Ballast;
 use super::buckets::BucketTable;
 use super::check;
 use super::clock::Clock;
+use super::closed;
 use super::commit::Committer;
 use super::events::{self, EventQueue, Follower};
-use super::faults::{Faults, StorePart};
+use super::faults::Faults;
 use super::handle::Handle;
 use super::index_rebuild::{self, RebuildRequests};
 use super::keys::StoreKeys;
@@ -23,12 +24,12 @@ use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::quotas::standing::Standings;
 use super::reclaim::{self, Candidates, ReclaimRequests};
-use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
+use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, note_lengths, recover_index};
 use super::seal_ids::SealIds;
 use super::sharing::{HeadFilter, fill_head_filter};
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::buffers::Buffers;
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64};
 use orcas_base::sync::{Mutex, RwLock};
@@ -95,7 +96,7 @@ impl Engine {
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
         };
         let for_tasks = Arc::clone(&shared);
-        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean())))?;
+        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean)))?;
         let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
@@ -225,6 +226,11 @@ impl Engine {
             let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
+            if shared.faults.check_writable().is_ok()
+                && let Err(error) = closed::mark(&*shared.fs, &shared.options.data)
+            {
+                tracing::warn!(%error, "The next start will not know that the store was closed");
+            }
         }
         self.lock = None;
     }
@@ -281,6 +287,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
         fs.sync_dir(parent.unwrap_or(Path::new(".")))?;
     }
+    let was_closed = closed::is_marked(&*fs, &data)?;
     let keys = StoreKeys::open(&fs, &data, &*random, new)?;
     let store_id = keys.store_id;
     let log_options = LogOptions {
@@ -298,6 +305,10 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         done => done,
     };
     let Recovery { index, writer, mut log, replayed } = recovered?;
+    let replayed = Replayed { unclean: !new && !was_closed, ..replayed };
+    if was_closed {
+        closed::unmark(&*fs, &data)?;
+    }
     let compacted = index.read()?.log_files()?;
     let cut_short = log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
@@ -333,30 +344,6 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let applier = Applier::new(Arc::clone(&shared), writer);
     let follower = Follower::new(&shared, &logs).map(Follower::prepared);
     Ok(Opened { shared, committer, applier, follower, logs, tasks, lock, replayed })
-}
-
-/// Reports files that are shorter than what was stored in them: reads of that data fail, and the operator should not
-/// learn of it from clients.
-fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> {
-    let reason = "a file is shorter than what was stored in it: run orcas fsck";
-    if let Some(path) = logs_cut_short.first() {
-        shared.faults.note_damage(StorePart::Log, Cause::new(reason, path.display().to_string()));
-    }
-    let reader = shared.index.read()?;
-    for pack in reader.packs()? {
-        let (last, length) = match reader.last_chunk(pack) {
-            Ok(Some(last)) => last,
-            Ok(None) => continue,
-            // The thread that rebuilds the index has been told.
-            Err(Error::IndexDamaged { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        if shared.packs.is_cut_short(last, length)? {
-            let path = shared.packs.path(pack);
-            shared.faults.note_damage(StorePart::Packs, Cause::new(reason, path.display().to_string()));
-        }
-    }
-    Ok(())
 }
 
 /// What a store is made of, before anything runs.

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::buckets::BucketTable;
+use super::faults::StorePart;
 use super::index_rebuild::mark::{REBUILT_NAME, is_marked, unmark};
 use super::options::{EngineOptions, IndexPlace};
-use orcas_base::error::{Error, Result};
+use super::state::EngineState;
+use orcas_base::error::{Cause, Error, Result};
 use orcas_fs::FileSystem;
 use orcas_index::{Applied, Index, IndexOptions, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
@@ -16,7 +18,7 @@ use orcas_record::{self as record, BlobLocation, Record};
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
 
-/// What a start had to do before it could serve. All zero after the last process closed the store.
+/// What a start had to do before it could serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Batches and records of the log that the index did not have.
@@ -26,13 +28,8 @@ pub struct Replayed {
     pub torn_bytes: u64,
     /// The index could not be used and was built from the log.
     pub index_rebuilt: bool,
-}
-
-impl Replayed {
-    /// The last process did not close the store.
-    pub(super) fn unclean(&self) -> bool {
-        self.batches > 0 || self.torn_bytes > 0
-    }
+    /// The last process did not close the store, whether there was anything to do or not.
+    pub unclean: bool,
 }
 
 pub(super) struct IndexOpener<'a> {
@@ -249,4 +246,28 @@ pub(super) fn load_buckets(index: &Index) -> Result<BucketTable> {
         table.apply(&record::decode(stored.kind, &stored.record)?);
     }
     Ok(table)
+}
+
+/// Reports files that are shorter than what was stored in them: reads of that data fail, and the operator should not
+/// learn of it from clients.
+pub(super) fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> {
+    let reason = "a file is shorter than what was stored in it: run orcas fsck";
+    if let Some(path) = logs_cut_short.first() {
+        shared.faults.note_damage(StorePart::Log, Cause::new(reason, path.display().to_string()));
+    }
+    let reader = shared.index.read()?;
+    for pack in reader.packs()? {
+        let (last, length) = match reader.last_chunk(pack) {
+            Ok(Some(last)) => last,
+            Ok(None) => continue,
+            // The thread that rebuilds the index has been told.
+            Err(Error::IndexDamaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if shared.packs.is_cut_short(last, length)? {
+            let path = shared.packs.path(pack);
+            shared.faults.note_damage(StorePart::Packs, Cause::new(reason, path.display().to_string()));
+        }
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Full disks. SQLite lets tests replace the system calls of its default VFS, through which that of the index writes too.
+//! Full and failing disks. SQLite lets tests replace the system calls of its default VFS, through which that of the index writes too.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -12,7 +12,20 @@ use rusqlite::ffi;
 
 /// `pwrite`: file, content, bytes and offset.
 type Write = unsafe extern "C" fn(c_int, *const c_void, usize, i64) -> isize;
-type Rule = (PathBuf, Box<dyn Fn() -> bool + Send>);
+type Condition = Box<dyn Fn() -> bool + Send>;
+
+/// What writes to a file find while the condition holds.
+struct Rule {
+    path: PathBuf,
+    holds: Condition,
+    finds: Refusal,
+}
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    Full,
+    Failure,
+}
 
 static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
 static WRITE: OnceLock<Write> = OnceLock::new();
@@ -22,9 +35,21 @@ static WRITE: OnceLock<Write> = OnceLock::new();
 /// # Panics
 /// When SQLite has no system call to replace.
 pub fn refuse(path: PathBuf, full: impl Fn() -> bool + Send + 'static) {
+    add(Rule { path, holds: Box::new(full), finds: Refusal::Full });
+}
+
+/// From now on, writes of SQLite to the file at `path` fail while `failing` returns true.
+///
+/// # Panics
+/// As `refuse`.
+pub fn fail(path: PathBuf, failing: impl Fn() -> bool + Send + 'static) {
+    add(Rule { path, holds: Box::new(failing), finds: Refusal::Failure });
+}
+
+fn add(rule: Rule) {
     let mut rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     WRITE.get_or_init(replace_write);
-    rules.push((path, Box::new(full)));
+    rules.push(rule);
 }
 
 /// Returns the system call that was replaced.
@@ -36,29 +61,33 @@ fn replace_write() -> Write {
         let vfs = ffi::sqlite3_vfs_find(std::ptr::null());
         let (Some(get), Some(set)) = ((*vfs).xGetSystemCall, (*vfs).xSetSystemCall) else { panic!("no system calls") };
         let found = get(vfs, c"pwrite".as_ptr());
-        let ours = std::mem::transmute::<Write, ffi::sqlite3_syscall_ptr>(write_unless_full);
+        let ours = std::mem::transmute::<Write, ffi::sqlite3_syscall_ptr>(write_unless_refused);
         assert_eq!(set(vfs, c"pwrite".as_ptr(), ours), ffi::SQLITE_OK);
         std::mem::transmute::<ffi::sqlite3_syscall_ptr, Option<Write>>(found).expect("SQLite writes with pwrite")
     }
 }
 
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
-unsafe extern "C" fn write_unless_full(file: c_int, from: *const c_void, bytes: usize, offset: i64) -> isize {
-    if is_refused(file) {
+unsafe extern "C" fn write_unless_refused(file: c_int, from: *const c_void, bytes: usize, offset: i64) -> isize {
+    let file = match refusal_of(file) {
         // SQLite takes it for a full disk when nothing is written and there is no error.
-        return 0;
-    }
+        Some(Refusal::Full) => return 0,
+        // No file has this number, so the system refuses the call.
+        Some(Refusal::Failure) => -1,
+        None => file,
+    };
     // SAFETY: SQLite passes what it would have passed to the call that was replaced.
     unsafe { WRITE.wait()(file, from, bytes, offset) }
 }
 
-/// Whether a rule refuses writes to this open file.
+/// What a rule has for writes to this open file.
 #[allow(unsafe_code, reason = "SQLite knows its files by number")]
-fn is_refused(file: c_int) -> bool {
+fn refusal_of(file: c_int) -> Option<Refusal> {
     // SAFETY: SQLite has the file open during the call, and it is not closed here.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(file) });
     let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
-    let Ok(open) = file.metadata().map(identity) else { return false };
+    let open = file.metadata().map(identity).ok()?;
     let rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
-    rules.iter().any(|(path, full)| std::fs::metadata(path).is_ok_and(|named| identity(named) == open) && full())
+    let of_file = |rule: &&Rule| std::fs::metadata(&rule.path).is_ok_and(|named| identity(named) == open);
+    rules.iter().filter(of_file).find(|rule| (rule.holds)()).map(|rule| rule.finds)
 }

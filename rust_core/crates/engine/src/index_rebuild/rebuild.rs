@@ -2,8 +2,8 @@
 //!
 //! Invariants. Reclamation pauses meanwhile, so every file of the log stays and none is replaced. The applier pauses
 //! while the files are switched, at a record that both indexes have reached: what follows is applied to the new one as
-//! it would have been to the old one. If the index cannot be built, the store stops writing and reports it; nothing is
-//! lost, because the log has everything.
+//! it would have been to the old one. While the index cannot be written, it is tried again; if the log or the index is
+//! damaged for good, the store stops writing and reports it. Nothing is lost, because the log has everything.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -33,12 +33,14 @@ const WITHIN: Duration = Duration::from_secs(3600);
 const UNDER_WAY: &str =
     "the index is damaged and is being rebuilt from the log; requests that need its damaged part are refused";
 const NO_ROOM: &str = "the index is damaged and there is no room to rebuild it: free space on the disk";
+const UNWRITABLE: &str = "the index cannot be written, which is tried again every ten seconds: check the disk and the lines of the log before";
 const IN_VAIN: &str = "the index is damaged and could not be rebuilt: stop the server and run `orcas fsck`";
 const TOO_OFTEN: &str = "the index was damaged repeatedly: stop the server, check the disk and run `orcas fsck`";
 
 /// The thread, until `RebuildRequests::stop`.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
-    let mut built: VecDeque<Duration> = VecDeque::new();
+    // When indexes were built because of damage, and because a write had failed, which says nothing of the pages.
+    let (mut after_damage, mut after_failures) = (VecDeque::new(), VecDeque::new());
     while let Some(task) = shared.index_rebuild.wait() {
         let reason = match task {
             Task::Repair(reason) => reason,
@@ -52,9 +54,17 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             }
         };
         let now = shared.clock.monotonic();
+        let is_damaged = shared.index.damage().is_some();
+        let built: &mut VecDeque<Duration> = if is_damaged { &mut after_damage } else { &mut after_failures };
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {
-            return give_up(shared, Cause::new(TOO_OFTEN, reason));
+            if is_damaged {
+                return give_up(shared, Cause::new(TOO_OFTEN, reason));
+            }
+            built.clear();
+            if !try_later(shared, Cause::new(UNWRITABLE, Arc::clone(&reason))) {
+                return;
+            }
         }
         // First, because marking it waits for the disk.
         tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
@@ -73,14 +83,25 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             }
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {
-                tell(shared, NO_ROOM.into());
-                if !shared.index_rebuild.sleep() {
+                if !try_later(shared, NO_ROOM.into()) {
+                    return;
+                }
+            }
+            Err(error @ (Error::Index { .. } | Error::Io { .. })) => {
+                tracing::warn!(%error, "The index cannot be rebuilt now");
+                if !try_later(shared, Cause::new(UNWRITABLE, error.to_string())) {
                     return;
                 }
             }
             Err(error) => return give_up(shared, Cause::new(IN_VAIN, error.to_string())),
         }
     }
+}
+
+/// Waits a while. False when the thread is to end.
+fn try_later(shared: &EngineState, why: Cause) -> bool {
+    tell(shared, why);
+    shared.index_rebuild.sleep()
 }
 
 /// The thread has ended without being asked to.

@@ -21,16 +21,16 @@ const PAGE: u64 = 4096;
 /// So long that a few hundred of them fill many pages.
 const KEY: usize = 400;
 
-fn key(number: usize) -> String {
+pub(super) fn key(number: usize) -> String {
     format!("{number:06}{}", "k".repeat(KEY))
 }
 
-fn value(number: usize, round: u64) -> Vec<u8> {
+pub(super) fn value(number: usize, round: u64) -> Vec<u8> {
     noise(20 + number % 500, number as u64 * 1_000 + round)
 }
 
 /// A store with objects, some of them replaced and deleted, whose log was compacted; all of it in the index.
-fn store(objects: usize) -> (Store, std::sync::Arc<Bucket>) {
+pub(super) fn store(objects: usize) -> (Store, std::sync::Arc<Bucket>) {
     let store = Store::with(|options| {
         options.durability = orcas_record::Durability::UnsafeNone;
         options.log_file_size = 256 << 10;
@@ -53,7 +53,7 @@ fn open(path: &Path) -> File {
 }
 
 /// Writes rubbish into every page of the file from `first` on, counted from 0, in steps.
-fn garble(path: &Path, first: u64, step: usize) -> usize {
+pub(super) fn garble(path: &Path, first: u64, step: usize) -> usize {
     let file = open(path);
     let pages = file.metadata().unwrap().len() / PAGE;
     let hit = (first..pages).step_by(step);
@@ -85,7 +85,7 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, Error>) -> T {
     }
 }
 
-fn check(store: &Store, bucket: &Bucket, wanted: &BTreeMap<String, Vec<u8>>) {
+pub(super) fn check(store: &Store, bucket: &Bucket, wanted: &BTreeMap<String, Vec<u8>>) {
     for (key, value) in wanted {
         let found = patiently(|| store.get(bucket, key));
         assert_eq!(found.as_deref(), Some(&value[..]), "{key:.10}");
@@ -121,7 +121,7 @@ fn check_equal(store: &Store) {
     assert_eq!(served.lines().count(), rebuilt.lines().count());
 }
 
-fn objects(range: std::ops::Range<usize>) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn objects(range: std::ops::Range<usize>) -> BTreeMap<String, Vec<u8>> {
     range.map(|number| (key(number), value(number, 0))).collect()
 }
 

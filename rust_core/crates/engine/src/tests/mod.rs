@@ -14,6 +14,7 @@ mod health;
 mod hidden;
 mod history_merges;
 mod index_rebuild;
+mod index_writes;
 mod layers;
 mod lifecycle;
 mod lifecycle_layers;

@@ -34,7 +34,7 @@ from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
 from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
-from orcas.control.quotas import read_quotas
+from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, ephemeral_root, noted_keyring
 from orcas.edge import (
     Core,
@@ -184,7 +184,7 @@ async def _assembled(
         deliveries = Deliveries(core, targets, settings.data)
         usage = None
         if report is None:
-            core.usage().set_owner_quotas([(owner, *quota) for owner, quota in read_quotas(settings.data).items()])
+            core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
             if settings.usage_interval_sec:
                 usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
         directory = settings.data if report is None else None

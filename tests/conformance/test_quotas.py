@@ -199,9 +199,12 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
         assert "1.0 KiB" in command("quota", "list", "--data", data)
         kept = (data / "quotas.json").read_bytes()
         (data / "quotas.json").write_text("{")
+        copy = (data / "quotas.json.copy").read_bytes()
+        (data / "quotas.json.copy").unlink()
         for again in (["list"], ["set", owner, "--owner", "--objects", "2"]):
             assert "is damaged or of a later version" in command("quota", *again, "--data", data, code=1)
         (data / "quotas.json").write_bytes(kept)
+        (data / "quotas.json.copy").write_bytes(copy)
     # Backups have both kinds.
     command("quota", "set", owner, "--owner", "--bytes", "2GiB", "--data", data)
     command("backup", tmp_path / "backup", "--data", data)
@@ -209,4 +212,5 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
     restored = {row["owner"]: row["bytes"] for row in document("quota", "list", "--data", tmp_path / "again")["owners"]}
     assert restored == {owner: 2 << 30, other: 1}
     (data / "quotas.json").write_text("{")
+    (data / "quotas.json.copy").unlink()
     assert "restore it" in command("stats", "--data", data, code=69)

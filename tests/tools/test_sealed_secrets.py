@@ -129,6 +129,7 @@ def test_a_start_without_the_key_that_sealed_says_what_to_do(serve: Serve, data:
         damaged = bytearray(sealed[name])
         damaged[-60] ^= 1
         (data / name).write_bytes(damaged)
+        (data / f"{name}.copy").unlink()
         sentence = command("serve", "--data", data, "--port", "0", code=69, ORCAS_MASTER_KEY=KEY)
         assert f"{data / name}" in sentence
         assert "restore" in sentence

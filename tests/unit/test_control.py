@@ -8,69 +8,27 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 
-from orcas.control import Control, Sealer, Snapshot, open_control, prepared
+from orcas.control import Control
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
 from orcas.control.keys import root_pair
+from orcas.control.lost import find_lost, give_up
 from orcas.control.root import ensure_owner, note_keyring, noted_keyring
+from orcas.control.twice import copy_of
 from orcas.errors import ConfigurationError, UnavailableError
-
-
-class OneKey:
-    """Seals with a key of its own."""
-
-    def __init__(self) -> None:
-        self._cipher = AESGCM(AESGCM.generate_key(256))
-
-    def seal(self, name: str, secret: bytes) -> bytes:
-        nonce = os.urandom(12)
-        return nonce + self._cipher.encrypt(nonce, secret, name.encode())
-
-    def open(self, name: str, sealed: bytes) -> bytes | None:
-        try:
-            return self._cipher.decrypt(sealed[:12], sealed[12:], name.encode())
-        except InvalidTag:
-            return None
-
-
-@asynccontextmanager
-async def control_of(
-    directory: Path, access_key: str | None = None, secret_key: str | None = None, sealer: Sealer | None = None
-) -> AsyncIterator[Control]:
-    with prepared(directory):
-        async with open_control(directory, access_key, secret_key, sealer) as control:
-            yield control
-
-
-async def snapshot_of(
-    directory: Path, access_key: str | None = None, secret_key: str | None = None, sealer: Sealer | None = None
-) -> Snapshot:
-    async with control_of(directory, access_key, secret_key, sealer) as control:
-        return await control.load_snapshot()
 
 
 def pair_of(directory: Path, access_key: str | None, secret_key: str | None) -> tuple[str, str]:
     """Of a store without a keyring."""
     return root_pair(directory, access_key, secret_key, lambda: None)
-
-
-def add_identity(directory: Path, cipher: Cipher, access_key: str, secret: str) -> None:
-    identity = "e" * 64
-    with sqlite3.connect(directory / "control.db") as connection:
-        connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (identity,))
-        encrypted = cipher.encrypt(access_key, identity, secret)
-        connection.execute("INSERT INTO access_keys VALUES (?, ?, ?, ?, 0)", (access_key, identity, *encrypted))
-    connection.close()
 
 
 async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
@@ -122,46 +80,6 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("root.json", None, "missing"),
-        ("root.json", b"{", "damaged"),
-        ("root.json", b'{"owner": "x"}', "damaged"),
-        ("root.json", b'{"owner": 5}', "damaged"),
-        ("control.key", None, "missing"),
-        ("control.key", b"short", "damaged"),
-        ("control.db", b"not a database at all, but text" * 100, "cannot be used"),
-    ],
-)
-async def test_lost_and_damaged_parts_are_refused(tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
-    await snapshot_of(tmp_path)
-    path = tmp_path / name
-    if content is None:
-        path.unlink()
-    else:
-        path.write_bytes(content)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(name + suffix).unlink(missing_ok=True)
-    with pytest.raises(UnavailableError, match=says) as caught:
-        await snapshot_of(tmp_path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-async def test_a_damaged_database_can_be_done_without(tmp_path: Path) -> None:
-    """The message says how. Damage while the store is open is not noticed, because nothing is read again."""
-    path = tmp_path / "control.db"
-    async with control_of(tmp_path) as control:
-        before = await control.load_snapshot()
-        path.write_bytes(path.read_bytes()[:100] + b"garbled" * 5000)
-        assert control.root.access_key == before.credentials[0].access_key
-    with pytest.raises(UnavailableError, match="restore it from a backup, or move it away"):
-        await snapshot_of(tmp_path)
-    path.rename(tmp_path / "aside")
-    assert await snapshot_of(tmp_path) == before
-
-
 async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     identity = "e" * 64
@@ -185,6 +103,7 @@ async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
     assert "root.json is sealed now, but its key pair is unchanged" in caplog.text
     sealed = (tmp_path / "control.key").read_bytes()
     (tmp_path / "control.key").write_bytes(older)
+    copy_of(tmp_path / "control.key").unlink()
     files = contents(tmp_path)
     with pytest.raises(UnavailableError, match="access key other cannot be decrypted"):
         await snapshot_of(tmp_path, sealer=sealer)
@@ -195,6 +114,7 @@ async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
     document = json.loads((tmp_path / "root.json").read_text())
     del document["sealed"]
     (tmp_path / "root.json").write_text(json.dumps(document))
+    (tmp_path / "root.json.copy").unlink()
     after = await snapshot_of(tmp_path, sealer=sealer)
     assert after.root_owner == before.root_owner
     assert not {key.secret_key for key in after.credentials[:1]} & {key.secret_key for key in before.credentials}
@@ -341,8 +261,7 @@ async def test_a_crash_while_secrets_are_sealed_loses_none(
         return counting
 
     with monkeypatch.context() as patched:
-        patched.setattr("orcas.control.cipher.write_secret_file", counted(write_secret_file))
-        patched.setattr("orcas.control.root.write_secret_file", counted(write_secret_file))
+        patched.setattr("orcas.control.twice.write_secret_file", counted(write_secret_file))
         patched.setattr(Cipher, "encrypt", counted(Cipher.encrypt))
         with contextlib.suppress(Crash):
             await snapshot_of(tmp_path, sealer=sealer)
@@ -362,8 +281,11 @@ async def test_sealed_secrets_need_the_keyring_that_sealed_them(tmp_path: Path) 
             UnavailableError, match=r"control\.key is damaged, or sealed under a key that the keyring lacks"
         ):
             await snapshot_of(tmp_path, sealer=other)
-    for name in ("control.db", "control.key"):
-        (tmp_path / name).rename(tmp_path / f"{name}.aside")
+    for path in [*tmp_path.glob("control.db*"), *tmp_path.glob("control.key*")]:
+        path.unlink()
+    with pytest.raises(UnavailableError, match=r"control\.db and its copy are missing"):
+        await snapshot_of(tmp_path, sealer=another)
+    give_up(tmp_path, find_lost(tmp_path))
     with pytest.raises(UnavailableError, match="ORCAS_ROOT_ACCESS_KEY"):
         await snapshot_of(tmp_path, sealer=another)
     operators = await snapshot_of(tmp_path, "operator", "operators-secret", another)
@@ -390,8 +312,7 @@ async def test_a_full_disk_puts_sealing_off(
         raise UnavailableError(f"{path} cannot be written: No space left on device.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("orcas.control.cipher.write_secret_file", full)
-        patched.setattr("orcas.control.root.write_secret_file", full)
+        patched.setattr("orcas.control.twice.write_secret_file", full)
         assert await snapshot_of(tmp_path, sealer=sealer) == before
     assert "control.key is not sealed yet" in caplog.text
     assert "root.json is not sealed yet" in caplog.text
@@ -402,8 +323,9 @@ async def test_a_full_disk_puts_sealing_off(
 def test_threads_note_the_keyring_at_the_same_time(tmp_path: Path) -> None:
     owner = ensure_owner(tmp_path, established=False)
     with ThreadPoolExecutor(8) as threads:
-        for _ in range(20):
+        for _ in range(4):
             list(threads.map(lambda generation: note_keyring(tmp_path, generation), range(1, 41)))
             (tmp_path / "root.json").write_text(json.dumps({"owner": owner}))
+            (tmp_path / "root.json.copy").unlink()
         list(threads.map(lambda generation: note_keyring(tmp_path, generation), reversed(range(1, 41))))
     assert noted_keyring(tmp_path) == 40

@@ -191,6 +191,7 @@ def stores(tmp_path: Path) -> Iterator[dict[str, str]]:
         pack.write_bytes(content)
     shutil.copytree(tmp_path / "store", tmp_path / "unreadable")
     (tmp_path / "unreadable" / "root.json").write_text("{")
+    (tmp_path / "unreadable" / "root.json.copy").unlink()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").touch()
     with orcas.Server(memory=True) as other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orcas.cli.output import print_json, print_table, say, size
+from orcas.control.files import GIVE_UP, ROOT_NAME
 from orcas.errors import OrcasError
 
 # Most objects that are listed here; --json lists more.
@@ -28,6 +29,8 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
     Raises:
         OrcasError: there is damage; the message says what to do next.
     """
+    # A running store has read them all.
+    files, given_up = report.get("lost_files", []), report.get("files_given_up", False)
     if as_json:
         print_json(report)
     else:
@@ -43,8 +46,20 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         ]
         _print_objects("lost", lost, report["losses_total"])
         _print_given_up(report.get("given_up"))
+        for name in files:
+            say(f"{'given up' if given_up and name != ROOT_NAME else 'lost'}: {name}")
     if not report["clean"]:
         raise OrcasError(next_step(report))
+    if ROOT_NAME in files:
+        raise OrcasError(
+            f"{ROOT_NAME} cannot be read, so the store does not start: restore it from a backup, or serve the objects "
+            "without it, with `orcas serve --salvage`."
+        )
+    if files and not given_up:
+        raise OrcasError(
+            f"{' and '.join(files)} cannot be read, so the store does not start: restore from a backup, or run {GIVE_UP} to "
+            "go on without."
+        )
 
 
 def _print_sums(report: dict[str, Any]) -> None:

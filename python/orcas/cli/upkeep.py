@@ -169,7 +169,7 @@ def fsck(
         bool, typer.Option("--repair", help="First rebuild the index from the log; the store must be stopped.")
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="With --repair: give up what a damaged log or pack has lost.")
+        bool, typer.Option("--accept-loss", help="With --repair: give up what a damaged file has lost.")
     ] = False,
     no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
     threads: Annotated[

@@ -15,8 +15,9 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from orcas.control.files import DATABASE_NAME, KEY_NAME, read_secret_file, write_secret_file
+from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME
 from orcas.control.sealing import Sealer
+from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 _KEY_BYTES: Final = 32
@@ -54,8 +55,8 @@ class Cipher:
             except (InvalidTag, ValueError):
                 continue
         raise UnavailableError(
-            f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, "
-            "or belongs to another store."
+            f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, or of "
+            f"another store: restore both from one backup, or run {GIVE_UP} to go on with the root key alone."
         )
 
     def renewed(self) -> Cipher:
@@ -73,7 +74,7 @@ class Cipher:
             UnavailableError: it cannot be sealed or written.
         """
         keys = b"".join(self._keys)
-        write_secret_file(directory / KEY_NAME, keys if sealer is None else sealer.seal(KEY_NAME, keys))
+        write_twice(directory / KEY_NAME, keys if sealer is None else sealer.seal(KEY_NAME, keys))
 
 
 def is_key_sealed(directory: Path) -> bool:
@@ -82,7 +83,7 @@ def is_key_sealed(directory: Path) -> bool:
     Raises:
         UnavailableError: it cannot be read.
     """
-    content = read_secret_file(directory / KEY_NAME)
+    content = read_twice(directory / KEY_NAME)
     return content is not None and len(content) > _KEY_BYTES
 
 
@@ -93,7 +94,7 @@ def read_cipher(directory: Path, sealer: Sealer | None) -> Cipher | None:
         UnavailableError: the file is damaged, or `sealer` does not open it.
     """
     path = directory / KEY_NAME
-    content = read_secret_file(path)
+    content = read_twice(path)
     if content is None:
         return None
     if len(content) > _KEY_BYTES:
@@ -101,11 +102,13 @@ def read_cipher(directory: Path, sealer: Sealer | None) -> Cipher | None:
         if opened is None:
             raise UnavailableError(
                 f"{path} is damaged, or sealed under a key that the keyring lacks: restore it or a newer keyring, or move "
-                f"it and {DATABASE_NAME} away: without them, only the root key is known."
+                f"it, {DATABASE_NAME} and their copies away and run {GIVE_UP} to go on with the root key alone."
             )
         content = opened
     if len(content) not in {_KEY_BYTES, 2 * _KEY_BYTES}:
-        raise UnavailableError(f"{path} is damaged: it must hold {_KEY_BYTES} bytes.")
+        raise UnavailableError(
+            f"{path} is damaged: restore it from a backup, or run {GIVE_UP} to go on with the root key alone."
+        )
     return Cipher([content[at : at + _KEY_BYTES] for at in range(0, len(content), _KEY_BYTES)])
 
 
@@ -121,12 +124,14 @@ def ensure_cipher(directory: Path, sealer: Sealer | None, check: Callable[[Ciphe
     if found is None:
         if (directory / DATABASE_NAME).exists():
             raise UnavailableError(
-                f"{directory / KEY_NAME} is missing, and {DATABASE_NAME} cannot be read without it: restore it."
+                f"{directory / KEY_NAME} and its copy are missing, and {DATABASE_NAME} cannot be read without them: restore "
+                f"one from a backup, or run {GIVE_UP} to go on with the root key alone."
             )
         made = Cipher([os.urandom(_KEY_BYTES)])
         made.write(directory, sealer)
         return made
     check(found)
+    secure(directory / KEY_NAME)
     if sealer is None or is_key_sealed(directory):
         return found
     renewed = found.renewed()

@@ -24,9 +24,15 @@ QUOTAS_NAME: Final = "quotas.json"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
 KEYRING_NAMES: Final = ("keyring", "keyring.copy")
+# What begins a new store in place of nothing is not the start, but its operator.
+GIVE_UP: Final = "`orcas fsck --repair --accept-loss`"
 # A directory with any of these is a store, if only a begun one. `log` and `chunks` are too common to count.
 _STORE_FILES: Final = frozenset(
-    {LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy", *KEYRING_NAMES}
+    {
+        LOCK_NAME,
+        *(f"{name}{copy}" for name in (DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys") for copy in ("", ".copy")),
+    }
+    | {*KEYRING_NAMES}
 )
 # Files that a directory may have and still count as empty: of file systems, of version control, and Orcas's settings.
 _IGNORED_FILES: Final = frozenset(

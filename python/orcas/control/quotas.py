@@ -1,4 +1,7 @@
-"""`quotas.json`: the quotas of owners. Those of buckets are with their buckets, in the log."""
+"""`quotas.json`: the quotas of owners. Those of buckets are with their buckets, in the log.
+
+Kept twice (`twice.py`), and noted in `root.json`: a store that lost both copies does not start as if it had no quotas.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from orcas.control.files import QUOTAS_NAME, read_secret_file, write_secret_file
+from orcas.control.files import GIVE_UP, QUOTAS_NAME
+from orcas.control.root import note_files
+from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 FORMAT: Final = 1
@@ -20,7 +25,7 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
     Raises:
         UnavailableError: the file is damaged or cannot be read. Without it, quotas would not hold.
     """
-    content = read_secret_file(directory / QUOTAS_NAME)
+    content = read_twice(directory / QUOTAS_NAME)
     if content is None:
         return {}
     try:
@@ -32,9 +37,20 @@ def read_quotas(directory: Path) -> dict[str, Quota]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UnavailableError(
-            f"{directory / QUOTAS_NAME} is damaged or of a later version: restore it, or remove it and set the quotas of "
-            "owners again."
+            f"{directory / QUOTAS_NAME} is damaged or of a later version: restore it from a backup, or run {GIVE_UP} and "
+            "set the quotas of owners again."
         ) from None
+
+
+def ensure_quotas(directory: Path) -> dict[str, Quota]:
+    """The same at a start, which repairs the file and its copy. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: as of `read_quotas`.
+    """
+    quotas = read_quotas(directory)
+    secure(directory / QUOTAS_NAME)
+    return quotas
 
 
 def write_quotas(directory: Path, quotas: dict[str, Quota]) -> None:
@@ -44,7 +60,8 @@ def write_quotas(directory: Path, quotas: dict[str, Quota]) -> None:
         UnavailableError: the file cannot be written.
     """
     owners = {owner: {"bytes": size, "objects": objects} for owner, (size, objects) in sorted(quotas.items())}
-    write_secret_file(directory / QUOTAS_NAME, json.dumps({"format": FORMAT, "owners": owners}, indent=2).encode())
+    write_twice(directory / QUOTAS_NAME, json.dumps({"format": FORMAT, "owners": owners}, indent=2).encode())
+    note_files(directory, [QUOTAS_NAME])
 
 
 def _limit(value: object) -> int | None:

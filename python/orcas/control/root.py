@@ -2,7 +2,8 @@
 
 `root.json` in the data directory keeps the id for ever and, if the operator sets no pair, the generated key pair, sealed
 if the store has a keyring. A pair that the operator sets is never written there; see `control.keys`. Its note of the
-keyring tells a store that has lost its keyring from one that never had any.
+keyring tells a store that has lost its keyring from one that never had any, and `files` does so for other files. It is kept
+twice (`twice.py`).
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ import logging
 import re
 import secrets
 import string
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from orcas.control.files import ROOT_NAME, read_secret_file, write_secret_file
+from orcas.control.files import ROOT_NAME
 from orcas.control.sealing import Sealer
+from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 FILE_NAME: Final = ROOT_NAME
 # What the sealed pair is bound to.
 _NAME: Final = ROOT_NAME
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
+_ADVICE: Final = (
+    "restore it from a backup, because it has the identity that owns the buckets; `orcas serve --salvage` serves the "
+    "objects without it."
+)
 # Held while the file is read and written again: the start of a server and its periodic tasks note generations in threads.
 _NOTING: Final = Lock()
 
@@ -50,7 +57,7 @@ def generated_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | 
         UnavailableError: the file is damaged, or `sealer` does not open the pair.
     """
     path = directory / FILE_NAME
-    content = read_secret_file(path)
+    content = read_twice(path)
     return None if content is None else _pair(path, _parse(path, content), sealer)
 
 
@@ -61,7 +68,7 @@ def has_sealed_pair(directory: Path) -> bool:
         UnavailableError: the file is damaged.
     """
     path = directory / FILE_NAME
-    content = read_secret_file(path)
+    content = read_twice(path)
     return content is not None and "sealed" in _parse(path, content)
 
 
@@ -74,11 +81,11 @@ def ensure_owner(directory: Path, *, established: bool) -> str:
         UnavailableError: the identity is lost or damaged, or cannot be written.
     """
     path = directory / FILE_NAME
-    content = read_secret_file(path)
+    content = read_twice(path)
     if content is not None:
         return _parse(path, content)["owner"]
     if established:
-        raise UnavailableError(f"{path} is missing: restore it, because it has the identity that owns the buckets.")
+        raise UnavailableError(f"{path} and its copy are missing: {_ADVICE}")
     owner = secrets.token_hex(32)
     _write(path, {"owner": owner})
     return owner
@@ -91,7 +98,7 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
         UnavailableError: the file is damaged or cannot be written, or `sealer` does not open the pair, which is needed.
     """
     path = directory / FILE_NAME
-    document = _parse(path, read_secret_file(path) or b"")
+    document = _parse(path, read_twice(path) or b"")
     if access_key is not None and secret_key is not None:
         root = Root(document["owner"], access_key, secret_key, None, fresh=False)
     else:
@@ -100,6 +107,7 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
         if root.fresh:
             _write(path, _with_pair(document, root.access_key, root.secret_key, sealer))
             return root
+    secure(path)
     if sealer is not None and "access_key" in document:
         try:
             _write(path, _with_pair(document, document["access_key"], document["secret_key"], sealer))
@@ -120,7 +128,7 @@ def noted_keyring(directory: Path) -> int:
     Raises:
         UnavailableError: the file is damaged.
     """
-    content = read_secret_file(directory / FILE_NAME)
+    content = read_twice(directory / FILE_NAME)
     return 0 if content is None else int(_parse(directory / FILE_NAME, content).get("keyring", "0"))
 
 
@@ -132,9 +140,38 @@ def note_keyring(directory: Path, generation: int) -> None:
     """
     path = directory / FILE_NAME
     with _NOTING:
-        content = read_secret_file(path)
+        content = read_twice(path)
         if content is not None and noted_keyring(directory) < generation:
             _write(path, _parse(path, content) | {"keyring": str(generation)})
+
+
+def noted_files(directory: Path) -> frozenset[str]:
+    """The names of files that the store of `directory` has had, as far as they were noted.
+
+    Raises:
+        UnavailableError: the file is damaged.
+    """
+    content = read_twice(directory / FILE_NAME)
+    return (
+        frozenset() if content is None else frozenset(_parse(directory / FILE_NAME, content).get("files", "").split())
+    )
+
+
+def note_files(directory: Path, there: Iterable[str] = (), gone: Iterable[str] = ()) -> None:
+    """Note that the store has files, and that its operator has given others up. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: the file is damaged, or cannot be written.
+    """
+    path = directory / FILE_NAME
+    with _NOTING:
+        content = read_twice(path)
+        noted = noted_files(directory)
+        names = noted.union(there).difference(gone)
+        if content is None or names == noted:
+            return
+        document = {name: value for name, value in _parse(path, content).items() if name != "files"}
+        _write(path, document | ({"files": " ".join(sorted(names))} if names else {}))
 
 
 def fresh_pair() -> tuple[str, str]:
@@ -152,7 +189,7 @@ def known_owner(directory: Path) -> str | None:
     """The id of the root identity, None if `root.json` is missing or damaged; for salvage."""
     path = directory / FILE_NAME
     try:
-        content = read_secret_file(path)
+        content = read_twice(path)
         return None if content is None else _parse(path, content)["owner"]
     except UnavailableError:
         return None
@@ -171,7 +208,7 @@ def _parse(path: Path, content: bytes) -> dict[str, str]:
         or ("access_key" in document and "sealed" in document)
         or not re.fullmatch(r"[0-9]{1,20}", document.get("keyring", "0"), re.ASCII)
     ):
-        raise UnavailableError(f"{path} is damaged: restore it, because it has the identity that owns the buckets.")
+        raise UnavailableError(f"{path} is damaged: {_ADVICE}")
     return document
 
 
@@ -198,4 +235,4 @@ def _with_pair(document: dict[str, str], access_key: str, secret_key: str, seale
 
 
 def _write(path: Path, document: dict[str, str]) -> None:
-    write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
+    write_twice(path, json.dumps(document, indent=2).encode() + b"\n")

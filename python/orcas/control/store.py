@@ -3,7 +3,8 @@
 Secrets are encrypted under the key in `control.key`, so that a copy of the database alone reveals nothing, and bound to
 their access key and identity (`cipher.py`). Every write is synced. The root pair comes from the settings or `root.json`;
 the tables only follow it. A start without changes writes nothing, because the disk may be full.
-For the same reason there is a rollback journal and no WAL, which needs space even to be read.
+For the same reason there is a rollback journal and no WAL, which needs space even to be read. The file has a copy
+(`database.py`), which must be brought up to date after each change; there is none after the start yet.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from urllib.parse import quote
 import aiosqlite
 
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
-from orcas.control.files import DATABASE_NAME, KEY_NAME, locked, make_directory
+from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
+from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory
+from orcas.control.lost import check_lost, is_established, note_presence
 from orcas.control.root import Root, ensure_owner, ensure_root
 from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot
 from orcas.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 1
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
 
@@ -47,10 +49,6 @@ CREATE INDEX access_keys_of_identity ON access_keys (identity);
 _ROOT_KEY: Final = """
 SELECT access_key, identity, nonce, secret FROM access_keys
 WHERE identity = (SELECT id FROM identities WHERE name = 'root')
-"""
-_OTHER_KEYS: Final = """
-SELECT access_key, identity, nonce, secret FROM access_keys
-WHERE identity NOT IN (SELECT id FROM identities WHERE name = 'root')
 """
 
 
@@ -185,7 +183,7 @@ def _row(path: Path, query: str, *values: str) -> Any:
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
             return connection.execute(query, values).fetchone()
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise UnavailableError(f"{path} cannot be read: {error}.") from error
 
 
@@ -198,7 +196,9 @@ def prepared(directory: Path) -> Iterator[str]:
     """
     make_directory(directory)
     with locked(directory):
-        yield ensure_owner(directory, established=(directory / DATABASE_NAME).exists())
+        owner = ensure_owner(directory, established=is_established(directory))
+        check_lost(directory)
+        yield owner
 
 
 @asynccontextmanager
@@ -213,7 +213,8 @@ async def open_control(
         UnavailableError: it is unreadable or damaged, was written by a later version, or is sealed under another key.
     """
     path = directory / DATABASE_NAME
-    cipher = ensure_cipher(directory, sealer, functools.partial(_check_secrets, path))
+    await asyncio.to_thread(restore_database, path)
+    cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
         # Autocommit: every transaction here is begun and ended by name.
@@ -222,20 +223,19 @@ async def open_control(
             control = Control(connection, cipher, root)
             await control.set_root()
             await control.renew_secrets(directory, sealer)
+            await asyncio.to_thread(_secure, directory)
             yield control
     except sqlite3.Error as error:
         raise UnavailableError(_unusable(path, error)) from error
 
 
-def _check_secrets(path: Path, cipher: Cipher) -> None:
-    """Raise UnavailableError if `cipher` is not that of the database. The row of the root may be damaged."""
-    # A database that cannot be read is reported when it is opened.
-    with (
-        contextlib.suppress(sqlite3.Error),
-        contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection,
-    ):
-        for row in connection.execute(_OTHER_KEYS):
-            cipher.decrypt(*row)
+def _secure(directory: Path) -> None:
+    """Bring the copy of the database and the note of the files up to date."""
+    secure_database(directory / DATABASE_NAME)
+    try:
+        note_presence(directory)
+    except UnavailableError as error:
+        log.warning("The files of the store could not be noted: %s", error)
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
@@ -258,6 +258,7 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:
-    damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-    advice = "; restore it from a backup, or move it away: without it, only the root key is known" if damaged else ""
+    advice = (
+        f"; restore it from a backup, or run {GIVE_UP} to go on with the root key alone" if is_damage(error) else ""
+    )
     return f"{path} cannot be used: {error}{advice}."

@@ -395,8 +395,11 @@ class _Worker(threading.Thread):
 
     def _read_place(self) -> str | None:
         content = read_secret_file(self._place)
+        if content is None:
+            log.info("The target %s has no place in the journal yet: it begins with new events", self._target.name)
+            return None
         try:
-            return None if content is None else str(json.loads(content)["after"])
+            return str(json.loads(content)["after"])
         except (ValueError, KeyError, TypeError):
             log.error("The place of the target %s cannot be read: it begins with new events", self._target.name)
             return None

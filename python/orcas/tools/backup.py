@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import tempfile
 import threading
 import time
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.copies import copy_database
+from orcas.control.database import back_up_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.twice import read_twice
 from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
 from orcas.tools.keyring import keyring_copy
@@ -180,15 +181,16 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         before = None if content is None else decode(content, f"{target.name}/manifest.json")
         if before is not None and before.store != pinned.store:
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
+        # First, because what it notes must not be older: the keyring, and which other files there are.
+        root = _copied(directory / ROOT_NAME, Path(scratch))
         database = Path(scratch) / DATABASE_NAME
-        copy_database(directory / DATABASE_NAME, database)
-        quotas = [_copied(directory / QUOTAS_NAME, Path(scratch))] if (directory / QUOTAS_NAME).exists() else []
+        back_up_database(directory / DATABASE_NAME, database)
+        control = [_copied(directory / name, Path(scratch)) for name in (KEY_NAME, QUOTAS_NAME)]
         usage = _usage_copy(directory, Path(scratch))
         known = {} if before is None else {entry.name: entry for entry in before.files}
-        # Before the keyring, which must not be older than the note of it.
-        root = _copied(directory / ROOT_NAME, Path(scratch))
         keyring = keyring_copy(directory, Path(scratch), known, target)
-        sources = _sources(directory, [database, *usage, *quotas, root, *keyring.files], pinned)
+        copies = [database, *usage, *(path for path in (root, *control) if path is not None), *keyring.files]
+        sources = _sources(directory, copies, pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.
@@ -229,18 +231,20 @@ def _usage_copy(directory: Path, scratch: Path) -> list[Path]:
     return [copy]
 
 
-def _copied(path: Path, scratch: Path) -> Path:
-    try:
-        return Path(shutil.copyfile(path, scratch / path.name))
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
+def _copied(path: Path, scratch: Path) -> Path | None:
+    """A copy of what is kept twice; None if there is no such file."""
+    content = read_twice(path)
+    if content is None:
+        return None
+    copy = scratch / path.name
+    copy.write_bytes(content)
+    return copy
 
 
 def _sources(directory: Path, copies: list[Path], pinned: _PinnedFiles) -> list[tuple[str, Path, int]]:
     """Name, path and length of every file of a backup. `copies`: files that were copied for it."""
     listed = [(name, directory / name, length) for name, length in pinned.files]
-    control_files = (*copies, directory / KEY_NAME)
-    listed += [(path.name, path, path.stat().st_size) for path in control_files]
+    listed += [(path.name, path, path.stat().st_size) for path in copies]
     for _, path, length in listed:
         try:
             found = path.stat().st_size

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from orcas.admin.tools import readable
 from orcas.control.files import NoStoreError, locked
+from orcas.control.lost import find_lost, give_up
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.settings.config import Settings
 
@@ -23,7 +24,7 @@ def check_stopped(
     settings: Settings, options: CheckOptions, advance: Advance, *, repair: bool, accept_loss: bool = False
 ) -> dict[str, Any]:
     """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed, and
-    with `accept_loss` a damaged log is rewritten without what is lost.
+    with `accept_loss` a damaged log is rewritten without what is lost, and control files that are lost are given up.
 
     Raises:
         InUseError: another process has it.
@@ -51,10 +52,13 @@ def check_stopped(
             progress.cancel()
             thread.join()
             raise
-    result = outcome[0]
-    if isinstance(result, BaseException):
-        raise result
-    return readable(result)
+        result = outcome[0]
+        if isinstance(result, BaseException):
+            raise result
+        lost = find_lost(settings.data)
+        if accept_loss:
+            give_up(settings.data, lost)
+        return {**readable(result), "lost_files": lost, "files_given_up": accept_loss}
 
 
 def _run(run: Callable[[], Any], outcome: list[Any]) -> None:

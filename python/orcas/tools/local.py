@@ -18,7 +18,8 @@ from typing import Any, Final, TypeVar
 import uvloop
 
 from orcas.app import Orcas, open_store
-from orcas.control.files import DATABASE_NAME, NoStoreError
+from orcas.control.files import NoStoreError
+from orcas.control.lost import is_established
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, SECURE, split_response
 from orcas.settings.config import Settings
@@ -122,7 +123,7 @@ def opened(settings: Settings, *, keyring_required: bool = False) -> Iterator[Se
         InUseError: another process has it.
         UnavailableError: there is none, or it cannot be opened.
     """
-    if not settings.salvage and not (settings.data / DATABASE_NAME).is_file():
+    if not settings.salvage and not is_established(settings.data):
         raise NoStoreError(settings.data)
     # SQLite creates the index with the permissions that the umask allows: only for the owner.
     os.umask(0o077)

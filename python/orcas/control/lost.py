@@ -1,0 +1,127 @@
+"""What a store has lost of its control files: what a start refuses, and what its operator gives up.
+
+`root.json` notes which of them there were. So a store that lost one is not taken for a new one, whose identities and quotas
+would be gone without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from orcas.control.cipher import is_key_sealed, read_cipher
+from orcas.control.database import DamagedError, check_secrets, read_database
+from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.quotas import read_quotas
+from orcas.control.root import note_files, noted_files
+from orcas.control.twice import copy_of, is_present
+from orcas.errors import UnavailableError
+
+_CONTENT: Final = {DATABASE_NAME: "all identities except root", QUOTAS_NAME: "the quotas of owners"}
+_NOTED: Final = (*_CONTENT, USAGE_NAME)
+
+log = logging.getLogger("orcas")
+
+
+def is_established(directory: Path) -> bool:
+    """Whether there is a store in the directory, which had a root identity before it had anything else."""
+    return any(is_present(directory / name) for name in (*_NOTED, KEY_NAME, "store.keys", "store.keys.copy"))
+
+
+def check_lost(directory: Path) -> None:
+    """Called by a start, after the files were read last.
+
+    Raises:
+        UnavailableError: a file that the store had is missing, and so is its copy.
+    """
+    noted = noted_files(directory)
+    for name in _NOTED:
+        path = directory / name
+        if name not in noted or is_present(path):
+            continue
+        if name not in _CONTENT:
+            log.warning("%s is missing: usage of the past is lost, and usage is counted anew", path)
+            continue
+        raise UnavailableError(
+            f"{path} and its copy are missing, and with them {_CONTENT[name]}: restore them from a backup, or run {GIVE_UP} "
+            "to go on without them."
+        )
+
+
+def note_presence(directory: Path) -> None:
+    """Note which files there are. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: the note cannot be written.
+    """
+    note_files(directory, [name for name in _NOTED if is_present(directory / name)])
+
+
+def find_lost(directory: Path) -> list[str]:
+    """The names of files without which the store does not start. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: a file can neither be read now nor be said to be damaged.
+    """
+    lost, noted = [], frozenset[str]()
+    try:
+        noted = noted_files(directory)
+        if not is_present(directory / ROOT_NAME) and any(is_present(directory / name) for name in (*_NOTED, KEY_NAME)):
+            lost.append(ROOT_NAME)
+    except UnavailableError:
+        lost.append(ROOT_NAME)
+    if not _has_identities(directory, noted):
+        lost += [DATABASE_NAME, KEY_NAME]
+    if not _has_quotas(directory, noted):
+        lost.append(QUOTAS_NAME)
+    return lost
+
+
+def give_up(directory: Path, lost: list[str]) -> None:
+    """Set aside what is left of these files, and forget them. `root.json` cannot be given up.
+
+    Raises:
+        UnavailableError: that cannot be written.
+    """
+    lost = [name for name in lost if name != ROOT_NAME]
+    for name in lost:
+        path = directory / name
+        for left in (path, copy_of(path), path.with_name(f"{name}-journal")):
+            try:
+                left.replace(left.with_name(f"{left.name}.damaged"))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise UnavailableError(f"{left} cannot be renamed: {error.strerror}.") from None
+    if lost:
+        note_files(directory, gone=lost)
+
+
+def _has_identities(directory: Path, noted: frozenset[str]) -> bool:
+    """False if they are lost. A store that had none has lost none."""
+    path = directory / DATABASE_NAME
+    if not is_present(path):
+        return DATABASE_NAME not in noted
+    try:
+        read_database(path)
+    except DamagedError:
+        return False
+    if is_key_sealed(directory):
+        # Only the keyring could tell more.
+        return True
+    try:
+        cipher = read_cipher(directory, None)
+        if cipher is not None:
+            check_secrets(path, cipher)
+    except UnavailableError:
+        return False
+    return cipher is not None
+
+
+def _has_quotas(directory: Path, noted: frozenset[str]) -> bool:
+    try:
+        read_quotas(directory)
+    except UnavailableError:
+        return False
+    return is_present(directory / QUOTAS_NAME) or QUOTAS_NAME not in noted

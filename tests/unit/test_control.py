@@ -80,6 +80,18 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
 
 
+async def test_the_key_of_the_operator_is_valid_only_while_it_is_set(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await snapshot_of(tmp_path, "operator", "operators-secret")
+    generated = await snapshot_of(tmp_path)
+    assert "The root key of the last server, access key operator, is not valid any more" in caplog.text
+    caplog.clear()
+    assert await snapshot_of(tmp_path) == generated
+    await snapshot_of(tmp_path, "operator", "operators-secret")
+    assert not caplog.text
+
+
 async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     identity = "e" * 64

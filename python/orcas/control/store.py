@@ -77,8 +77,16 @@ class Control:
 
     async def set_root(self) -> None:
         """Store `self.root` in the tables: one identity with one key."""
-        if await self._stores_root():
+        keys = await self._stored_keys_of_root()
+        if self._stores_root(keys):
             return
+        former = next((key for key, *_ in keys if key != self.root.access_key), None)
+        if self.root.path is not None and former is not None:
+            log.warning(
+                "The root key of the last server, access key %s, is not valid any more, and the one in %s is: "
+                "ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are not set",
+                former, self.root.path,
+            )  # fmt: skip
         try:
             await self._write_root()
         except sqlite3.OperationalError as error:
@@ -89,11 +97,13 @@ class Control:
                 DATABASE_NAME,
             )
 
-    async def _stores_root(self) -> bool:
-        root = self.root
+    async def _stored_keys_of_root(self) -> list[Any]:
         query = "SELECT access_key, nonce, secret FROM access_keys WHERE identity = ?"
-        async with self._connection.execute(query, (root.owner,)) as rows:
-            found = [row async for row in rows]
+        async with self._connection.execute(query, (self.root.owner,)) as rows:
+            return [row async for row in rows]
+
+    def _stores_root(self, found: list[Any]) -> bool:
+        root = self.root
         if [row[0] for row in found] != [root.access_key]:
             return False
         (access_key, nonce, encrypted), *_ = found

@@ -446,8 +446,16 @@ def test_months_add_up_over_their_borders() -> None:
     assert both == pytest.approx(each)
 
 
-def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "usage.db").write_bytes(b"not a database at all, but text" * 100)
+@pytest.mark.parametrize("damage", ["text", "schema"])
+def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
+    path = tmp_path / "usage.db"
+    content = b"not a database at all, but text" * 100
+    if damage == "schema":
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE requests (day)")
+        # SQLite quotes it in its message, which is then no text.
+        content = path.read_bytes().replace(b"TABLE requests", b"T\xcfBLE requests")
+    path.write_bytes(content)
 
     async def run() -> None:
         source = Source()
@@ -457,8 +465,8 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
         await keeper.close()
 
     asyncio.run(run())
-    assert (tmp_path / "usage.db.damaged").read_bytes().startswith(b"not a database")
-    assert (tmp_path / "usage.db").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "usage.db.damaged").read_bytes() == content
+    assert path.stat().st_mode & 0o777 == 0o600
     assert "usage is counted anew" in caplog.text
 
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from orcas.control.database import is_damage
 from orcas.control.moments import Watch
-from orcas.control.usage import FAILURES, GROUPS, UsageStore, is_damage, put_aside
+from orcas.control.usage import FAILURES, GROUPS, UsageStore, put_aside
 from orcas.edge import StoreError
 from orcas.errors import OrcasError
 

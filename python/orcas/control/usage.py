@@ -30,7 +30,7 @@ SCHEMA_VERSION: Final = 1
 GROUPS: Final = ("owner", "key", "bucket", "day")
 COUNTS: Final = ("writes", "reads", "free", "received", "sent")
 # What keeps the file from being read or written.
-FAILURES: Final = (sqlite3.Error, OSError)
+FAILURES: Final = (sqlite3.Error, UnicodeDecodeError, OSError)
 _COLUMNS: Final = {"owner": "owner", "key": "access_key", "bucket": "bucket", "day": "day"}
 # Rows of one day. Beyond that, buckets have no row of their own.
 DAY_ROWS_MAX: Final = 16_384
@@ -39,7 +39,6 @@ REPORT_ROWS_MAX: Final = 50_000
 _GIB: Final = 1 << 30
 # Files that were damaged; beyond that, the last one is replaced.
 _ASIDE_MAX: Final = 9
-_UNUSABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
 
@@ -120,11 +119,6 @@ def _months_until(at_ms: int) -> float:
     date = date_of(day_of(at_ms))
     days = date.day - 1 + at_ms % DAY_MS / DAY_MS
     return date.year * 12 + date.month + days / calendar.monthrange(date.year, date.month)[1]
-
-
-def is_damage(error: Exception) -> bool:
-    """Whether the file will not be better at the next attempt."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
 
 
 def put_aside(directory: Path) -> None:

@@ -140,8 +140,13 @@ fn requests(data: &Path) {
     let get = object_and_get(&server);
     get.head(|head| {
         let (keys, known) = (SigningKeys::new(), Credential { secret: SECRET.into(), generation: 0 });
-        let requirements =
-            Requirements { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
+        let requirements = Requirements {
+            region: None,
+            now_unix_ms: now_ms(),
+            skew_max_ms: SKEW_MAX_MS,
+            payload_optional: false,
+            version_two: None,
+        };
         count("verify-signature-of-get", REQUESTS, |_| {
             black_box(authenticate(black_box(head), &requirements, &keys, &|_| Some(known.clone())).expect("verified"));
         });

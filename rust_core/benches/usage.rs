@@ -36,8 +36,13 @@ fn main() {
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {
         let (signing_keys, identities) = (SigningKeys::new(), server.lane.identities());
-        let requirements =
-            Requirements { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
+        let requirements = Requirements {
+            region: None,
+            now_unix_ms: now_ms(),
+            skew_max_ms: SKEW_MAX_MS,
+            payload_optional: false,
+            version_two: None,
+        };
         criterion.bench_function("key/signature", |bencher| {
             bencher.iter(|| {
                 authenticate(black_box(head), &requirements, &signing_keys, &|key| identities.credential(key))

@@ -76,6 +76,50 @@ def test_buckets_in_the_host(target: Target, wire: Wire, s3: Any, bucket: str, d
     client.close()
 
 
+@pytest.mark.parametrize(
+    ("operation", "method", "status"),
+    [
+        ("list_objects_v2", "GET", 200),
+        ("list_object_versions", "GET", 200),
+        ("list_multipart_uploads", "GET", 200),
+        ("head_bucket", "HEAD", 200),
+        ("get_bucket_acl", "GET", 200),
+        ("get_bucket_location", "GET", 200),
+        ("get_bucket_versioning", "GET", 200),
+        ("get_object_lock_configuration", "GET", 404),
+        ("delete_bucket", "DELETE", 204),
+        ("create_bucket", "PUT", 200),
+    ],
+)
+def test_operations_on_buckets(signer: Any, wire: Wire, bucket: str, operation: str, method: str, status: int) -> None:
+    """boto3 signs the bucket with a slash behind it, and sends it without."""
+    url = signer.generate_presigned_url(operation, Params={"Bucket": bucket})
+    assert urlsplit(url).path == f"/{bucket}"
+    answer = fetch(wire, method, url)
+    assert answer.status == status, answer.body
+    if status == 404:
+        assert answer.code == "ObjectLockConfigurationNotFoundError"
+
+
+@pytest.mark.parametrize(
+    ("operation", "more"),
+    [
+        ("get_object_attributes", {"Key": "k", "ObjectAttributes": ["ETag"]}),
+        ("get_object_retention", {"Key": "k"}),
+        ("get_object_legal_hold", {"Key": "k"}),
+        ("get_bucket_encryption", {}),
+        ("get_public_access_block", {}),
+    ],
+)
+def test_sub_resources_that_boto3_does_not_sign(
+    signer: Any, s3: Any, wire: Wire, bucket: str, operation: str, more: dict[str, Any]
+) -> None:
+    """As on S3, they are refused: else a URL for an object would serve for its retention, too."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = fetch(wire, "GET", signer.generate_presigned_url(operation, Params={"Bucket": bucket, **more}))
+    assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
+
+
 def test_headers_move_into_the_query_and_count(signer: Any, s3: Any, wire: Wire, bucket: str) -> None:
     params = {"Bucket": bucket, "Key": "k", "ContentType": "x/y", "Metadata": {"m": "a b", "n": "2"}}
     url = signer.generate_presigned_url("put_object", Params=params)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +24,7 @@ from tests.fixtures.wire import Connection, request_head
 
 TOKEN = "a-token-for-browsers"
 PATH = "/_orcas/events"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 CREATED = quote("s3:ObjectCreated:*", safe="")
 
 
@@ -136,6 +141,25 @@ def test_changes_arrive_in_order_and_as_s3_writes_them(server: Running) -> None:
     sequencers = [event.record["s3"]["object"]["sequencer"] for event in events]
     assert sequencers == sorted(sequencers)
     assert len(put["responseElements"]["x-amz-request-id"]) == 16
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_command_of_the_document(server: Running) -> None:
+    (command,) = re.findall(r"^\$ (curl .*)$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    server.client().create_bucket(Bucket="commands")
+    identity = server.wire.identity
+    variables = {
+        "PATH": os.environ["PATH"], "AWS_ACCESS_KEY_ID": identity.access_key,
+        "AWS_SECRET_ACCESS_KEY": identity.secret_key, "AWS_ENDPOINT_URL_S3": server.url,
+    }  # fmt: skip
+    process = subprocess.Popen(["bash", "-c", f"exec {command}"], env=variables, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        # The stream does not end; a refusal does.
+        assert any(line.startswith("data: ") for line in process.stdout)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_filters(server: Running) -> None:

@@ -46,8 +46,13 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
     let added = signer.sign_request(&head, payload).expect("it can be signed");
     list.extend(added.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
     let head = RequestHead { method: b"PUT", path: b"/b/k", query: b"", headers: Headers::new(&list) };
-    let requirements =
-        Requirements { region: None, now_unix_ms: NOW_S * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements = Requirements {
+        region: None,
+        now_unix_ms: NOW_S * 1000,
+        skew_max_ms: SKEW_MAX_MS,
+        payload_optional: false,
+        version_two: None,
+    };
     let credential = |_: &str| Some(Credential { secret: SECRET.into(), generation: 1 });
     let verified = authenticate(&head, &requirements, &SigningKeys::new(), &credential).expect("it was just signed");
     let chunks = signer.chunks(&added[2].1).expect("the last header is the signature");

@@ -21,7 +21,7 @@ fn credential(access_key: &str) -> Option<Credential> {
 
 fn requirements(now_ms: i64) -> Requirements<'static> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket, is_resource: is_resource_parameter });
-    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two }
+    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two }
 }
 
 fn verdict(request: &Request, now_ms: i64) -> Result<Authenticated, SignatureError> {
@@ -68,7 +68,12 @@ fn meaning(request: &Request, signed: &BTreeSet<Vec<u8>>) -> impl PartialEq + st
 
 /// What a signature of version 2 covers. A header may stand in the query.
 fn meaning_two(request: &Request) -> impl PartialEq + std::fmt::Debug + use<> {
-    let path = if request.path.is_empty() { b"/".to_vec() } else { request.path.clone() };
+    let host = request.with_head(|head| hosted_bucket(head.headers.get("host").unwrap_or_default(), &[]));
+    let mut path = if request.path.is_empty() { b"/".to_vec() } else { request.path.clone() };
+    // `/bucket` may be signed as `/bucket/`.
+    if host.is_none() && path.len() > 1 && path.iter().rposition(|&byte| byte == b'/') == Some(0) {
+        path.push(b'/');
+    }
     let is_header = |name: &[u8]| {
         let name = name.to_ascii_lowercase();
         name.starts_with(b"x-amz-") || name == b"content-type" || name == b"content-md5"
@@ -78,7 +83,6 @@ fn meaning_two(request: &Request) -> impl PartialEq + std::fmt::Debug + use<> {
         covered.insert(name.to_ascii_lowercase(), trimmed(&value));
     }
     covered.retain(|name, value| name.starts_with(b"x-amz-") || !value.is_empty());
-    let host = request.with_head(|head| hosted_bucket(head.headers.get("host").unwrap_or_default(), &[]));
     (request.method.clone(), path, host, covered, parameters(request, is_resource_parameter))
 }
 

@@ -98,7 +98,7 @@ impl Lane {
         resolved: &mut Option<Operation>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
-        let (authenticated, principal) = self.authenticate(&identities, head)?;
+        let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements())?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -186,17 +186,20 @@ impl Lane {
         &self,
         identities: &Identities,
         head: &RequestHead<'_>,
+        requirements: &Requirements<'_>,
     ) -> Result<(Authenticated, Arc<Principal>), Problem> {
         let credential = |key: &str| identities.credential(key);
-        let authenticated = authenticate(head, &self.requirements(), &self.signing_keys, &credential)?;
+        let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)?;
         let principal = identities.principal(&authenticated.access_key).ok_or(ErrorCode::AccessDenied)?;
         Ok((authenticated, Arc::clone(principal)))
     }
 
-    /// Verifies the signature of a request to the admin API, which only root may send.
+    /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
+    /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
     pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
         let identities = self.identities();
-        let (authenticated, principal) = self.authenticate(&identities, head)?;
+        let requirements = Requirements { payload_optional: !has_body(&head.headers), ..self.requirements() };
+        let (authenticated, principal) = self.authenticate(&identities, head, &requirements)?;
         identities.decide(&principal, ADMINISTER, Resource::Service)?;
         Ok(authenticated)
     }
@@ -207,6 +210,7 @@ impl Lane {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
+            payload_optional: false,
             version_two: self.options.presign_v2.then_some(VersionTwo {
                 domains: &self.options.domains,
                 hosted_bucket,

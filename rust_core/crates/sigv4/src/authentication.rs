@@ -11,6 +11,8 @@ pub struct Requirements<'a> {
     pub now_unix_ms: i64,
     /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
     pub skew_max_ms: i64,
+    /// Whether a request may be signed in its headers without `x-amz-content-sha256`: its body is then empty.
+    pub payload_optional: bool,
     /// How presigned requests of version 2 are read; `None` refuses them.
     pub version_two: Option<VersionTwo<'a>>,
 }

@@ -11,6 +11,8 @@ use super::error::SignatureError;
 use orcas_http::{Headers, percent_decode};
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+/// The SHA-256 of no bytes.
+const EMPTY_PAYLOAD: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
 
 /// Bounds of what is compared, cached and searched later, against quadratic work on hostile heads.
@@ -27,8 +29,9 @@ pub(super) struct Claim<'a> {
     /// Lower-case names, strictly ascending, joined with `;`.
     pub(super) signed: Cow<'a, str>,
     pub(super) signature: [u8; 32],
-    /// The text that stands for the payload in the canonical request.
+    /// The text that stands for the payload in the canonical request; the hash of an empty one if none was sent.
     pub(super) payload: Cow<'a, [u8]>,
+    pub(super) payload_sent: bool,
     /// Seconds that a presigned request lives.
     pub(super) expires_s: Option<i64>,
 }
@@ -86,9 +89,7 @@ impl<'a> Claim<'a> {
             ));
         }
         check_signed_names(fields.signed).map_err(SignatureError::AuthorizationHeaderMalformed)?;
-        let payload = single(headers, "x-amz-content-sha256")
-            .map_err(|()| SignatureError::InvalidContentSha256)?
-            .ok_or(SignatureError::MissingContentSha256)?;
+        let payload = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
         Ok(Self {
             how: Authentication::Header,
             access_key: Cow::Borrowed(scope.access_key),
@@ -96,7 +97,8 @@ impl<'a> Claim<'a> {
             timestamp,
             signed: Cow::Borrowed(fields.signed),
             signature: parse_hex(fields.signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
-            payload: Cow::Borrowed(payload),
+            payload: Cow::Borrowed(payload.unwrap_or(EMPTY_PAYLOAD)),
+            payload_sent: payload.is_some(),
             expires_s: None,
         })
     }
@@ -126,7 +128,7 @@ impl<'a> Claim<'a> {
         let expires_s = expires(&parameter("X-Amz-Expires")?).map_err(fault)?;
         let signed = parameter("X-Amz-SignedHeaders")?;
         check_signed_names(&signed).map_err(fault)?;
-        if query.get("X-Amz-Security-Token").is_some() {
+        if query.get("X-Amz-Security-Token").is_some_and(|token| !token.is_empty()) {
             return Err(SignatureError::InvalidToken);
         }
         Ok(Self {
@@ -137,6 +139,7 @@ impl<'a> Claim<'a> {
             signed: Cow::Owned(signed),
             signature: parse_hex(signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
             payload: presigned_payload(headers, query)?,
+            payload_sent: true,
             expires_s: Some(expires_s),
         })
     }

@@ -82,7 +82,7 @@ pub fn authenticate_form<'a>(
         (true, false) => of_version_four(form, requirements, credential)?,
         (false, true) => of_version_two(form, requirements, credential)?,
     };
-    if form.security_token.is_some() {
+    if form.security_token.is_some_and(|token| !token.is_empty()) {
         return Err(SignatureError::InvalidToken.into());
     }
     Ok(Some(verified))

@@ -30,6 +30,9 @@ pub fn authenticate(
         },
         Claimed::VersionFour(claim) => claim,
     };
+    if !claim.payload_sent && !requirements.payload_optional {
+        return Err(SignatureError::MissingContentSha256);
+    }
     check_date(&claim, requirements)?;
     check_region(&claim, requirements)?;
     check_coverage(&claim, head)?;
@@ -116,7 +119,7 @@ fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), Signa
     if head.method.is_empty() || !is_graphic(head.method) || !is_complete {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
-    if head.headers.get("x-amz-security-token").is_some() {
+    if head.headers.get("x-amz-security-token").is_some_and(|token| !token.trim_ascii().is_empty()) {
         return Err(SignatureError::InvalidToken);
     }
     Ok(())

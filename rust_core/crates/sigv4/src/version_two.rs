@@ -139,7 +139,8 @@ impl Claim {
     }
 }
 
-/// The texts that may have been signed: two if a parameter without a value can be written in two ways.
+/// The texts that may have been signed: more than one if a parameter without a value, or a bucket without a key, can be
+/// written in two ways.
 fn strings_to_sign(
     head: &RequestHead<'_>,
     parameters: &Parameters,
@@ -150,7 +151,7 @@ fn strings_to_sign(
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     let amz = amz_headers(head, parameters)?;
-    if amz.contains_key(&b"x-amz-security-token"[..]) {
+    if amz.get(&b"x-amz-security-token"[..]).is_some_and(|token| !token.is_empty()) {
         return Err(SignatureError::InvalidToken);
     }
     let mut text = Vec::with_capacity(512);
@@ -168,18 +169,27 @@ fn strings_to_sign(
             text.extend_from_slice(part);
         }
     }
-    if let Some(bucket) = head.headers.get("host").and_then(|host| (rules.hosted_bucket)(host, rules.domains)) {
+    let hosted = head.headers.get("host").and_then(|host| (rules.hosted_bucket)(host, rules.domains));
+    // botocore signs `/bucket/` and sends `/bucket`. The two are the same only where the host names no bucket: below one
+    // that does, they are two keys.
+    let adds_slash = hosted.is_none() && names_bucket_alone(head.path);
+    if let Some(bucket) = hosted {
         text.push(b'/');
         text.extend_from_slice(bucket.as_bytes());
     }
     text.extend_from_slice(if head.path.is_empty() { b"/" } else { head.path });
-    let sent = resource_query(parameters, rules, true)?;
+    let mut queries = vec![resource_query(parameters, rules, true)?];
     let bare = resource_query(parameters, rules, false)?;
-    let mut texts = vec![[&text[..], &sent].concat()];
-    if bare != sent {
-        texts.push([&text[..], &bare].concat());
+    if !queries.contains(&bare) {
+        queries.push(bare);
     }
-    Ok(texts)
+    let slashes: &[&[u8]] = if adds_slash { &[b"", b"/"] } else { &[b""] };
+    Ok(slashes.iter().flat_map(|slash| queries.iter().map(|query| [&text[..], slash, query].concat())).collect())
+}
+
+/// Whether a path in path style is `/bucket`.
+fn names_bucket_alone(path: &[u8]) -> bool {
+    path.len() > 1 && memchr::memrchr(b'/', path) == Some(0)
 }
 
 /// All `x-amz-*` headers, those in the query too: names in lower case, the values of one joined with commas.

@@ -7,7 +7,8 @@ const NOW_MS: i64 = MAY_24_2013 * 1000;
 
 /// The refusal of a request, and what is found behind it.
 pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) -> (SignatureError, Option<Diagnosis>) {
-    let requirements = Requirements { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements =
+        Requirements { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two: None };
     let domains = ["s3.example.org".to_owned()];
     let place = Place { region: "eu-west-1", domains: &domains };
     request.with_head(|head| {

@@ -40,6 +40,7 @@ fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Res
         region,
         now_unix_ms: 0,
         skew_max_ms: crate::SKEW_MAX_MS,
+        payload_optional: false,
         version_two: version_two.then_some(rules),
     };
     let found = authenticate_form(form, &requirements, &|key| {
@@ -106,6 +107,8 @@ fn wrong_signatures_are_refused() {
     ] {
         assert_eq!(verify(&form, None, true), Err(FormError::Signature(error)), "{form:?}");
     }
+    let without_token = SignedForm { security_token: Some(b""), ..EXAMPLE };
+    verify(&without_token, None, true).expect("an empty token is none");
     let both = SignedForm { access_key: OLDER.access_key, ..EXAMPLE };
     assert!(matches!(verify(&both, None, true), Err(FormError::Signature(E::InvalidArgument(_)))));
     for (region, version_two) in [(None, false), (Some("us-east-1"), true)] {

@@ -59,6 +59,7 @@ fn broken_parameters() {
         ("X-Amz-SignedHeaders=host", "X-Amz-SignedHeaders=", malformed),
         ("X-Amz-SignedHeaders=host", "X-Amz-SignedHeaders=range", "AccessDenied"),
         ("&X-Amz-Signature=", "&X-Amz-Security-Token=t&X-Amz-Signature=", "InvalidToken"),
+        ("&X-Amz-Signature=", "&X-Amz-Security-Token=&X-Amz-Signature=", "SignatureDoesNotMatch"),
         ("&X-Amz-Signature=", "&x-id=GetObject&X-Amz-Signature=", "SignatureDoesNotMatch"),
         ("X-Amz-Signature=", "X-Amz-Signature=0", "SignatureDoesNotMatch"),
         ("X-Amz-Signature=", "X-Amz-Signatur=", malformed),

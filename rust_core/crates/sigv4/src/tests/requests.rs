@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 
 use super::super::keys::SigningKey;
 use super::super::{
@@ -172,8 +173,45 @@ fn payload_declarations() {
     let mut twice = signed_put();
     twice.add("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
     assert_eq!(twice.authenticate().expect_err("twice"), SignatureError::InvalidContentSha256);
-    let token = Request::new("GET", "/b", &[("host", "h"), ("x-amz-security-token", "t")]);
-    assert_eq!(code(token.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authenticate()), "InvalidToken");
+    for (token, expected) in [("t", "InvalidToken"), ("", "accepted"), (" ", "accepted")] {
+        let request = Request::new("GET", "/b", &[("host", "h"), ("x-amz-security-token", token)]);
+        assert_eq!(code(request.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authenticate()), expected, "{token:?}");
+    }
+}
+
+/// curl signs so before version 8: over the hash of the body, without a header that says it.
+#[test]
+fn a_payload_hash_may_be_left_out_where_it_is_optional() {
+    let canonical =
+        format!("GET\n/_orcas/x\n\nhost:h\nx-amz-date:20130524T000000Z\n\nhost;x-amz-date\n{}", super::sha256_hex(b""));
+    let to_sign = format!(
+        "AWS4-HMAC-SHA256\n20130524T000000Z\n20130524/us-east-1/s3/aws4_request\n{}",
+        super::sha256_hex(canonical.as_bytes())
+    );
+    let signature = SigningKey::derive(SECRET, b"20130524", "us-east-1", "s3").sign(to_sign.as_bytes());
+    let authorization = format!(
+        "AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20130524/us-east-1/s3/aws4_request,SignedHeaders=host;x-amz-date,\
+         Signature={}",
+        orcas_http::hex(&signature)
+    );
+    let headers = [("host", "h"), ("x-amz-date", "20130524T000000Z"), ("authorization", authorization.as_str())];
+    let request = Request::new("GET", "/_orcas/x", &headers);
+    assert_eq!(request.authenticate().expect_err("required by S3"), SignatureError::MissingContentSha256);
+    let optional = Requirements {
+        region: None,
+        now_unix_ms: MAY_24_2013 * 1000,
+        skew_max_ms: SKEW_MAX_MS,
+        payload_optional: true,
+        version_two: None,
+    };
+    let verdict = |request: &Request| {
+        request.with_head(|head| authenticate(head, &optional, &SigningKeys::new(), &lookup)).map(|it| it.payload)
+    };
+    let empty: [u8; 32] = Sha256::digest(b"").into();
+    assert!(matches!(verdict(&request).expect("valid"), PayloadMode::Hash(hash) if hash == empty));
+    let mut other = request;
+    other.path = b"/_orcas/y".to_vec();
+    assert_eq!(verdict(&other).expect_err("another path"), SignatureError::SignatureDoesNotMatch);
 }
 
 #[test]
@@ -256,7 +294,13 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
         .expect_err("forged");
     assert_eq!(keys.len(), 1);
 
-    let requirements = Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements = Requirements {
+        region: None,
+        now_unix_ms: now_ms,
+        skew_max_ms: SKEW_MAX_MS,
+        payload_optional: false,
+        version_two: None,
+    };
     let rotated = |_: &str| Some(Credential { secret: Arc::from(&b"another"[..]), generation: 2 });
     let refused = signed_put().with_head(|head| authenticate(head, &requirements, &keys, &rotated));
     assert_eq!(refused.expect_err("the old secret"), SignatureError::SignatureDoesNotMatch);
@@ -344,7 +388,7 @@ proptest! {
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let requirements = Requirements { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, version_two: None };
+        let requirements = Requirements { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two: None };
         prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 

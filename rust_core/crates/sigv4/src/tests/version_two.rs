@@ -25,7 +25,8 @@ fn is_resource(name: &[u8]) -> bool {
 
 fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authenticated, SignatureError> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket: hosted, is_resource });
-    let requirements = Requirements { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two };
+    let requirements =
+        Requirements { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two };
     request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
 }
 
@@ -99,6 +100,25 @@ fn what_is_signed() {
     }
 }
 
+/// botocore signs a bucket with a slash behind it and sends it without; both name the bucket.
+#[test]
+fn a_bucket_may_be_signed_with_a_slash() {
+    for (host, target, signed, expected) in [
+        ("h", "/b", "/b", "accepted"),
+        ("h", "/b", "/b/", "accepted"),
+        ("h", "/b/", "/b/", "accepted"),
+        ("h", "/b?uploads=", "/b/?uploads", "accepted"),
+        ("b.s3", "/", "/b/", "accepted"),
+        ("h", "/b/", "/b", "SignatureDoesNotMatch"),
+        ("h", "/b/k", "/b/k/", "SignatureDoesNotMatch"),
+        ("b.s3", "/k", "/b/k/", "SignatureDoesNotMatch"),
+        ("h", "/", "//", "SignatureDoesNotMatch"),
+    ] {
+        let request = presigned("GET", target, &[("host", host)], &format!("\n\n{EXPIRES}\n{signed}"));
+        assert_eq!(code(&request), expected, "{host} {target} {signed}");
+    }
+}
+
 #[test]
 fn each_part_changed() {
     assert_eq!(code(&get()), "accepted");
@@ -121,6 +141,7 @@ fn each_part_changed() {
         assert_eq!(changed(&|r| r.query.extend(format!("&{name}=1").bytes())), mismatch, "{name}");
     }
     assert_eq!(changed(&|r| _ = r.add("x-amz-security-token", "t")), "InvalidToken");
+    assert_eq!(changed(&|r| _ = r.add("x-amz-security-token", "")), mismatch, "empty, but signed like any other");
     for name in ["uploads", "uploadId=u", "versionId=1", "response-content-type=a", "respons%65-expires=1"] {
         assert_eq!(changed(&|r| r.query.extend(format!("&{name}").bytes())), mismatch, "{name}");
     }
@@ -216,8 +237,13 @@ fn nothing_can_be_cut_in_another_place() {
 
 #[test]
 fn a_server_may_take_none() {
-    let requirements =
-        Requirements { region: None, now_unix_ms: MAY_24_2013 * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements = Requirements {
+        region: None,
+        now_unix_ms: MAY_24_2013 * 1000,
+        skew_max_ms: SKEW_MAX_MS,
+        payload_optional: false,
+        version_two: None,
+    };
     let nobody: &dyn Fn(&str) -> Option<Credential> = &|_| panic!("no key is looked up");
     let refused = get().with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), nobody)).map(|_| ());
     assert_eq!(refused, Err(SignatureError::UnsupportedMechanism));

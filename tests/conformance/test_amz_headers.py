@@ -94,7 +94,7 @@ HARMLESS: Final = (
     "x-amz-request-id",
     "x-amz-sdk-request",
 )
-UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta", "x-amz-checksum-crc33")
+UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta")
 MODELLED: Final = [name for name in IMPLEMENTED if name not in EXTENSIONS]
 
 
@@ -176,6 +176,7 @@ def test_headers_of_no_model(ask: Asker, operation: str) -> None:
     before = scene.state()
     for header in UNKNOWN:
         assert is_refused(ask(operation, {header: "1"}, scene), operation, header), header
+    assert ask(operation, {"x-amz-checksum-crc33": "1"}, scene).status == 400
     assert scene.state() == before
     assert ask(operation, dict.fromkeys(HARMLESS, "1"), scene).status == IMPLEMENTED[operation].succeeds
 

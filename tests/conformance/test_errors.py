@@ -48,6 +48,63 @@ def test_every_error_is_a_document(
     check_document(answer, path)
 
 
+NOT_A_COPY = "You can only specify a copy source header for copy requests."
+MAX_BUCKETS = "Argument max-buckets must be an integer between 1 and 10000."
+ONE_CHECKSUM = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+UNKNOWN_CHECKSUM = "The algorithm type you specified in x-amz-checksum- header is invalid."
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "code", "message"),
+    [
+        ("GET /{bucket}", {"x-amz-copy-source": "b/k"}, "InvalidArgument", NOT_A_COPY),
+        ("DELETE /{bucket}", {"x-amz-copy-source": "b/k"}, "InvalidArgument", NOT_A_COPY),
+        ("DELETE /{bucket}/k", {"x-amz-copy-source": "b/k"}, "InvalidArgument", NOT_A_COPY),
+        ("POST /{bucket}/k?uploadId=u", {"x-amz-copy-source": "b/k"}, "InvalidArgument", NOT_A_COPY),
+        (
+            "PUT /{bucket}/k",
+            {"x-amz-copy-source": "192.168.1.1/k"},
+            "InvalidArgument",
+            "Invalid copy source bucket name",
+        ),
+        ("PUT /{bucket}/k", {"x-amz-copy-source": "Upper/k"}, "InvalidArgument", "Invalid copy source bucket name"),
+        (
+            "PUT /{bucket}/k",
+            {"x-amz-copy-source": "/{bucket}/k", "x-amz-tagging-directive": "MOVE"},
+            "InvalidArgument",
+            "Unknown tagging directive.",
+        ),
+        ("GET /?max-buckets=-1", {}, "InvalidArgument", MAX_BUCKETS),
+        ("GET /?max-buckets=10001", {}, "InvalidArgument", MAX_BUCKETS),
+        ("GET /?max-buckets=x", {}, "InvalidArgument", MAX_BUCKETS),
+        (
+            "PUT /{bucket}/k",
+            {"x-amz-checksum-crc32": "bad", "x-amz-checksum-crc32c": "AAAAAA=="},
+            "InvalidRequest",
+            ONE_CHECKSUM,
+        ),
+        ("PUT /{bucket}/k", {"x-amz-checksum-crc9": "AAAAAA=="}, "InvalidRequest", UNKNOWN_CHECKSUM),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    wire: Wire, s3: Any, bucket: str, request_line: str, headers: dict[str, str], code: str, message: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
+    method, _, address = request_line.format(bucket=bucket).partition(" ")
+    path, _, query = address.partition("?")
+    headers = {name: value.format(bucket=bucket) for name, value in headers.items()}
+    answer = wire(method, path, query, headers=headers)
+    assert (answer.status, answer.code, answer.error["Message"]) == (400, code, message)
+    assert read(s3, bucket, "k") == b"kept"
+
+
+def test_another_kind_of_authorization_is_named(wire: Wire, bucket: str) -> None:
+    answer = wire.send("GET", f"/{bucket}", {"Host": wire.netloc, "Authorization": "Basic eDp5"})
+    error = answer.error
+    assert (answer.status, answer.code, error["Message"]) == (400, "InvalidArgument", "Unsupported Authorization Type")
+    assert (error["ArgumentName"], error["ArgumentValue"]) == ("Authorization", "Basic")
+
+
 def test_unsigned_requests_get_a_document_too(wire: Wire, bucket: str) -> None:
     answer = wire("GET", f"/{bucket}/k", sign=False)
     assert (answer.status, answer.code) == (403, "AccessDenied")

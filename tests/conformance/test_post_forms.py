@@ -150,6 +150,10 @@ def test_who_may_not_upload_learns_nothing(wire: Wire, s3: Any, bucket: str) -> 
         ):
             answer = post(wire, name, multipart(form))
             assert (answer.status, answer.code) == (status, code), answer.body
+            said = {"AWSAccessKeyId": form.get("x-amz-credential", "").partition("/")[0]}
+            said |= {"SignatureProvided": form["x-amz-signature"]} if code == "SignatureDoesNotMatch" else {}
+            if code in {"SignatureDoesNotMatch", "InvalidAccessKeyId"}:
+                assert said.items() <= answer.error.items()
             answers.append((name, answer.status, answer.error["Message"]))
     half = len(answers) // 2
     assert [answer[1:] for answer in answers[:half]] == [answer[1:] for answer in answers[half:]]
@@ -165,7 +169,7 @@ def test_missing_signing_fields_are_named(wire: Wire, s3: Any, bucket: str) -> N
         ("x-amz-credential", "X-Amz-Credential"),
         ("x-amz-date", "X-Amz-Date"),
         ("x-amz-signature", "X-Amz-Signature"),
-        ("policy", "Policy"),
+        ("policy", "policy"),
     ):
         answer = post(wire, bucket, multipart({field: good[field] for field in good if field != name}))
         assert (answer.status, answer.code, answer.error["ArgumentName"]) == (400, "InvalidArgument", shown)

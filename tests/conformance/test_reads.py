@@ -66,7 +66,7 @@ def test_ranges_that_cannot_be_satisfied(wire: Wire, bucket: str) -> None:
         ("k", "bytes=10-12"),
         ("k", "bytes=-0"),
         ("empty", "bytes=0-"),
-        ("empty", "bytes=-1"),
+        ("empty", "bytes=-0"),
     ):
         answer = wire("GET", f"/{bucket}/{key}", headers={"Range": header})
         assert (answer.status, answer.code) == (416, "InvalidRange"), header
@@ -76,11 +76,23 @@ def test_ranges_that_cannot_be_satisfied(wire: Wire, bucket: str) -> None:
         assert answer.headers["content-range"] == f"bytes */{size}"
         head = wire("HEAD", f"/{bucket}/{key}", headers={"Range": header})
         assert (head.status, head.body) == (416, b"")
+    assert wire("GET", f"/{bucket}/empty", headers={"Range": "bytes=-1"}).status == 200, "the last bytes of nothing"
 
 
 @pytest.mark.parametrize(
     "header",
-    ["bytes=0-1,3-4", "bytes=3-2", "bytes=-", "bytes=", "bytes", "items=1-2", "bytes=a-b", "bytes=1--2", "0-1"],
+    [
+        "bytes=0-1,3-4",
+        "bytes=3-2",
+        "bytes=-",
+        "bytes=",
+        "bytes",
+        "items=1-2",
+        "bytes=a-b",
+        "bytes=1--2",
+        "bytes= -1",
+        "0-1",
+    ],
 )
 def test_what_is_no_single_range_gives_the_whole(wire: Wire, bucket: str, header: str) -> None:
     wire("PUT", f"/{bucket}/k", body=b"0123456789")

@@ -245,6 +245,36 @@ def test_both_ways_of_signing_at_once_are_refused(wire: Wire, bucket: str) -> No
     assert wire.send("GET", url, headers).status == 400
 
 
+SCOPE = r"/\d{8}/us-east-1/s3/aws4_request"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("/s3/", "/ec2/", 'incorrect service "ec2". This endpoint belongs to "s3".'),
+        ("aws4_request", "aws_request", 'incorrect terminal "aws_request". This endpoint uses "aws4_request".'),
+        (r"/\d{8}/", "/3223423234/",
+         r'incorrect date format "3223423234". This date in the credential must be in the format "yyyyMMdd".'),
+        (SCOPE, "/1/s3/x", 'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".'),
+        (SCOPE, r"\g<0>/x",
+         'the Credential is mal-formed; expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request".'),
+        ("Credential=", "Other=", "missing Credential."),
+        ("SignedHeaders=", "Other=", "missing SignedHeaders."),
+        ("Signature=", "Other=", "missing Signature."),
+        ("SignedHeaders=", "SignedHeaders-", r'the authorization component "SignedHeaders-\S+" is malformed.'),
+        (" SignedHeaders=[^,]+,", "",
+         "the authorization header requires three components: Credential, SignedHeaders, and Signature."),
+        (r"/\d{8}/", "/20060102/", r'Invalid credential date "20060102". This date is not the same as X-Amz-Date: "\d+".'),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_named(wire: Wire, bucket: str, old: str, new: str, message: str) -> None:
+    headers = signed_headers(wire.identity, "GET", f"{wire.endpoint}/{bucket}", {"Host": wire.netloc})
+    changed = re.sub(old, new, headers["Authorization"], count=1)
+    answer = wire.send("GET", f"/{bucket}", headers | {"Authorization": changed})
+    assert (answer.status, answer.code) == (400, "AuthorizationHeaderMalformed"), answer.body
+    assert re.fullmatch(f"The authorization header is malformed; {message}", answer.error["Message"])
+
+
 def test_an_empty_session_token_is_none(wire: Wire, bucket: str) -> None:
     """The object_store crate sends the header so if it has keys without a session."""
     assert wire("GET", f"/{bucket}", headers={"x-amz-security-token": ""}).status == 200

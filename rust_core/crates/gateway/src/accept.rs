@@ -65,8 +65,9 @@ impl Lane {
         let cors = self.cors_lines(head, root);
         let mut resolved = None;
         self.read(head, at, has_body, &cors, &mut resolved).map_err(|mut problem| {
-            if matches!(problem.error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId) {
-                problem.error = with_claim(problem.error, head);
+            let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
+            if let Some((access_key, signature)) = claim {
+                problem.error = with_claim(problem.error, access_key.as_bytes(), signature.as_bytes());
             }
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
             let answer = match self.explanation(head, problem.error.code) {
@@ -220,9 +221,13 @@ impl Lane {
     }
 }
 
+/// Whether an error says who claims to have signed the request.
+pub(super) fn names_claim(error: &S3Error) -> bool {
+    matches!(error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId)
+}
+
 /// Adds what the request claims about its signature.
-fn with_claim(error: S3Error, head: &RequestHead<'_>) -> S3Error {
-    let Some((access_key, signature)) = claimed_signature(head) else { return error };
+pub(super) fn with_claim(error: S3Error, access_key: &[u8], signature: &[u8]) -> S3Error {
     let named = error.code == ErrorCode::SignatureDoesNotMatch;
     let error = error.field("AWSAccessKeyId", access_key);
     if named { error.field("SignatureProvided", signature) } else { error }

@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::accept::{Arrival, Refused, below};
+use super::accept::{Arrival, Refused, below, names_claim, with_claim};
 use super::authorize::{Asked, authorize};
 use super::form_file::FileFrame;
 use super::identities::{Identities, Principal};
@@ -174,9 +174,21 @@ impl Lane {
             signature_of_version_two: form.get("signature"),
         };
         let credential = |key: &str| identities.credential(key);
-        let verified = authenticate_form(&signed, &self.requirements(), &credential)?;
+        let verified = authenticate_form(&signed, &self.requirements(), &credential);
+        let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
         let verified = verified.ok_or(ErrorCode::AccessDenied)?;
         let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
         Ok((Arc::clone(principal), verified.policy))
     }
+}
+
+/// Adds who claims to have signed the form, where errors of requests say so too.
+fn with_signer(problem: Problem, signed: &SignedForm<'_>) -> Problem {
+    if !names_claim(&problem.error) {
+        return problem;
+    }
+    let of_scope = signed.credential.and_then(|scope| scope.split(|&byte| byte == b'/').next());
+    let access_key = of_scope.or(signed.access_key).unwrap_or_default();
+    let signature = signed.signature.or(signed.signature_of_version_two).unwrap_or_default();
+    Problem { error: with_claim(problem.error, access_key, signature), ..problem }
 }

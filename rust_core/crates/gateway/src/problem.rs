@@ -151,7 +151,7 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::AuthorizationQueryParameters(_) | E::InvalidQueryCredential(_) | E::WrongRegionInQuery { .. } => {
             ErrorCode::AuthorizationQueryParametersError
         }
-        E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
+        E::InvalidArgument(_) | E::InvalidAuthorization { .. } | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
         E::UnsupportedMechanism | E::MissingContentSha256 => ErrorCode::InvalidRequest,
         E::InvalidToken => ErrorCode::InvalidToken,
         E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
@@ -163,6 +163,9 @@ fn signature_error(error: &SignatureError) -> S3Error {
     };
     let answer = S3Error::with(code, error.to_string());
     match error {
+        E::InvalidAuthorization { value, .. } => {
+            answer.field("ArgumentName", "Authorization").field("ArgumentValue", value.as_bytes())
+        }
         E::UnsignedHeaders { names } => answer.field("HeadersNotSigned", names.as_bytes()),
         E::RequestExpired { expired_ms, now_ms, lifetime_s } => {
             let answer = match lifetime_s {
@@ -361,9 +364,10 @@ mod tests {
             SignatureError::SignatureDoesNotMatch,
             SignatureError::InvalidAccessKeyId,
             SignatureError::RequestTimeTooSkewed { signed_at: "x".into(), now_ms: 0, skew_max_ms: 1 },
-            SignatureError::AuthorizationHeaderMalformed("x"),
-            SignatureError::AuthorizationQueryParameters("x"),
-            SignatureError::InvalidQueryCredential("x"),
+            SignatureError::AuthorizationHeaderMalformed("x".into()),
+            SignatureError::AuthorizationQueryParameters("x".into()),
+            SignatureError::InvalidQueryCredential("x".into()),
+            SignatureError::InvalidAuthorization { message: "x", value: "y".to_owned() },
             SignatureError::InvalidArgument("x"),
             SignatureError::UnsupportedMechanism,
             SignatureError::InvalidToken,

@@ -130,12 +130,8 @@ impl CompleteChecksum {
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
         let kind = type_header(headers)?;
         let mut value = None;
-        for (name, text) in value_headers(headers) {
-            let algorithm = known_algorithm(name)?;
-            if value.is_some() {
-                return Err(more_than_one());
-            }
-            let text = text.trim_ascii();
+        if let Some((name, text)) = only_value(headers)? {
+            let (algorithm, text) = (known_algorithm(name)?, text.trim_ascii());
             let (base64, parts) = match memchr::memrchr(b'-', text) {
                 Some(at) => {
                     let count = std::str::from_utf8(&text[at + 1..]).ok().and_then(|digits| digits.parse().ok());
@@ -159,22 +155,26 @@ pub fn wants_checksum(headers: &Headers<'_>) -> Result<bool, S3Error> {
     }
 }
 
-fn value_headers<'a>(headers: &Headers<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+fn value_headers<'a>(headers: &Headers<'a>) -> impl Iterator<Item = Header<'a>> {
     headers
         .iter()
         .filter(|(name, _)| name.starts_with(VALUE_PREFIX) && !NOT_VALUES.iter().any(|other| other.as_bytes() == *name))
 }
 
 fn value_header(headers: &Headers<'_>) -> Result<Option<Checksum>, S3Error> {
-    let mut found = None;
-    for (name, text) in value_headers(headers) {
-        let algorithm = known_algorithm(name)?;
-        if found.is_some() {
-            return Err(more_than_one());
-        }
-        found = Some(Checksum::from_base64(algorithm, text.trim_ascii()).ok_or_else(|| invalid_value(name))?);
-    }
-    Ok(found)
+    let Some((name, text)) = only_value(headers)? else { return Ok(None) };
+    let value = Checksum::from_base64(known_algorithm(name)?, text.trim_ascii());
+    value.map(Some).ok_or_else(|| invalid_value(name))
+}
+
+/// Name and text of a header.
+type Header<'a> = (&'a [u8], &'a [u8]);
+
+/// The only header with a checksum. Two are refused whatever they hold.
+fn only_value<'a>(headers: &Headers<'a>) -> Result<Option<Header<'a>>, S3Error> {
+    let mut values = value_headers(headers);
+    let first = values.next();
+    if values.next().is_some() { Err(more_than_one()) } else { Ok(first) }
 }
 
 fn trailer_header(headers: &Headers<'_>) -> Result<Option<ChecksumAlgorithm>, S3Error> {
@@ -192,10 +192,13 @@ fn trailer_header(headers: &Headers<'_>) -> Result<Option<ChecksumAlgorithm>, S3
 
 /// The algorithm of the value header `name`.
 fn known_algorithm(name: &[u8]) -> Result<ChecksumAlgorithm, S3Error> {
-    ChecksumAlgorithm::from_header(name).ok_or_else(|| {
-        let message = "The algorithm type you specified in x-amz-checksum- header is invalid.";
-        S3Error::with(ErrorCode::InvalidRequest, message)
-    })
+    ChecksumAlgorithm::from_header(name).ok_or_else(unknown_algorithm)
+}
+
+/// The error for a header `x-amz-checksum-…` of no algorithm.
+pub(crate) fn unknown_algorithm() -> S3Error {
+    let message = "The algorithm type you specified in x-amz-checksum- header is invalid.";
+    S3Error::with(ErrorCode::InvalidRequest, message)
 }
 
 fn algorithm_header(headers: &Headers<'_>, header: &str) -> Result<Option<ChecksumAlgorithm>, S3Error> {
@@ -305,6 +308,10 @@ mod tests {
         let (crc, sha1) = (("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-sha1", "x"));
         assert_eq!(
             text(&[crc, ("x-amz-checksum-md5", "JfnnlDI7RTiF9RgfG2JNCw==")]),
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+        );
+        assert_eq!(
+            text(&[sha1, crc]),
             "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
         );
         assert_eq!(text(&[sha1]), "Value for x-amz-checksum-sha1 header is invalid.");

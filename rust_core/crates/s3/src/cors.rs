@@ -33,7 +33,8 @@ struct Rule {
     headers: Vec<String>,
     exposed: Vec<String>,
     /// Seconds.
-    max_age: Option<u32>,
+    /// S3 takes negative numbers too.
+    max_age: Option<i32>,
 }
 
 /// What a cross-origin request says about itself.
@@ -133,7 +134,7 @@ impl CorsConfiguration {
                 ] {
                     values.iter().for_each(|value| xml.text(name, value.as_bytes()));
                 }
-                rule.max_age.iter().for_each(|seconds| xml.number("MaxAgeSeconds", u64::from(*seconds)));
+                rule.max_age.iter().for_each(|seconds| xml.text("MaxAgeSeconds", seconds.to_string().as_bytes()));
                 xml.close("CORSRule");
             }
         })

@@ -230,16 +230,14 @@ pub struct ListBucketsQuery {
 
 impl ListBucketsQuery {
     pub fn parse(query: &Query) -> Result<Self, S3Error> {
-        let max = match query.get("max-buckets").filter(|value| !value.is_empty()) {
-            None => None,
-            Some(value) => match limit(query, "max-buckets", BUCKETS_LEN_MAX)? {
-                0 => {
-                    let message = "Argument max-buckets must be an integer between 1 and 10000.";
-                    return Err(S3Error::argument(message, "max-buckets", value));
-                }
-                max => Some(max),
-            },
-        };
+        let max = query.get("max-buckets").filter(|value| !value.is_empty()).map(|value| {
+            let max = integer("max-buckets", value).ok().and_then(|max| u16::try_from(max).ok());
+            max.filter(|max| (1..=BUCKETS_LEN_MAX).contains(max)).ok_or_else(|| {
+                let message = "Argument max-buckets must be an integer between 1 and 10000.";
+                S3Error::argument(message, "max-buckets", value)
+            })
+        });
+        let max = max.transpose()?;
         if let Some(value) = query.get("max-directory-buckets") {
             return Err(S3Error::argument("There are no directory buckets", "max-directory-buckets", value));
         }
@@ -454,7 +452,9 @@ mod tests {
         }
         let uploads = ListUploadsQuery::parse(&query("upload-id-marker=u")).unwrap();
         assert_eq!(uploads.upload_id_marker, None);
-        assert!(ListBucketsQuery::parse(&query("max-buckets=0")).is_err());
+        for bad in ["0", "-1", "10001", "99999999999", "x"] {
+            assert!(ListBucketsQuery::parse(&query(&format!("max-buckets={bad}"))).is_err(), "{bad}");
+        }
         assert_eq!(ListBucketsQuery::parse(&query("")).unwrap().max, None);
     }
 

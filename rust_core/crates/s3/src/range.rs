@@ -28,7 +28,8 @@ pub fn span(header: Option<&[u8]>, size: u64) -> Span {
         (Some(first), _) if first >= size => Span::Unsatisfiable,
         (Some(first), last) => Span::Part { first, last: last.unwrap_or(u64::MAX).min(size - 1) },
         (None, Some(0)) => Span::Unsatisfiable,
-        (None, Some(_)) if size == 0 => Span::Unsatisfiable,
+        // The last bytes of nothing are nothing, as on S3.
+        (None, Some(_)) if size == 0 => Span::Whole,
         (None, Some(count)) => Span::Part { first: size.saturating_sub(count), last: size - 1 },
         (None, None) => Span::Whole,
     }
@@ -38,10 +39,10 @@ pub fn span(header: Option<&[u8]>, size: u64) -> Span {
 fn single(header: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
     let header = header.trim_ascii();
     let (unit, ranges) = header.split_at(memchr::memchr(b'=', header)?);
-    if !unit.trim_ascii_end().eq_ignore_ascii_case(b"bytes") {
+    if !unit.eq_ignore_ascii_case(b"bytes") {
         return None;
     }
-    let range = ranges[1..].trim_ascii();
+    let range = &ranges[1..];
     let dash = memchr::memchr(b'-', range)?;
     let side = |digits: &[u8]| if digits.is_empty() { Some(None) } else { decimal(digits).map(Some) };
     let (start, end) = (side(&range[..dash])?, side(&range[dash + 1..])?);
@@ -122,12 +123,14 @@ mod tests {
         assert_eq!(at("bytes=-3", 10), part(7, 9));
         assert_eq!(at("bytes=-30", 10), part(0, 9));
         assert_eq!(at("bytes=5-99999999999999999999999", 10), part(5, 9));
-        assert_eq!(at(" Bytes = 1-2 ", 10), part(1, 2));
+        assert_eq!(at(" Bytes=1-2 ", 10), part(1, 2));
+        assert_eq!(at("bytes=00-01", 10), part(0, 1));
         for unsatisfiable in ["bytes=10-", "bytes=10-12", "bytes=-0", "bytes=99999999999999999999999-"] {
             assert_eq!(at(unsatisfiable, 10), Span::Unsatisfiable, "{unsatisfiable}");
         }
         assert_eq!(at("bytes=0-", 0), Span::Unsatisfiable);
-        assert_eq!(at("bytes=-1", 0), Span::Unsatisfiable);
+        assert_eq!(at("bytes=-0", 0), Span::Unsatisfiable);
+        assert_eq!(at("bytes=-1", 0), Span::Whole);
         for whole in [
             "bytes=1-2,4-5",
             "bytes=3-2",
@@ -138,6 +141,8 @@ mod tests {
             "bytes=a-b",
             "bytes=+1-2",
             "bytes=1 -2",
+            "bytes= -1",
+            "bytes =1-2",
             "bytes=1--2",
             "",
         ] {

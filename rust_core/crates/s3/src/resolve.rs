@@ -59,7 +59,15 @@ const OF_AN_OBJECT: &str = "DELETE, GET, HEAD, PUT";
 const OF_AN_UPLOAD: &str = "DELETE, GET, POST, PUT";
 const OF_A_PART: &str = "PUT";
 
+fn not_a_copy(name: &'static str, headers: &Headers<'_>) -> S3Error {
+    let message = "You can only specify a copy source header for copy requests.";
+    S3Error::argument(message, name, headers.get(name).unwrap_or_default())
+}
+
 fn on_bucket(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+    if matches!(verb, Method::Get | Method::Head | Method::Delete) && headers.get("x-amz-copy-source").is_some() {
+        return Err(not_a_copy("x-amz-copy-source", headers));
+    }
     match (query.has("uploadId"), query.has("partNumber")) {
         (false, false) => {}
         (true, true) => return Err(method_not_allowed(method, "PART", OF_A_PART)),
@@ -97,8 +105,7 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
     let renames = headers.get("x-amz-rename-source").is_some();
     if (copies || moves || renames) && verb != Method::Put {
         let name = if copies { "x-amz-copy-source" } else { "x-amz-move-source" };
-        let message = "You can only specify a copy source header for copy requests.";
-        return Err(S3Error::argument(message, name, headers.get(name).unwrap_or_default()));
+        return Err(not_a_copy(name, headers));
     }
     if renames || (copies && moves) {
         let message = "The source headers contradict each other or the query";
@@ -123,8 +130,9 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
         // A part has a number.
         (Method::Head, true, _) | (Method::Put, true, false) => Err(method_not_allowed(method, "UPLOAD", OF_AN_UPLOAD)),
         (_, false, true) => {
+            // S3 shows the name in place of the value too.
             let message = "This operation does not accept partNumber without uploadId";
-            Err(S3Error::argument(message, "partNumber", query.get("partNumber").unwrap_or_default()))
+            Err(S3Error::argument(message, "partNumber", b"partNumber"))
         }
         (_, true, true) => {
             let value = query.get("partNumber").unwrap_or_default();

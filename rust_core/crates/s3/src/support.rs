@@ -4,6 +4,7 @@
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::annotations::OBJECT_IF_MATCH;
+use super::checksums::unknown_algorithm;
 use super::encryption::{BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID, OF_A_SOURCE, OF_CUSTOMERS};
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
@@ -188,6 +189,7 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
             let message = format!("{ENCRYPTION} header is not supported for this operation.");
             Err(S3Error::argument(message, ENCRYPTION, value))
         }
+        _ if rest.starts_with(b"checksum-") => Err(unknown_algorithm()),
         _ if understood.reads_clear && rest.starts_with(b"server-side-encryption") => {
             let message = "The encryption parameters are not applicable to this object.";
             Err(S3Error::with(ErrorCode::InvalidRequest, message))
@@ -224,7 +226,6 @@ mod tests {
             ("x-amz-mfa", "serial 123456"),
             ("x-amz-if-match-size", "1"),
             ("x-amz-object-annotation-directive", "COPY"),
-            ("x-amz-checksum-xxhash9", "AAAA"),
             ("x-amz-no-such-header", ""),
             ("x-amz-", ""),
             ("x-amz-meta", "a"),
@@ -237,6 +238,8 @@ mod tests {
             let error = check_supported(&Understood::NOTHING, &Query::default(), &Headers::new(&list)).unwrap_err();
             assert!(error.message.contains(name));
         }
+        // S3 has another error for the checksum of an algorithm that does not exist.
+        assert_eq!(check(Understood::NOTHING, "", "x-amz-checksum-xxhash9", "AAAA"), Err(ErrorCode::InvalidRequest));
     }
 
     #[test]

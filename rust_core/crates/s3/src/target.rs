@@ -194,13 +194,12 @@ impl CopySource {
         let path = form_decode(path).ok_or_else(|| refuse("encoding"))?;
         let path = path.strip_prefix(b"/").unwrap_or(&path);
         let (bucket, key) = split_once(path);
-        if bucket.is_empty() {
-            return Err(refuse("bucket name"));
-        }
         if key.is_empty() {
             return Err(refuse("object key"));
         }
-        Ok(Self { bucket: checked_bucket(bucket.to_vec())?, key: checked_key(key.to_vec())?, version })
+        let bucket = std::str::from_utf8(bucket).ok().filter(|name| valid_bucket_name(name));
+        let bucket = bucket.ok_or_else(|| refuse("bucket name"))?;
+        Ok(Self { bucket: bucket.to_owned(), key: checked_key(key.to_vec())?, version })
     }
 
     /// Reads `[/][bucket/]key` of `x-amz-rename-source`: a rename stays within `bucket`, and the header holds the
@@ -357,7 +356,10 @@ mod tests {
             assert_eq!(parse(bad).unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
         }
         assert_eq!(parse("abc/k?versionId=v1").unwrap_err().code, ErrorCode::InvalidArgument);
-        assert_eq!(parse("../abc").unwrap_err().code, ErrorCode::InvalidBucketName);
+        for bad in ["../abc", "192.168.1.1/k", "my-buc@k/k", "%ff%fe%fd/k"] {
+            let error = parse(bad).unwrap_err();
+            assert_eq!((error.code, &*error.message), (ErrorCode::InvalidArgument, "Invalid copy source bucket name"));
+        }
         assert_eq!(CopySource::parse_rename("abc", b"/abc/k%20"), of("abc", "k "));
         assert_eq!(CopySource::parse_rename("abc", b"abc/k"), of("abc", "abc/k"));
         assert_eq!(CopySource::parse_rename("abc", b"/k/x"), of("abc", "k/x"));

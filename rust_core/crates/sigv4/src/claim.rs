@@ -83,12 +83,9 @@ impl<'a> Claim<'a> {
         let fields = AuthorizationHeader::parse(value)?;
         let scope = Scope::parse(fields.credential).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         let timestamp = header_date(headers)?;
-        if scope.day != timestamp.day() {
-            return Err(SignatureError::AuthorizationHeaderMalformed(
-                "the date of the credential is not the date of the request",
-            ));
-        }
-        check_signed_names(fields.signed).map_err(SignatureError::AuthorizationHeaderMalformed)?;
+        scope.check_day(&timestamp).map_err(SignatureError::AuthorizationHeaderMalformed)?;
+        check_signed_names(fields.signed)
+            .map_err(|message| SignatureError::AuthorizationHeaderMalformed(message.into()))?;
         let payload = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
         Ok(Self {
             how: Authentication::Header,
@@ -104,14 +101,16 @@ impl<'a> Claim<'a> {
     }
 
     fn from_query(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
-        let fault = SignatureError::AuthorizationQueryParameters;
+        let fault = |message: &'static str| SignatureError::AuthorizationQueryParameters(message.into());
         check_names(query)?;
         let parameter = |name: &str| {
             let decoded = query.get(name).and_then(percent_decode).and_then(|bytes| String::from_utf8(bytes).ok());
-            decoded.ok_or(fault(
-                "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
+            decoded.ok_or_else(|| {
+                fault(
+                    "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
                  X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",
-            ))
+                )
+            })
         };
         match parameter("X-Amz-Algorithm")?.as_str() {
             ALGORITHM => {}
@@ -122,9 +121,7 @@ impl<'a> Claim<'a> {
         let scope = Scope::parse(&credential).map_err(SignatureError::InvalidQueryCredential)?;
         let timestamp = Timestamp::parse_iso(parameter("X-Amz-Date")?.as_bytes())
             .ok_or(fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""))?;
-        if scope.day != timestamp.day() {
-            return Err(fault("The date of X-Amz-Credential is not the date of X-Amz-Date"));
-        }
+        scope.check_day(&timestamp).map_err(SignatureError::AuthorizationQueryParameters)?;
         let expires_s = expires(&parameter("X-Amz-Expires")?).map_err(fault)?;
         let signed = parameter("X-Amz-SignedHeaders")?;
         check_signed_names(&signed).map_err(fault)?;
@@ -158,35 +155,48 @@ struct AuthorizationHeader<'a> {
 impl<'a> AuthorizationHeader<'a> {
     /// `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`: each once, in any order, spaces optional.
     fn parse(value: &'a [u8]) -> Result<Self, SignatureError> {
-        let fault = SignatureError::AuthorizationHeaderMalformed;
+        let fault = |message: &'static str| SignatureError::AuthorizationHeaderMalformed(message.into());
         let text = std::str::from_utf8(value).map_err(|_| fault("it is not UTF-8."))?.trim();
-        let (algorithm, fields) = text.split_once(' ').ok_or(SignatureError::InvalidArgument(
-            "Authorization header is invalid -- one and only one ' ' (space) required.",
-        ))?;
+        let invalid = |message, value: &str| SignatureError::InvalidAuthorization { message, value: value.to_owned() };
+        let (algorithm, fields) = text.split_once(' ').ok_or_else(|| {
+            invalid("Authorization header is invalid -- one and only one ' ' (space) required.", text)
+        })?;
         match algorithm {
             ALGORITHM => {}
             ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),
             "AWS" => return Err(SignatureError::UnsupportedMechanism),
-            _ => return Err(SignatureError::InvalidArgument("Unsupported Authorization Type")),
+            _ => return Err(invalid("Unsupported Authorization Type", algorithm)),
         }
+        let malformed = |field: &str| {
+            let message = format!("the authorization component \"{field}\" is malformed.");
+            SignatureError::AuthorizationHeaderMalformed(message.into())
+        };
         let (mut credential, mut signed, mut signature) = (None, None, None);
-        for field in parts(fields, b',') {
-            let (name, value) = field.trim().split_once('=').ok_or(fault("a field has no value."))?;
+        let (mut count, mut unknown) = (0, None);
+        for field in parts(fields, b',').map(str::trim) {
+            let (name, value) = field.split_once('=').ok_or_else(|| malformed(field))?;
+            count += 1;
             let slot = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed,
                 "Signature" => &mut signature,
-                _ => return Err(fault("it has an unknown field.")),
+                _ => &mut unknown,
             };
             if slot.replace(value).is_some() {
                 return Err(fault("a field occurs twice."));
             }
         }
-        Ok(Self {
-            credential: credential.ok_or(fault("the Credential field is missing."))?,
-            signed: signed.ok_or(fault("the SignedHeaders field is missing."))?,
-            signature: signature.ok_or(fault("the Signature field is missing."))?,
-        })
+        if count < 3 {
+            let message =
+                "the authorization header requires three components: Credential, SignedHeaders, and Signature.";
+            return Err(fault(message));
+        }
+        let fields = Self {
+            credential: credential.ok_or_else(|| fault("missing Credential."))?,
+            signed: signed.ok_or_else(|| fault("missing SignedHeaders."))?,
+            signature: signature.ok_or_else(|| fault("missing Signature."))?,
+        };
+        if unknown.is_some() { Err(fault("it has an unknown field.")) } else { Ok(fields) }
     }
 }
 
@@ -198,38 +208,46 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn parse(credential: &'a str) -> Result<Self, &'static str> {
+    pub(super) fn parse(credential: &'a str) -> Result<Self, Cow<'static, str>> {
+        const FORM: &str =
+            "the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".";
         let mut words = parts(credential, b'/');
-        let mut part = || {
-            words
-                .next()
-                .ok_or("the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".")
-        };
+        let mut part = || words.next().ok_or(FORM);
         let (access_key, day, region, service, terminator) = (part()?, part()?, part()?, part()?, part()?);
         if words.next().is_some() {
-            return Err("the Credential is mal-formed; it has too many parts.");
+            return Err(FORM.into());
         }
         if access_key.is_empty()
             || access_key.len() > ACCESS_KEY_BYTES_MAX
             || !access_key.bytes().all(|b| b.is_ascii_graphic())
         {
-            return Err("the access key of the Credential is mal-formed.");
+            return Err("the access key of the Credential is mal-formed.".into());
         }
         let region_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if region.is_empty() || region.len() > REGION_BYTES_MAX || !region.bytes().all(region_byte) {
-            return Err("the region of the Credential is mal-formed.");
+            return Err("the region of the Credential is mal-formed.".into());
         }
         if service != SERVICE {
-            return Err("incorrect service. This endpoint belongs to \"s3\".");
+            return Err(format!("incorrect service \"{service}\". This endpoint belongs to \"s3\".").into());
         }
         if terminator != "aws4_request" {
-            return Err("incorrect terminal. Expecting \"aws4_request\".");
+            return Err(format!("incorrect terminal \"{terminator}\". This endpoint uses \"aws4_request\".").into());
         }
-        let day = day
-            .as_bytes()
-            .try_into()
-            .map_err(|_| "incorrect date format. This date in the credential must be in the format \"yyyyMMdd\".")?;
+        let digits = Some(day.as_bytes()).filter(|day| day.iter().all(u8::is_ascii_digit));
+        let Some(day) = digits.and_then(|day| day.try_into().ok()) else {
+            let rule = "This date in the credential must be in the format \"yyyyMMdd\".";
+            return Err(format!("incorrect date format \"{day}\". {rule}").into());
+        };
         Ok(Self { access_key, day, region })
+    }
+
+    /// Refuses a signature made for another day than that of the request.
+    fn check_day(&self, timestamp: &Timestamp) -> Result<(), Cow<'static, str>> {
+        if self.day == timestamp.day() {
+            return Ok(());
+        }
+        let [given, sent] = [self.day, timestamp.day()].map(|day| String::from_utf8_lossy(&day).into_owned());
+        Err(format!("Invalid credential date \"{given}\". This date is not the same as X-Amz-Date: \"{sent}\".").into())
     }
 }
 

@@ -1,6 +1,8 @@
 //! What can be wrong with a signature or a signed body: one variant for each S3 code and message that a client sees.
 //! The caller folds these into its error catalogue; nothing here carries a secret or an expected signature.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 /// A refusal. `Display` is the message for the client, `code` and `status` the S3 error code and HTTP status.
@@ -31,17 +33,20 @@ pub enum SignatureError {
     #[error("The difference between the request time and the current time is too large.")]
     RequestTimeTooSkewed { signed_at: String, now_ms: i64, skew_max_ms: i64 },
     #[error("The authorization header is malformed; {0}")]
-    AuthorizationHeaderMalformed(&'static str),
+    AuthorizationHeaderMalformed(Cow<'static, str>),
     #[error("The authorization header is malformed; the region '{given}' is wrong; expecting '{expected}'")]
     WrongRegionInHeader { given: String, expected: String },
     #[error("{0}")]
-    AuthorizationQueryParameters(&'static str),
+    AuthorizationQueryParameters(Cow<'static, str>),
     #[error("Error parsing the X-Amz-Credential parameter; {0}")]
-    InvalidQueryCredential(&'static str),
+    InvalidQueryCredential(Cow<'static, str>),
     #[error("Error parsing the X-Amz-Credential parameter; the region '{given}' is wrong; expecting '{expected}'")]
     WrongRegionInQuery { given: String, expected: String },
     #[error("{0}")]
     InvalidArgument(&'static str),
+    /// The value of the Authorization header is none.
+    #[error("{message}")]
+    InvalidAuthorization { message: &'static str, value: String },
     #[error("The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")]
     UnsupportedMechanism,
     #[error("Missing required header for this request: x-amz-content-sha256")]
@@ -84,7 +89,9 @@ impl SignatureError {
             Self::AuthorizationQueryParameters(_)
             | Self::InvalidQueryCredential(_)
             | Self::WrongRegionInQuery { .. } => "AuthorizationQueryParametersError",
-            Self::InvalidArgument(_) | Self::InvalidContentSha256 => "InvalidArgument",
+            Self::InvalidArgument(_) | Self::InvalidAuthorization { .. } | Self::InvalidContentSha256 => {
+                "InvalidArgument"
+            }
             Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
             Self::AsymmetricNotImplemented => "NotImplemented",
@@ -114,6 +121,7 @@ impl SignatureError {
             | Self::InvalidQueryCredential(_)
             | Self::WrongRegionInQuery { .. }
             | Self::InvalidArgument(_)
+            | Self::InvalidAuthorization { .. }
             | Self::UnsupportedMechanism
             | Self::MissingContentSha256
             | Self::InvalidContentSha256

@@ -98,14 +98,14 @@ fn of_version_four<'a>(
     let claimed = required(form.credential, "X-Amz-Credential")?;
     let date = required(form.date, "X-Amz-Date")?;
     let signature = required(form.signature, "X-Amz-Signature")?;
-    let policy = required(form.policy, "Policy")?;
+    let policy = required(form.policy, "policy")?;
     let fault = |name, value: &[u8], message| FormError::Field { name, value: value.to_vec(), message };
     if algorithm != ALGORITHM.as_bytes() {
         let message = "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"";
         return Err(fault("X-Amz-Algorithm", algorithm, message.into()));
     }
-    let scope = std::str::from_utf8(claimed).map_err(|_| "the Credential is not UTF-8.").and_then(Scope::parse);
-    let scope = scope.map_err(|message| fault("X-Amz-Credential", claimed, message.into()))?;
+    let scope = std::str::from_utf8(claimed).map_err(|_| "the Credential is not UTF-8.".into()).and_then(Scope::parse);
+    let scope = scope.map_err(|message| fault("X-Amz-Credential", claimed, message))?;
     let timestamp = Timestamp::parse_iso(date)
         .ok_or_else(|| fault("X-Amz-Date", date, "X-Amz-Date must be formated via ISO8601 Long format".into()))?;
     if timestamp.day() != scope.day {
@@ -136,7 +136,7 @@ fn of_version_two<'a>(
     let required = |value: Option<&'a [u8]>, name| value.ok_or(FormError::Missing(name));
     let access_key = required(form.access_key, "AWSAccessKeyId")?;
     let signature = required(form.signature_of_version_two, "Signature")?;
-    let policy = required(form.policy, "Policy")?;
+    let policy = required(form.policy, "policy")?;
     let access_key = std::str::from_utf8(access_key)
         .ok()
         .filter(|key| !key.is_empty() && key.len() <= ACCESS_KEY_BYTES_MAX && is_graphic(key.as_bytes()))

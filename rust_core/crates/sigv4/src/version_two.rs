@@ -131,7 +131,7 @@ impl Claim {
             Err(SignatureError::RequestExpired { expired_ms, now_ms: requirements.now_unix_ms, lifetime_s: None })
         } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + requirements.skew_max_ms {
             Err(SignatureError::AuthorizationQueryParameters(
-                "Expires must lie less than a week (604800 seconds) ahead of the server's clock",
+                "Expires must lie less than a week (604800 seconds) ahead of the server's clock".into(),
             ))
         } else {
             Ok(())

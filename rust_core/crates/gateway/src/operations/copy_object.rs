@@ -62,7 +62,7 @@ impl Operation for CopyObject {
                 CopyHeaders::Keep { storage_class: stored.storage_class, website_redirect: stored.website_redirect }
             }
         };
-        let algorithm = copy_algorithm(sent)?;
+        let (algorithm, attributes) = (copy_algorithm(sent)?, copy_attributes(sent)?);
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
         // Where there are versions, a copy of one becomes the newest.
         let restores = source.name.version.is_some() && shows_versions(&bucket);
@@ -82,7 +82,7 @@ impl Operation for CopyObject {
                            attributes.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        let attributes = CopyAttributes { encryption, ..copy_attributes(sent)? };
+        let attributes = CopyAttributes { encryption, ..attributes };
         let (condition, four) = (WriteCondition::of_write(sent)?, reading.is_version_four());
         Ok(Self { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, four })
     }

@@ -122,14 +122,18 @@ fn not_one_checksum(named: &[(ChecksumAlgorithm, &str)]) -> S3Error {
 }
 
 fn part_number(text: &str) -> Result<u16, S3Error> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(malformed());
     }
-    match text.parse() {
+    match text.parse::<u16>() {
         Ok(number @ 1..=PART_NUMBER_MAX) => Ok(number),
-        Ok(0) => Err(S3Error::argument("PartNumber must be >= 1", "PartNumber", text.as_bytes())),
-        _ => {
-            let message = "Part number must be an integer between 1 and 10000, inclusive";
+        number => {
+            let message = if number == Ok(0) || text.starts_with('-') {
+                "PartNumber must be >= 1"
+            } else {
+                "Part number must be an integer between 1 and 10000, inclusive"
+            };
             Err(S3Error::argument(message, "PartNumber", text.as_bytes()))
         }
     }
@@ -255,7 +259,9 @@ mod tests {
             ("<Part><PartNumber>1</PartNumber></Part>", ErrorCode::MalformedXML),
             ("<Part><ETag>x</ETag></Part>", ErrorCode::MalformedXML),
             ("<Part><PartNumber>x</PartNumber><ETag>x</ETag></Part>", ErrorCode::MalformedXML),
+            ("<Part><PartNumber>-</PartNumber><ETag>x</ETag></Part>", ErrorCode::MalformedXML),
             ("<Part><PartNumber>0</PartNumber><ETag>x</ETag></Part>", ErrorCode::InvalidArgument),
+            ("<Part><PartNumber>-4</PartNumber><ETag>x</ETag></Part>", ErrorCode::InvalidArgument),
             ("<Part><PartNumber>99999</PartNumber><ETag>x</ETag></Part>", ErrorCode::InvalidArgument),
             (
                 "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC9>x</ChecksumCRC9></Part>",

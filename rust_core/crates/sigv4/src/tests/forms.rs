@@ -70,10 +70,10 @@ fn what_is_missing_is_named() {
         (SignedForm { credential: None, ..EXAMPLE }, "X-Amz-Credential"),
         (SignedForm { date: None, ..EXAMPLE }, "X-Amz-Date"),
         (SignedForm { signature: None, ..EXAMPLE }, "X-Amz-Signature"),
-        (SignedForm { policy: None, ..EXAMPLE }, "Policy"),
+        (SignedForm { policy: None, ..EXAMPLE }, "policy"),
         (SignedForm { access_key: None, ..OLDER }, "AWSAccessKeyId"),
         (SignedForm { signature_of_version_two: None, ..OLDER }, "Signature"),
-        (SignedForm { policy: None, ..OLDER }, "Policy"),
+        (SignedForm { policy: None, ..OLDER }, "policy"),
     ] {
         assert_eq!(verify(&form, None, true), Err(FormError::Missing(name)));
     }

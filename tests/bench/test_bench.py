@@ -88,6 +88,7 @@ def test_every_operation_is_counted_and_verified(target: Target, tmp_path: Path,
     assert keys_of(client, foreign) == ["o/00000000-00000000"]
 
 
+@pytest.mark.full
 def test_a_server_of_its_own_needs_nothing(tmp_path: Path) -> None:
     shown = document("bench", "--count", "100", "--set", "keys=20", "--set", "warmup_seconds=0", "--data", tmp_path)
     names = [case["name"] for case in shown["cases"]]

@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 from tests.fixtures.commands import command
 from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.marks import full
 from tests.fixtures.signing import Identity, signed_headers
 from tests.fixtures.targets import content_of
 from tests.fixtures.waiting import wait_until
@@ -267,7 +268,7 @@ def test_every_file_is_damaged(images: dict[str, Image]) -> None:
     }
 
 
-@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize("end", ["killed", *full("closed")])
 @pytest.mark.parametrize("blow", BLOWS)
 @pytest.mark.parametrize("kind", NAMES)
 async def test_a_file(

@@ -227,6 +227,7 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
     assert document("fsck", "--data", data)["losses_total"] == 0
 
 
+@pytest.mark.full
 def test_somebody_else_eats_the_reserve(small: Path) -> None:
     """Without any free space: clear refusals, no crash and no loss. Once there is space: service without a restart."""
     data = small / "store"

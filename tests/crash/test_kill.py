@@ -151,6 +151,7 @@ def test_everything_acknowledged_survives(tmp_path: Path, history: int) -> None:
     assert sum(int(str(entry["acknowledged"])) for entry in run.report) > 20 * ROUNDS
 
 
+@pytest.mark.full
 def test_interval_mode_survives_the_death_of_the_process(tmp_path: Path) -> None:
     """What this mode acknowledges is in the page cache, which survives a killed process."""
     History(tmp_path / "store", "interval", "interval").rounds(3, strict)

@@ -86,7 +86,7 @@ def test_a_golden_store_is_never_overwritten() -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("name", SERVED)
 def test_the_log_alone_says_everything(name: str, tmp_path: Path) -> None:
     manifest = unpack(name, tmp_path)
     for path in tmp_path.glob("index.db*"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.commands import command, document
+from tests.fixtures.marks import full
 from tests.fixtures.targets import Target, content, read
 from tests.tools.conftest import BUCKET, fill
 
@@ -255,7 +256,7 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
     assert not (tmp_path / "backup" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("fails", ["make_durable", "write_manifest"])
+@pytest.mark.parametrize("fails", ["write_manifest", *full("make_durable")])
 def test_an_interrupted_backup_leaves_the_last_one_whole(
     serve: Serve, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:

@@ -197,6 +197,7 @@ def test_another_master_key_takes_over(serve: Serve, store: Path, tmp_path: Path
         assert len(target.client().list_objects_v2(Bucket=BUCKET)["Contents"]) == 5
 
 
+@pytest.mark.full
 def test_scrypt_is_raised_with_the_passphrase(serve: Serve, store: Path, tmp_path: Path) -> None:
     secret = tmp_path / "passphrase"
     secret.write_text(PASSPHRASE)

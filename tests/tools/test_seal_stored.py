@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from tests.fixtures.checksums import multipart_etag
 from tests.fixtures.commands import command, document
+from tests.fixtures.marks import full
 from tests.fixtures.targets import MIB, Target, content, read, running
 from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
@@ -127,7 +128,7 @@ def encryptions(s3: Any) -> set[str | None]:
     return found
 
 
-@pytest.mark.parametrize("served", [True, False], ids=["served", "stopped"])
+@pytest.mark.parametrize("served", [False, *full(True)], ids=["stopped", "served"])
 def test_clients_see_no_change_and_files_have_no_body(serve: Serve, data: Path, served: bool) -> None:
     bodies = Bodies()
     with serve() as target:
@@ -292,6 +293,7 @@ def _sealed_or_killed(data: Path) -> None:
         document("compact", "--seal", "--data", data, ORCAS_MASTER_KEY=KEY)
 
 
+@pytest.mark.full
 def test_a_stop_ends_it_and_the_next_run_goes_on(serve: Serve, data: Path) -> None:
     with serve() as target:
         for n in range(300):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
 from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, read
 from tests.tools.conftest import BUCKET, fill
@@ -55,6 +56,7 @@ def test_nothing_secret_is_in_the_data_directory_in_clear(serve: Serve, data: Pa
             assert not [secret for secret in [*texts, *keys] if secret in stored], path
 
 
+@pytest.mark.full
 def test_files_from_before_the_master_key_are_sealed_by_the_next_start(serve: Serve, data: Path) -> None:
     with serve() as target:
         bodies, pair = fill(target, range(3)), (target.server.access_key, target.server.secret_key)
@@ -98,6 +100,7 @@ def test_commands_sign_with_the_sealed_pair_if_they_have_the_master_key(serve: S
     }
 
 
+@pytest.mark.full
 def test_another_master_key_and_a_restored_backup_open_what_is_sealed(serve: Serve, data: Path, tmp_path: Path) -> None:
     with serve(master_key=KEY) as target:
         bodies, pair = fill(target, range(3)), (target.server.access_key, target.server.secret_key)

@@ -101,6 +101,7 @@ def test_stats_count_what_is_used_again(serve: Serve, data: Path) -> None:
     assert without["misses"] > 0
 
 
+@pytest.mark.full
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells what glibc gives back")
 def test_idle_memory_goes_back_to_the_system(serve: Serve, data: Path) -> None:
     def resident(process: int) -> int:

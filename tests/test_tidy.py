@@ -15,7 +15,7 @@ from tests.fixtures.sources import CRATES, PACKAGE, PYTHON, ROOT, RUST, SOURCES,
 
 from orcas.settings.config import PREFIX, SETTINGS, Settings, variable_name
 
-LINES_MAX = 500
+LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 MODULE_DOC_LINES_MAX = 8
 

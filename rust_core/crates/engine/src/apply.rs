@@ -2,6 +2,7 @@
 //! Only after the transaction has committed do their records leave the overlay.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::queue::{AppendedBatch, Next, Stall};
 use super::state::EngineState;
@@ -81,6 +82,7 @@ impl Applier {
     /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays
     /// as it was.
     pub fn step(&mut self) -> Result<()> {
+        let began = self.shared.clock.monotonic();
         let mut batches = self.shared.applies.take();
         let mut applied = self.apply(&batches);
         if matches!(applied, Err(Error::StorageFull)) {
@@ -92,7 +94,7 @@ impl Applier {
         }
         let why = match &applied {
             Ok(()) => {
-                self.note_applied(&batches);
+                self.note_applied(&batches, self.shared.clock.monotonic().saturating_sub(began));
                 return Ok(());
             }
             Err(Error::StorageFull) => Stall::Space,
@@ -111,11 +113,11 @@ impl Applier {
         writer.apply(&records, &last.position.encode())
     }
 
-    fn note_applied(&self, batches: &[AppendedBatch]) {
+    fn note_applied(&self, batches: &[AppendedBatch], took: Duration) {
         let Some(last) = batches.last() else { return };
         self.shared.retired_segments.committed(&self.shared.epochs);
         self.shared.trim(batches, TRIM_RECORDS);
-        self.shared.applies.applied(batches, last.position.clone());
+        self.shared.applies.applied(batches, last.position.clone(), took);
         let records = batches.iter().map(|batch| batch.records.len()).sum();
         self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum(), records);
     }

@@ -174,6 +174,21 @@ const APPLY_AFTER: Duration = Duration::from_millis(250);
 const SPACE_AFTER: Duration = Duration::from_millis(500);
 /// Records in one transaction of the applier: enough that a page of a large index is often written once for several.
 const APPLY_RECORDS: usize = 32_768;
+/// Writers may wait for a whole transaction, so one that took longer makes the next ones smaller, down to the records
+/// of one large batch.
+const APPLY_AT_MOST: Duration = Duration::from_millis(500);
+const APPLY_RECORDS_MIN: usize = 1_024;
+
+/// Records in the next transaction, after one with `records` that took `took`.
+fn next_at_a_time(at_a_time: usize, records: usize, took: Duration) -> usize {
+    if took > APPLY_AT_MOST {
+        at_a_time.min(APPLY_RECORDS_MIN.max(records / 2))
+    } else if took < APPLY_AT_MOST / 2 {
+        (at_a_time * 2).min(APPLY_RECORDS)
+    } else {
+        at_a_time
+    }
+}
 
 /// Why the next batch cannot be applied yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +228,7 @@ pub(super) enum Next {
 
 struct Batches {
     waiting: VecDeque<AppendedBatch>,
-    /// Records in one transaction: few when there was no room for many.
+    /// Records in one transaction: few when there was no room for many, or when many took too long.
     at_a_time: usize,
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
@@ -425,8 +440,8 @@ impl ApplyQueue {
         self.batches.lock().bulk_records > 0
     }
 
-    /// These batches, up to `last`, are in the index and have left the overlay.
-    pub fn applied(&self, applied: &[AppendedBatch], last: LogPosition) {
+    /// These batches, up to `last`, are in the index, which took `took`, and have left the overlay.
+    pub fn applied(&self, applied: &[AppendedBatch], last: LogPosition, took: Duration) {
         let bytes: u64 = applied.iter().map(|batch| batch.bytes).sum();
         let records: usize = applied.iter().map(|batch| batch.records.len()).sum();
         let mut batches = self.batches.lock();
@@ -436,7 +451,7 @@ impl ApplyQueue {
         }
         batches.applied = last;
         batches.stalled = None;
-        batches.at_a_time = (batches.at_a_time * 2).min(APPLY_RECORDS);
+        batches.at_a_time = next_at_a_time(batches.at_a_time, records, took);
         batches.bytes -= bytes;
         batches.records -= records;
         drop(batches);
@@ -496,5 +511,23 @@ impl ApplyQueue {
     pub fn lag(&self) -> Lag {
         let batches = self.batches.lock();
         Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled == Some(Stall::Space) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_transactions_become_smaller_and_quick_ones_larger() {
+        let (slow, quick) = (Duration::from_secs(3), Duration::from_millis(20));
+        assert_eq!(next_at_a_time(APPLY_RECORDS, 20_000, slow), 10_000);
+        assert_eq!(next_at_a_time(10_000, 10_000, APPLY_AT_MOST), 10_000);
+        assert_eq!(next_at_a_time(10_000, 10_000, quick), 20_000);
+        assert_eq!(next_at_a_time(20_000, 20_000, quick), APPLY_RECORDS);
+        // One large batch cannot be divided.
+        assert_eq!(next_at_a_time(APPLY_RECORDS_MIN, 1_000, slow), APPLY_RECORDS_MIN);
+        // Without room for more than one batch, slowness does not make it more.
+        assert_eq!(next_at_a_time(1, 1_000, slow), 1);
     }
 }

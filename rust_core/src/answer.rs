@@ -10,9 +10,10 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
 use super::tally::Delivery;
+use orcas_bodies::download;
 use orcas_gateway::response::ResponseBody;
 use orcas_gateway::traces::Trace;
-use orcas_gateway::{Event, Lane, download};
+use orcas_gateway::{Event, Lane};
 use orcas_http::hex;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -162,7 +163,7 @@ impl Download {
 /// A view of a piece; or, as text for the log, the reason why there is none.
 pub fn piece_object(
     py: Python<'_>,
-    piece: Result<orcas_base::buffers::Buffer, orcas_gateway::problem::Problem>,
+    piece: Result<orcas_base::buffers::Buffer, orcas_bodies::problem::Problem>,
 ) -> PyResult<Bound<'_, PyAny>> {
     match piece {
         Ok(bytes) => Ok(piece::view(py, bytes)?.into_any()),

@@ -28,8 +28,8 @@ use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use super::usage::UsageCounts;
 use orcas_base::error::Error;
+use orcas_bodies::problem::Problem;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
-use orcas_gateway::problem::Problem;
 use orcas_gateway::{
     Arrival, DeliveryReader, Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat,
 };

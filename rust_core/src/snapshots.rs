@@ -72,7 +72,7 @@ pub fn change(engine: &Handle, bucket: &str, intent: impl FnOnce(BucketId) -> In
 }
 
 fn refused(refusal: &Refusal) -> Refused {
-    let (status, code, message) = in_words(&orcas_gateway::problem::refused(refusal));
+    let (status, code, message) = in_words(&orcas_bodies::problem::refused(refusal));
     match refusal {
         Refusal::NoSuchSnapshot => (404, "NoSuchSnapshot", message),
         Refusal::SnapshotAlreadyExists => (409, "SnapshotAlreadyExists", message),

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::stream::Flow;
 use orcas_gateway::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;

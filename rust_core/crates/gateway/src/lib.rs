@@ -1,9 +1,8 @@
 //! Everything between a parsed HTTP head and the engine, without Python and without sockets.
 //!
 //! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
-//! at once or through `completions`. Each operation has a file in `operations`. Request bodies arrive through `stream`
-//! or whole, and `intake` checks them. `form` does for the forms of browsers what `accept` does for other requests.
-//! Large response bodies are read through `download`.
+//! at once or through `completions`. Each operation has a file in `operations`. `form` does for the forms of browsers
+//! what `accept` does for other requests.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -12,25 +11,18 @@ pub mod access;
 mod annotation;
 mod attributes;
 mod authorize;
-mod body_md5;
 mod body_plan;
-pub mod budget;
 mod challenge;
 pub mod completions;
 mod conditions;
 mod cors;
 mod describe;
 mod documents;
-pub mod download;
 mod encryption;
 pub mod events;
 mod expiration;
 mod form;
-mod form_file;
-mod hashes;
 pub mod identities;
-mod incoming;
-pub mod intake;
 pub mod lane;
 mod metadata;
 pub mod metrics;
@@ -38,9 +30,6 @@ mod moves;
 mod operations;
 mod pages;
 mod pieces;
-pub mod pool;
-pub mod prefixes;
-pub mod problem;
 mod reading;
 pub mod replays;
 pub mod reply;
@@ -50,7 +39,6 @@ mod settings;
 mod sources;
 pub mod stopwatch;
 pub mod store_body;
-pub mod stream;
 #[cfg(test)]
 mod tests;
 pub mod traces;
@@ -58,7 +46,10 @@ mod treatment;
 mod upload_ids;
 mod versions;
 mod website;
-pub mod worker_group;
+
+use orcas_bodies::{
+    body_md5, budget, download, form_file, hashes, intake, pool, prefixes, problem, stream, worker_group,
+};
 
 pub use accept::Arrival;
 pub use body_plan::BodyPlan;

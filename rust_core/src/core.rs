@@ -30,9 +30,8 @@ use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
-use orcas_gateway::{
-    Arrival, DeliveryReader, Event, Identities, Lane, ListenOptions, Listener, MovedPrefix, Place, StreamFormat,
-};
+use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
+use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -441,25 +440,25 @@ impl Core {
     ) -> PyResult<Bound<'py, PyAny>> {
         let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
         let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
-        match Listener::open(&self.lane, options, format) {
-            Ok(inner) => Ok(Bound::new(py, EventListener { inner })?.into_any()),
+        match Listener::open(&self.lane.events, options, format) {
+            Ok(inner) => Ok(Bound::new(py, EventListener { lane: Arc::downgrade(&self.lane), inner })?.into_any()),
             Err(error) => Ok((error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py)?.into_any()),
         }
     }
 
     /// Ends all streams of events, and refuses new ones.
     fn end_listeners(&self) {
-        self.lane.complete_all(self.lane.events.close());
+        self.lane.complete_all(self.lane.events.hub.close());
     }
 
     /// The events for a target, behind a place or from now on. None if there is no journal.
     fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
-        DeliveryReader::open(&self.lane, target, after).map(EventDeliveries::new)
+        DeliveryReader::open(&self.lane.events, target, after).map(EventDeliveries::new)
     }
 
     /// How the journal of events is. None if there is none.
     fn events(&self) -> Option<EventsStats> {
-        let listeners = self.lane.events.listeners();
+        let listeners = self.lane.events.hub.listeners();
         self.lane.engine.events_state().map(|state| EventsStats::new(state, listeners))
     }
 

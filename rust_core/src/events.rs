@@ -1,6 +1,6 @@
 //! Streams of events for Python: bytes to be sent, as they come.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,12 +10,13 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use super::errors::store_error;
 use super::piece::view;
 use orcas_engine::EventsState;
-use orcas_gateway::events::Delivery;
-use orcas_gateway::{Deliveries, DeliveryReader, Listener};
+use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
+use orcas_gateway::Lane;
 
 /// One stream of events.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct EventListener {
+    pub lane: Weak<Lane>,
     pub inner: Arc<Listener>,
 }
 
@@ -44,7 +45,9 @@ impl EventListener {
 
     /// Ends the wait.
     fn wake(&self) {
-        self.inner.wake();
+        if let Some(lane) = self.lane.upgrade() {
+            lane.complete_all(self.inner.wake());
+        }
     }
 }
 

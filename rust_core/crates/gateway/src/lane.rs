@@ -13,7 +13,6 @@ use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
-use super::events::Hub;
 use super::identities::Identities;
 use super::metrics::requests::RequestMetrics;
 use super::metrics::usage::UsageMeter;
@@ -27,6 +26,7 @@ use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
+use orcas_event_streams::EventStreams;
 use orcas_record::Bucket;
 use orcas_s3::event_targets::EventTarget;
 use orcas_sigv4::SigningKeys;
@@ -81,7 +81,7 @@ pub struct Lane {
     /// The engine's.
     pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
-    pub events: Hub,
+    pub events: Arc<EventStreams>,
     pub options: LaneOptions,
     identities: RwLock<Arc<Identities>>,
     pub signing_keys: SigningKeys,
@@ -121,6 +121,7 @@ impl Lane {
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
         let buffers = Arc::clone(engine.buffers());
+        let host_id: Arc<str> = orcas_checksum::base64_encode(host).into();
         let lane = Arc::new(Self {
             downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
             pool,
@@ -130,13 +131,18 @@ impl Lane {
             budget: Budget::new(options.body_budget),
             buffers,
             completions: Completions::new().map_err(failed)?,
-            events: Hub::default(),
+            events: EventStreams::new(
+                engine.clone(),
+                options.region.clone(),
+                Arc::clone(&host_id),
+                options.event_listeners_max,
+            ),
             engine,
             meter: UsageMeter::new(options.meters_usage, now_ms),
             options,
             identities: RwLock::new(Arc::new(identities)),
             signing_keys: SigningKeys::new(),
-            host_id: orcas_checksum::base64_encode(host).into(),
+            host_id,
             challenger: Challenger::new(&challenges),
             replays: Replays::new(now_ms()),
             prefixes: Arc::default(),
@@ -150,7 +156,7 @@ impl Lane {
         });
         // What is taken from here on is heard of; what was taken before is in the journal.
         lane.engine.on_events(Arc::new(Heard(Arc::downgrade(&lane))));
-        lane.events.begin(lane.engine.events_reached());
+        lane.events.hub.begin(lane.engine.events_reached());
         if !lane.options.event_targets.is_empty() {
             // As long as the server runs, somebody listens.
             lane.engine.add_listener();
@@ -234,7 +240,7 @@ struct Heard(Weak<Lane>);
 impl EventSink for Heard {
     fn taken(&self, changes: Option<&[Change]>, place: Place) {
         if let Some(lane) = self.0.upgrade() {
-            lane.complete_all(lane.events.taken(changes, place));
+            lane.complete_all(lane.events.hub.taken(changes, place));
         }
     }
 }

@@ -19,7 +19,6 @@ mod cors;
 mod describe;
 mod documents;
 mod encryption;
-pub mod events;
 mod expiration;
 mod form;
 pub mod identities;
@@ -54,7 +53,6 @@ use orcas_bodies::{
 pub use accept::Arrival;
 pub use body_plan::BodyPlan;
 pub use describe::Description;
-pub use events::{Deliveries, DeliveryReader, ListenOptions, Listener, StreamFormat};
 pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
 pub use lane::{Lane, LaneOptions};

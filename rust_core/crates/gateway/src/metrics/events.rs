@@ -3,9 +3,9 @@
 use super::around::{Around, TargetState};
 use super::families as of;
 use super::page::{DELIVERY_RESULTS, one};
-use crate::events::StreamId;
 use crate::lane::{Lane, now_ms};
 use orcas_engine::EventsState;
+use orcas_event_streams::StreamId;
 use orcas_metrics::{Family, Page};
 
 impl Lane {
@@ -16,7 +16,7 @@ impl Lane {
             one(page, &of::JOURNAL_BYTES, *bytes);
             one(page, &of::JOURNAL_LAG, log.saturating_sub(reached));
             one(page, &of::JOURNAL_FAILED, failed.is_some());
-            one(page, &of::LISTENERS, self.events.listeners() as u64);
+            one(page, &of::LISTENERS, self.events.hub.listeners() as u64);
         } else {
             for family in [&of::JOURNAL_BYTES, &of::JOURNAL_LAG, &of::JOURNAL_FAILED, &of::LISTENERS] {
                 page.family(family);

@@ -15,9 +15,8 @@ use orcas_events::json::{Context, test_message, write_records};
 use orcas_record::{BucketId, DocumentKind};
 use orcas_s3::notification::{Notification, notifications};
 
-use super::listener::{id, named};
 use super::names::{event_of, request_id};
-use crate::lane::Lane;
+use super::streams::EventStreams;
 
 /// Bytes of the journal that one look reads, and deliveries after which it ends.
 const JOURNAL_AT_ONCE: usize = 64 << 10;
@@ -48,7 +47,7 @@ pub struct Deliveries {
 
 /// Follows the journal for one target. For one thread.
 pub struct DeliveryReader {
-    lane: Weak<Lane>,
+    streams: Weak<EventStreams>,
     target: String,
     reader: EventReader,
     /// Read, and not looked at yet.
@@ -60,23 +59,23 @@ pub struct DeliveryReader {
 
 impl DeliveryReader {
     /// Begins behind the place `after`, or now. `None` if the server keeps no events.
-    pub fn open(lane: &Arc<Lane>, target: &str, after: Option<&str>) -> Option<Self> {
+    pub fn open(streams: &Arc<EventStreams>, target: &str, after: Option<&str>) -> Option<Self> {
         let (cursor, lost) = match after {
-            None => (JournalCursor::After(lane.engine.events_now()), false),
-            Some(id) => named(lane, id, "after").unwrap_or((JournalCursor::Oldest, true)),
+            None => (JournalCursor::After(streams.engine.events_now()), false),
+            Some(id) => streams.named(id, "after").unwrap_or((JournalCursor::Oldest, true)),
         };
         let place = match cursor {
             JournalCursor::After(place) => place,
             JournalCursor::Oldest | JournalCursor::Since(_) => Place::default(),
         };
-        let reader = lane.engine.read_events(cursor)?;
-        let (lane, target) = (Arc::downgrade(lane), target.to_owned());
-        Some(Self { lane, target, reader, changes: VecDeque::new(), place, lost })
+        let reader = streams.engine.read_events(cursor)?;
+        let (streams, target) = (Arc::downgrade(streams), target.to_owned());
+        Some(Self { streams, target, reader, changes: VecDeque::new(), place, lost })
     }
 
     /// The id of the place behind everything that was returned. `None` if the store is closed.
     pub fn after(&self) -> Option<String> {
-        Some(id(&*self.lane.upgrade()?, self.place))
+        Some(self.streams.upgrade()?.id(self.place))
     }
 
     /// The next deliveries. Waits for a time if there is nothing new. `None` if the store is closed.
@@ -86,10 +85,10 @@ impl DeliveryReader {
     pub fn next(&mut self, wait: Duration) -> Result<Option<Deliveries>> {
         let until = Instant::now() + wait;
         while self.changes.is_empty() {
-            let Some(lane) = self.lane.upgrade() else { return Ok(None) };
-            let arrivals = lane.events.arrivals();
+            let Some(streams) = self.streams.upgrade() else { return Ok(None) };
+            let arrivals = streams.hub.arrivals();
             let seen = arrivals.count();
-            let reached = lane.engine.events_reached();
+            let reached = streams.engine.events_reached();
             if reached > self.place {
                 let read = self.reader.read(JOURNAL_AT_ONCE)?;
                 self.lost |= read.lost;
@@ -98,36 +97,36 @@ impl DeliveryReader {
                     self.place = self.reader.place().unwrap_or(self.place).max(self.place);
                     if !read.lost {
                         // At its end: what comes before that is no event.
-                        self.place = self.place.max(reached.min(lane.engine.events_reached()));
+                        self.place = self.place.max(reached.min(streams.engine.events_reached()));
                     }
                 }
             }
             if !self.changes.is_empty() || Instant::now() >= until {
                 break;
             }
-            drop(lane);
+            drop(streams);
             arrivals.wait(seen, until);
         }
-        let Some(lane) = self.lane.upgrade() else { return Ok(None) };
+        let Some(streams) = self.streams.upgrade() else { return Ok(None) };
         let mut found = Vec::new();
         while found.len() < DELIVERIES_AT_ONCE
             && let Some(change) = self.changes.pop_front()
         {
             self.place = change.place;
             if change.kind == ChangeKind::Configured {
-                found.extend(lane.test_delivery(&change, &self.target));
+                found.extend(streams.test_delivery(&change, &self.target));
             } else if let Some(event) = event_of(&change)
-                && let Some(notification) = lane.notification(&event, &self.target)
+                && let Some(notification) = streams.notification(&event, &self.target)
             {
-                found.push(lane.delivery(&event, change.place, &notification));
+                found.push(streams.delivery(&event, change.place, &notification));
             }
         }
         let lost = std::mem::take(&mut self.lost);
-        Ok(Some(Deliveries { found, after: id(&lane, self.place), lost }))
+        Ok(Some(Deliveries { found, after: streams.id(self.place), lost }))
     }
 }
 
-impl Lane {
+impl EventStreams {
     /// The notification of the bucket that sends the event to the target.
     fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
         let document = self.engine.document(BucketId(event.bucket.id), DocumentKind::Notification)?;
@@ -150,7 +149,7 @@ impl Lane {
         let request_id = request_id(&change.cause);
         let message = test_message(change.time_ms, &bucket, &request_id, &self.host_id);
         Some(Delivery {
-            id: id(self, change.place),
+            id: self.id(change.place),
             time_ms: change.time_ms,
             bucket,
             key: Vec::new(),
@@ -161,7 +160,7 @@ impl Lane {
 
     fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
         let context = Context {
-            region: &self.options.region,
+            region: &self.region,
             host_id: &self.host_id,
             configuration_id: &notification.id,
             name_prefix: "",
@@ -169,7 +168,7 @@ impl Lane {
         let mut message = Vec::with_capacity(1024);
         write_records(&mut message, context, [event]);
         Delivery {
-            id: id(self, place),
+            id: self.id(place),
             time_ms: event.time_ms,
             bucket: event.bucket.name.clone(),
             key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),

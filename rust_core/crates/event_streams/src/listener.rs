@@ -13,11 +13,10 @@ use orcas_events::sse::write_event;
 use orcas_events::{Event, EventNames, Filter};
 use orcas_s3::{ErrorCode, S3Error};
 
-use super::StreamId;
 use super::hub::{Found, Shown, Waits};
 use super::names::event_of;
 use super::pieces::{Piece, StreamFormat};
-use crate::lane::Lane;
+use super::streams::EventStreams;
 
 /// Events that one look takes from memory, and bytes after which it ends.
 const EVENTS_AT_ONCE: usize = 64;
@@ -47,7 +46,7 @@ pub struct ListenOptions {
 
 /// Begins behind a place of the journal and follows it.
 pub struct Listener {
-    lane: Weak<Lane>,
+    streams: Weak<EventStreams>,
     filter: Arc<Filter>,
     format: StreamFormat,
     /// The time before which the stream does not begin; 0 once it has. The journal may lag behind what is older.
@@ -64,55 +63,60 @@ impl Listener {
     /// # Errors
     /// What is wrong with the options, `ServiceUnavailable` if there are too many listeners, `NotImplemented` if there
     /// are no events.
-    pub fn open(lane: &Arc<Lane>, options: ListenOptions, format: StreamFormat) -> Result<Arc<Self>, S3Error> {
-        if !lane.engine.has_events() {
+    pub fn open(
+        streams: &Arc<EventStreams>,
+        options: ListenOptions,
+        format: StreamFormat,
+    ) -> Result<Arc<Self>, S3Error> {
+        if !streams.engine.has_events() {
             let message = "This server keeps no events: ORCAS_EVENTS_ENABLED turns them on.";
             return Err(S3Error::with(ErrorCode::NotImplemented, message));
         }
         let filter = Arc::new(filter(&options, format)?);
-        let (cursor, is_gone) = start(lane, &options)?;
-        if !lane.events.enter(lane.options.event_listeners_max) {
+        let (cursor, is_gone) = start(streams, &options)?;
+        if !streams.hub.enter(streams.listeners_max) {
             let message =
                 "There are as many listeners as ORCAS_EVENTS_LISTENERS_MAX allows, or the server is stopping.";
             return Err(S3Error::with(ErrorCode::ServiceUnavailable, message));
         }
-        lane.engine.add_listener();
+        streams.engine.add_listener();
         let since_ms = AtomicU64::new(if let JournalCursor::Since(time_ms) = cursor { time_ms } else { 0 });
         let first = match (format, cursor) {
             (StreamFormat::Lines, _) => Vec::new(),
             // A stream that breaks off before its first event goes on where it began.
             (StreamFormat::Sse, JournalCursor::After(place)) => {
-                format!("retry: 1000\nid: {}\n\n", id(lane, place)).into_bytes()
+                format!("retry: 1000\nid: {}\n\n", streams.id(place)).into_bytes()
             }
             (StreamFormat::Sse, _) => b"retry: 1000\n\n".to_vec(),
         };
         let (cursor, reader, first) = (Mutex::new(cursor), Mutex::default(), Mutex::new(first));
-        let listener = Arc::new(Self { lane: Arc::downgrade(lane), filter, format, since_ms, cursor, reader, first });
+        let listener =
+            Arc::new(Self { streams: Arc::downgrade(streams), filter, format, since_ms, cursor, reader, first });
         if is_gone {
-            let place = lane.engine.events_state().and_then(|events| events.oldest).unwrap_or_default();
-            listener.write_gap(lane, place, &mut listener.first.lock());
+            let place = streams.engine.events_state().and_then(|events| events.oldest).unwrap_or_default();
+            listener.write_gap(streams, place, &mut listener.first.lock());
         }
         Ok(listener)
     }
 
     /// What is new in memory. Empty: nothing; `None`: `read` has to be called, or the stream has ended.
     pub fn take(&self) -> Option<Bytes> {
-        let lane = self.lane.upgrade()?;
+        let streams = self.streams.upgrade()?;
         let first = std::mem::take(&mut *self.first.lock());
         if !first.is_empty() {
             return Some(first.into());
         }
-        if let Some(shared) = self.take_shared(&lane) {
+        if let Some(shared) = self.take_shared(&streams) {
             return Some(shared);
         }
         let (from, has_begun) = (self.place()?, self.has_begun());
-        match lane.events.find(from, EVENTS_AT_ONCE) {
+        match streams.hub.find(from, EVENTS_AT_ONCE) {
             Found::Older | Found::Closed => None,
             Found::Events(found, mut to) => {
                 let mut out = Vec::new();
                 for shown in found {
                     if self.takes(&shown.event) {
-                        out.extend_from_slice(&self.form(&lane, &shown));
+                        out.extend_from_slice(&self.form(&streams, &shown));
                     }
                     if out.len() >= BYTES_AT_ONCE {
                         to = shown.place;
@@ -123,7 +127,7 @@ impl Listener {
                 *self.reader.lock() = None;
                 let bytes = Bytes::from(out);
                 if has_begun {
-                    self.share(&lane, from, to, &bytes);
+                    self.share(&streams, from, to, &bytes);
                 }
                 Some(bytes)
             }
@@ -131,20 +135,20 @@ impl Listener {
     }
 
     /// What another listener has made for this place.
-    fn take_shared(&self, lane: &Lane) -> Option<Bytes> {
-        if !self.has_begun() || lane.events.is_closed() {
+    fn take_shared(&self, streams: &EventStreams) -> Option<Bytes> {
+        if !self.has_begun() || streams.hub.is_closed() {
             return None;
         }
-        let (bytes, to) = lane.events.pieces.find(self.place()?, self.format, &self.filter)?;
+        let (bytes, to) = streams.hub.pieces.find(self.place()?, self.format, &self.filter)?;
         *self.reader.lock() = None;
         *self.cursor.lock() = JournalCursor::After(to);
         Some(bytes)
     }
 
-    fn share(&self, lane: &Lane, from: Place, to: Place, bytes: &Bytes) {
+    fn share(&self, streams: &EventStreams, from: Place, to: Place, bytes: &Bytes) {
         if !bytes.is_empty() {
             let (format, filter, bytes) = (self.format, Arc::clone(&self.filter), bytes.clone());
-            lane.events.pieces.keep(Piece { from, to, format, filter, bytes });
+            streams.hub.pieces.keep(Piece { from, to, format, filter, bytes });
         }
     }
 
@@ -158,30 +162,30 @@ impl Listener {
     /// # Errors
     /// What reading the journal ran into.
     pub fn read(&self) -> Result<Option<Bytes>> {
-        let Some(lane) = self.lane.upgrade() else { return Ok(None) };
-        if let Some(shared) = self.take_shared(&lane) {
+        let Some(streams) = self.streams.upgrade() else { return Ok(None) };
+        if let Some(shared) = self.take_shared(&streams) {
             return Ok(Some(shared));
         }
         let (from, has_begun, mut is_whole) = (self.place(), self.has_begun(), true);
         let mut kept = self.reader.lock();
         let mut out = Vec::new();
         for _ in 0..LOOKS_AT_ONCE {
-            if lane.events.is_closed() {
+            if streams.hub.is_closed() {
                 return Ok(None);
             }
             // The journal has at least this, unless it fell back meanwhile.
-            let reached = lane.engine.events_reached();
+            let reached = streams.engine.events_reached();
             let cursor = *self.cursor.lock();
-            let Some(mut reader) = kept.take().or_else(|| lane.engine.read_events(cursor)) else { return Ok(None) };
+            let Some(mut reader) = kept.take().or_else(|| streams.engine.read_events(cursor)) else { return Ok(None) };
             let read = reader.read(JOURNAL_AT_ONCE)?;
-            let (place, reached) = (reader.place(), reached.min(lane.engine.events_reached()));
+            let (place, reached) = (reader.place(), reached.min(streams.engine.events_reached()));
             if read.lost {
                 let gap = read.changes.first().map_or(place.unwrap_or_default(), |change| before(change.place));
-                self.write_gap(&lane, gap, &mut out);
+                self.write_gap(&streams, gap, &mut out);
                 is_whole = false;
             }
             for event in read.changes.iter().filter_map(event_of).filter(|event| self.takes(event)) {
-                self.write(&lane, &event, &mut out);
+                self.write(&streams, &event, &mut out);
             }
             let ended = read.changes.is_empty() && !read.lost;
             *self.cursor.lock() = match place {
@@ -203,32 +207,30 @@ impl Listener {
             && is_whole
             && let (Some(from), Some(to)) = (from, self.place())
         {
-            self.share(&lane, from, to, &bytes);
+            self.share(&streams, from, to, &bytes);
         }
         Ok(Some(bytes))
     }
 
     /// To be sent when there was nothing else for a while.
     pub fn heartbeat(&self) -> Vec<u8> {
-        match (self.format, self.lane.upgrade(), self.place()) {
+        match (self.format, self.streams.upgrade(), self.place()) {
             // Clients parse each line as an event.
             (StreamFormat::Lines, ..) => b" ".to_vec(),
             // A client that connects again begins here, not with the last event that it wanted.
-            (StreamFormat::Sse, Some(lane), Some(place)) => format!(":\nid: {}\n\n", id(&lane, place)).into_bytes(),
+            (StreamFormat::Sse, Some(streams), Some(place)) => format!(":\nid: {}\n\n", streams.id(place)).into_bytes(),
             (StreamFormat::Sse, ..) => b":\n\n".to_vec(),
         }
     }
 
-    /// Completes `slot` when there is more. False: there is.
+    /// `slot` is to be completed when there is more. False: there is.
     pub fn wait(self: &Arc<Self>, slot: u32) -> bool {
-        self.lane.upgrade().is_some_and(|lane| lane.events.wait(slot, Arc::clone(self) as Arc<dyn Waits>))
+        self.streams.upgrade().is_some_and(|streams| streams.hub.wait(slot, Arc::clone(self) as Arc<dyn Waits>))
     }
 
-    /// Completes its slot, if it waits.
-    pub fn wake(self: &Arc<Self>) {
-        if let Some(lane) = self.lane.upgrade() {
-            lane.complete_all(lane.events.wake(&(Arc::clone(self) as Arc<dyn Waits>)));
-        }
+    /// Ends the wait. Returns the slot to be completed, if it waits.
+    pub fn wake(self: &Arc<Self>) -> Option<u32> {
+        self.streams.upgrade()?.hub.wake(&(Arc::clone(self) as Arc<dyn Waits>))
     }
 
     /// Whether an event belongs to the stream. To be asked once for each, in order.
@@ -240,19 +242,18 @@ impl Listener {
         self.filter.matches(event)
     }
 
-    fn form(&self, lane: &Lane, shown: &Shown) -> Bytes {
+    fn form(&self, streams: &EventStreams, shown: &Shown) -> Bytes {
         let made = || {
             let mut out = Vec::with_capacity(1024);
-            self.write(lane, &shown.event, &mut out);
+            self.write(streams, &shown.event, &mut out);
             Bytes::from(out)
         };
         shown.forms[self.format as usize].get_or_init(made).clone()
     }
 
-    fn write(&self, lane: &Lane, event: &Event, out: &mut Vec<u8>) {
+    fn write(&self, streams: &EventStreams, event: &Event, out: &mut Vec<u8>) {
         let name_prefix = if self.format == StreamFormat::Lines { "s3:" } else { "" };
-        let context =
-            Context { region: &lane.options.region, host_id: &lane.host_id, configuration_id: "", name_prefix };
+        let context = Context { region: &streams.region, host_id: &streams.host_id, configuration_id: "", name_prefix };
         match self.format {
             StreamFormat::Lines => {
                 write_records(out, context, [event]);
@@ -262,15 +263,15 @@ impl Listener {
                 let mut data = Vec::with_capacity(1024);
                 write_records(&mut data, context, [event]);
                 let place = Place { sequence: event.position.sequence, ordinal: event.position.ordinal };
-                write_event(out, &id(lane, place), EVENT, &data);
+                write_event(out, &streams.id(place), EVENT, &data);
             }
         }
     }
 
     /// Says that events are gone. What follows comes behind `place`.
-    fn write_gap(&self, lane: &Lane, place: Place, out: &mut Vec<u8>) {
+    fn write_gap(&self, streams: &EventStreams, place: Place, out: &mut Vec<u8>) {
         if self.format == StreamFormat::Sse {
-            let id = id(lane, place);
+            let id = streams.id(place);
             write_event(out, &id, GAP, format!("{{\"continuesAfter\":\"{id}\"}}").as_bytes());
         }
     }
@@ -301,15 +302,11 @@ impl Waits for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(lane) = self.lane.upgrade() {
-            lane.events.leave();
-            lane.engine.remove_listener();
+        if let Some(streams) = self.streams.upgrade() {
+            streams.hub.leave();
+            streams.engine.remove_listener();
         }
     }
-}
-
-pub(super) fn id(lane: &Lane, place: Place) -> String {
-    StreamId { journal: Some(lane.engine.journal_id()), place }.to_string()
 }
 
 /// The place right before.
@@ -337,27 +334,17 @@ fn filter(options: &ListenOptions, format: StreamFormat) -> Result<Filter, S3Err
     Ok(Filter { names, buckets, prefix, suffix })
 }
 
-/// Behind an id, and whether events between it and the oldest are gone. `name`: what the client calls the id.
-pub(super) fn named(lane: &Lane, text: &str, name: &'static str) -> Result<(JournalCursor, bool), S3Error> {
-    let wrong = || S3Error::argument("This is not the id of an event.", name, text.as_bytes());
-    let StreamId { journal, place } = text.parse().map_err(|()| wrong())?;
-    let is_of_another = journal.is_some_and(|journal| journal != lane.engine.journal_id());
-    // What comes after that is in no journal.
-    let is_ahead = place.sequence > lane.engine.events_now().sequence;
-    Ok(if is_of_another || is_ahead { (JournalCursor::Oldest, true) } else { (JournalCursor::After(place), false) })
-}
-
 /// Where the stream begins, and whether events between that and what the client asked for are gone.
-fn start(lane: &Lane, options: &ListenOptions) -> Result<(JournalCursor, bool), S3Error> {
+fn start(streams: &EventStreams, options: &ListenOptions) -> Result<(JournalCursor, bool), S3Error> {
     if let Some(last) = options.last_id.as_deref().filter(|last| !last.is_empty()) {
-        return named(lane, last, "Last-Event-ID");
+        return streams.named(last, "Last-Event-ID");
     }
     match options.start.as_deref() {
-        None | Some("now") => Ok((JournalCursor::After(lane.engine.events_now()), false)),
+        None | Some("now") => Ok((JournalCursor::After(streams.engine.events_now()), false)),
         Some("oldest") => Ok((JournalCursor::Oldest, false)),
         Some(text) => match orcas_http::timestamp::parse(text.as_bytes()) {
             Some(time_ms) => Ok((JournalCursor::Since(time_ms), false)),
-            None => named(lane, text, "start").map_err(|_| {
+            None => streams.named(text, "start").map_err(|_| {
                 let known = "start is now, oldest, a time such as 2026-01-31T12:00:00Z, or the id of an event.";
                 S3Error::argument(known, "start", text.as_bytes())
             }),

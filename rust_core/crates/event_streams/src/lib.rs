@@ -3,18 +3,21 @@
 //! Invariants. A listener misses no event and gets them in order; if events that it has not had are gone, it is told
 //! so. It holds a place in the journal, not a queue of its own, so however slow it is, it costs a bounded amount of
 //! memory. Must not know HTTP heads, Python or sockets.
+#![forbid(unsafe_code)]
 
 mod deliveries;
 mod hub;
 mod listener;
 mod names;
 mod pieces;
+mod streams;
 
 pub use deliveries::{Deliveries, Delivery, DeliveryReader};
 pub use hub::Hub;
 pub use listener::{ListenOptions, Listener};
 pub use names::event_of;
 pub use pieces::StreamFormat;
+pub use streams::EventStreams;
 
 use std::fmt;
 use std::str::FromStr;

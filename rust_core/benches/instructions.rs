@@ -19,9 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_dedup::chunker::Chunker;
-use orcas_gateway::access::note::Ended;
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::metrics::requests::Finished;
 use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
@@ -37,6 +35,8 @@ use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner};
 use orcas_s3::{Operation, Target};
 use orcas_sigv4::{Credential, Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
+use orcas_telemetry::access_log::note::Ended;
+use orcas_telemetry::metrics::requests::Finished;
 
 use lane::{HOST, SECRET, Server, Signed};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};

@@ -11,11 +11,11 @@ use super::answer::Response;
 use super::finished::Verdict;
 use super::head::{byte_pairs, header_objects};
 use super::request::Request as PyRequest;
-use orcas_gateway::access::note::{Ended, Note};
-use orcas_gateway::access::record::{AccessRecord, Seen, began_ms};
-use orcas_gateway::metrics::requests::Finished;
+use orcas_gateway::access_log::{Seen, began_ms};
 use orcas_gateway::{Lane, Request};
 use orcas_http::{Headers, RequestHead, hex, lossy_text};
+use orcas_telemetry::access_log::note::{Ended, Note};
+use orcas_telemetry::metrics::requests::Finished;
 
 /// Whether anybody wants to hear of requests.
 pub fn is_wanted(lane: &Lane) -> bool {
@@ -97,7 +97,7 @@ impl<'py> Done<'_, 'py> {
         };
         let answered = self.response.map_or(&b""[..], |response| response.rest.as_bytes(py));
         let seen = Seen { remote, http_version: &version, root: self.root, request_id, trace_id, answered };
-        let made = AccessRecord::new(lane, &head, request, self.finished, &seen);
+        let made = lane.access_record(&head, request, self.finished, &seen);
         if line {
             lane.access_lines.push(|out| made.write_line(out));
         }

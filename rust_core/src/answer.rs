@@ -12,10 +12,10 @@ use super::piece;
 use super::tally::Delivery;
 use orcas_bodies::download;
 use orcas_gateway::response::ResponseBody;
-use orcas_gateway::traces::Trace;
 use orcas_gateway::{Event, Lane};
 use orcas_http::hex;
 use orcas_s3::{ErrorCode, Operation};
+use orcas_telemetry::traces::Trace;
 
 /// A whole response, ready for the wire.
 #[pyclass(frozen, module = "orcas._core")]

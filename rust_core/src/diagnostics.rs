@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use orcas_diagnostics::{self as diagnostics, Level, Value};
+use orcas_telemetry::diagnostics::{self, Level, Value};
 
 #[derive(IntoPyObject)]
 pub struct Event<'py> {

@@ -9,13 +9,13 @@ use super::form::Form;
 use super::request::Request;
 use super::tally::Watch;
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::metrics::requests::{Finished, RequestMetrics};
-use orcas_gateway::metrics::usage::{Billed, UsageMeter};
-use orcas_gateway::stopwatch::{Lap, Step};
-use orcas_gateway::traces::Trace;
+use orcas_gateway::metering::{Billed, UsageMeter};
 use orcas_http::hex;
 use orcas_metrics::Exemplar;
 use orcas_s3::{ErrorCode, Operation};
+use orcas_telemetry::metrics::requests::{Finished, RequestMetrics};
+use orcas_telemetry::stopwatch::{Lap, Step};
+use orcas_telemetry::traces::Trace;
 
 /// What `Core.accept` returned for a request.
 #[derive(FromPyObject)]

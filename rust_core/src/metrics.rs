@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::keyring::Opened;
-use orcas_gateway::metrics::around::{Around, Process, TargetState};
-use orcas_gateway::metrics::families;
-use orcas_gateway::metrics::tasks::TaskNumbers;
-use orcas_gateway::metrics::values;
 use orcas_metrics::Format;
 use orcas_seal::CacheCounts;
+use orcas_telemetry::metrics::around::{Around, Process, TargetState};
+use orcas_telemetry::metrics::families;
+use orcas_telemetry::metrics::tasks::TaskNumbers;
+use orcas_telemetry::metrics::values;
 
 /// What Python knows of the numbers.
 #[derive(FromPyObject)]

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use super::tally::Watch;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::traces::Traces;
 use orcas_gateway::{EventTarget, LaneOptions};
 use orcas_record::{Durability, RefLevel};
+use orcas_telemetry::traces::Traces;
 
 /// Settings of the engine and the lane, as the control plane hands them over.
 #[derive(FromPyObject)]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use orcas_gateway::Lane;
-use orcas_gateway::access::parcels::Due;
+use orcas_telemetry::access_log::parcels::Due;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct RequestLogs {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use orcas_gateway::stopwatch::Stopwatch;
-use orcas_gateway::traces::{Trace, Traces};
 use orcas_http::Headers;
+use orcas_telemetry::stopwatch::Stopwatch;
+use orcas_telemetry::traces::{Trace, Traces};
 
 /// What is watched of requests.
 pub struct Watch {

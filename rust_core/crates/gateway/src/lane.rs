@@ -7,15 +7,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::access::parcels::Deliveries;
-use super::access::queue::LineQueue;
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
 use super::identities::Identities;
-use super::metrics::requests::RequestMetrics;
-use super::metrics::usage::UsageMeter;
+use super::metering::UsageMeter;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
@@ -27,9 +24,15 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_event_streams::EventStreams;
+use orcas_metrics::Format;
 use orcas_record::Bucket;
 use orcas_s3::event_targets::EventTarget;
 use orcas_sigv4::SigningKeys;
+use orcas_telemetry::access_log::parcels::Deliveries;
+use orcas_telemetry::access_log::queue::LineQueue;
+use orcas_telemetry::metrics::around::Around;
+use orcas_telemetry::metrics::page::Sources;
+use orcas_telemetry::metrics::requests::RequestMetrics;
 
 /// What the operator chose for the HTTP side.
 #[derive(Clone, Debug)]
@@ -210,6 +213,22 @@ impl Lane {
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD) ^ self.id_mask;
         std::array::from_fn(|place| HEX[(id >> (60 - 4 * place) & 15) as usize])
+    }
+
+    /// The page of all metrics. Blocks.
+    pub fn metrics_page(&self, format: Format, around: &Around) -> String {
+        let sources = Sources {
+            engine: &self.engine,
+            metrics: &self.metrics,
+            usage: &self.usage,
+            access_lines: &self.access_lines,
+            deliveries: &self.deliveries,
+            budget: &self.budget,
+            signing_keys: &self.signing_keys,
+            listeners: self.events.hub.listeners(),
+            now_ms: now_ms(),
+        };
+        sources.page(format, around)
     }
 
     pub fn complete(&self, slot: u32, event: Event) {

@@ -7,7 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
-pub mod access;
+pub mod access_log;
 mod annotation;
 mod attributes;
 mod authorize;
@@ -24,7 +24,7 @@ mod form;
 pub mod identities;
 pub mod lane;
 mod metadata;
-pub mod metrics;
+pub mod metering;
 mod moves;
 mod operations;
 mod pages;
@@ -36,11 +36,9 @@ pub mod request;
 pub mod response;
 mod settings;
 mod sources;
-pub mod stopwatch;
 pub mod store_body;
 #[cfg(test)]
 mod tests;
-pub mod traces;
 mod treatment;
 mod upload_ids;
 mod versions;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::access::note::{Asked, Auth, Note, without_query};
 use super::body_plan::BodyPlan;
 use super::identities::Principal;
 use super::intake::DeclaredBody;
@@ -21,6 +20,7 @@ use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
 use orcas_sigv4::{Authentication, PayloadMode};
+use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
 
 pub struct Reading<'a> {
     pub lane: &'a Arc<Lane>,

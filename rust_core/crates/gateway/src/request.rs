@@ -10,7 +10,6 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::access::note::Note;
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
 use super::form_file::FileFrame;
@@ -21,7 +20,6 @@ use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
 use super::response::{Envelope, Response};
-use super::stopwatch::Stopwatch;
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
 use super::treatment::{PartOf, Treatment};
@@ -30,6 +28,8 @@ use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter
 use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
+use orcas_telemetry::access_log::note::Note;
+use orcas_telemetry::stopwatch::Stopwatch;
 
 /// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.
 const INLINE_HASH_MAX: usize = 8 * 1024;

@@ -16,7 +16,6 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{Envelope, HeaderBlock, Response, ResponseBody};
-use crate::stopwatch::{Stopwatch, reading};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::{ChecksumType, ObjectChecksum};
@@ -30,6 +29,7 @@ use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
 use orcas_s3::support::{OF_A_PART, Understood};
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_telemetry::stopwatch::{Stopwatch, reading};
 
 /// Bodies up to this size leave in one piece.
 const WHOLE_MAX: u64 = 64 * 1024;

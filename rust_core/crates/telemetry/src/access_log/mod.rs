@@ -2,7 +2,6 @@
 //!
 //! Nothing here waits: a line for which the queue has no room is only counted. No line has a secret or a signature.
 
-mod delivery;
 pub mod note;
 pub mod parcels;
 pub mod queue;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::identities::Principal;
+use super::identities::Principal;
 use orcas_record::Bucket;
 use orcas_s3::RequestClass;
 

@@ -65,7 +65,8 @@ fn report_panic(info: &PanicHookInfo<'_>) {
     let text = payload.downcast_ref::<&str>().copied();
     let reason = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
-    tracing::error!(place, reason, "A thread of the engine panicked: report this as a bug");
+    // With the queue's own lines, `orcas.diagnostics` in the log.
+    tracing::error!(target: "orcas_diagnostics", place, reason, "A thread of the engine panicked: report this as a bug");
 }
 
 struct Collector;
@@ -119,7 +120,7 @@ mod tests {
         warn!(target: "elsewhere", "of another library");
         warn!(bytes = 7_u64, whole = false, error = %std::fmt::Error, "Damage");
         let [event] = &take()[..] else { panic!("one event") };
-        assert_eq!((event.level, event.part, event.message.as_str()), (Level::WARN, "diagnostics", "Damage"));
+        assert_eq!((event.level, event.part, event.message.as_str()), (Level::WARN, "telemetry", "Damage"));
         let text = |text: &str| Value::Text(text.to_owned());
         let error = std::fmt::Error.to_string();
         assert_eq!(
@@ -135,6 +136,7 @@ mod tests {
         let thread = std::thread::Builder::new().name("orcas-test".into()).spawn(|| panic!("on purpose")).unwrap();
         thread.join().unwrap_err();
         let events = take();
+        assert_eq!(events[0].part, "diagnostics");
         assert_eq!(events[0].fields[1..], [("reason", text("on purpose")), ("thread", text("orcas-test"))]);
 
         for _ in 0..60 {

@@ -8,5 +8,4 @@ pub mod families;
 pub mod page;
 pub mod requests;
 pub mod tasks;
-pub mod usage;
 pub mod values;

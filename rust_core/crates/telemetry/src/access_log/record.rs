@@ -4,12 +4,8 @@
 use std::time::Duration;
 
 use super::note::{Asked, Auth, Ended, Note, without_query};
-use crate::describe::Description;
-use crate::lane::{Lane, now_ms};
 use crate::metrics::requests::Finished;
-use crate::request::Request;
-use orcas_http::{Query, RequestHead};
-use orcas_sigv4::claims_nobody;
+use orcas_http::RequestHead;
 
 /// One request and what became of it.
 pub struct AccessRecord<'a> {
@@ -35,56 +31,7 @@ pub struct AccessRecord<'a> {
     pub answered: &'a [u8],
 }
 
-/// What only the connection knows.
-pub struct Seen<'a> {
-    pub remote: &'a str,
-    pub http_version: &'a str,
-    /// Bytes of the path that name neither bucket nor key.
-    pub root: usize,
-    pub request_id: &'a str,
-    pub trace_id: Option<&'a str>,
-    pub answered: &'a [u8],
-}
-
 impl<'a> AccessRecord<'a> {
-    /// `request` is missing if the head was refused.
-    pub fn new(
-        lane: &Lane,
-        head: &'a RequestHead<'a>,
-        request: Option<&'a dyn Request>,
-        finished: &'a Finished,
-        seen: &Seen<'a>,
-    ) -> Self {
-        let Description { operation, bucket, key, access_key } = lane.describe(head, seen.root);
-        let principal = request.map(Request::principal);
-        let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
-        let is_form = finished.operation.is_some_and(|operation| operation.name() == "PostObject");
-        let auth = match () {
-            () if is_form => Auth::Form,
-            () if head.headers.get("authorization").is_some() => Auth::Header,
-            () if claims_nobody(head) => Auth::Anonymous,
-            () => Auth::Query,
-        };
-        let query = Query::parse(head.query);
-        Self {
-            head,
-            http_version: seen.http_version,
-            remote: seen.remote,
-            request_id: seen.request_id,
-            trace_id: seen.trace_id,
-            principal: principal.map_or("", |principal| principal.owner.as_str()),
-            operation: finished.operation.map(|operation| operation.name()).or(operation),
-            bucket,
-            key,
-            access_key: verified.or(access_key),
-            version_id: query.and_then(|query| query.get("versionId").map(<[u8]>::to_vec)),
-            auth,
-            finished,
-            began_ms: began_ms(finished),
-            answered: seen.answered,
-        }
-    }
-
     /// Appends the line of the access log, with its end.
     pub fn write_line(&self, out: &mut Vec<u8>) {
         let asked = Asked {
@@ -121,11 +68,6 @@ impl<'a> AccessRecord<'a> {
             found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.strip_prefix(b": ")).flatten()
         })
     }
-}
-
-/// When the head of a request had arrived that is done now.
-pub fn began_ms(finished: &Finished) -> i64 {
-    now_ms() - millis(finished.time)
 }
 
 pub fn millis(time: Duration) -> i64 {

@@ -2,13 +2,12 @@
 
 use super::around::{Around, TargetState};
 use super::families as of;
-use super::page::{DELIVERY_RESULTS, one};
-use crate::lane::{Lane, now_ms};
+use super::page::{DELIVERY_RESULTS, Sources, one};
 use orcas_engine::EventsState;
 use orcas_event_streams::StreamId;
 use orcas_metrics::{Family, Page};
 
-impl Lane {
+impl Sources<'_> {
     pub(super) fn add_events(&self, page: &mut Page, around: &Around) {
         let state = self.engine.events_state();
         let reached = self.engine.events_reached().sequence;
@@ -16,7 +15,7 @@ impl Lane {
             one(page, &of::JOURNAL_BYTES, *bytes);
             one(page, &of::JOURNAL_LAG, log.saturating_sub(reached));
             one(page, &of::JOURNAL_FAILED, failed.is_some());
-            one(page, &of::LISTENERS, self.events.hub.listeners() as u64);
+            one(page, &of::LISTENERS, self.listeners as u64);
         } else {
             for family in [&of::JOURNAL_BYTES, &of::JOURNAL_LAG, &of::JOURNAL_FAILED, &of::LISTENERS] {
                 page.family(family);
@@ -30,7 +29,7 @@ impl Lane {
                 samples.value(&[&target.name], *records);
             }
         }
-        let now = now_ms().unsigned_abs();
+        let now = self.now_ms.unsigned_abs();
         let mut samples = page.family(&of::EVENT_LAG_SECONDS);
         for (target, behind) in around.targets.iter().zip(&behind) {
             if let Some(records) = behind {

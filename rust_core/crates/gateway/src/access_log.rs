@@ -1,19 +1,80 @@
-//! Which requests are recorded for which bucket, and which targets are accepted. Documents are looked up in memory.
+//! Records of completed requests: what the head says, which bucket wants them, and which targets are accepted. Documents
+//! are looked up in memory.
 
 use std::time::Instant;
 
-use super::parcels::{Destination, Due, LogObject};
-use super::record::AccessRecord;
-use crate::lane::{Lane, now_ms};
-use crate::pages::name_of;
-use crate::problem::Problem;
+use super::describe::Description;
+use super::lane::{Lane, now_ms};
+use super::pages::name_of;
+use super::problem::Problem;
+use super::request::Request;
+use orcas_http::{Query, RequestHead};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::bucket_logging::{BucketLogging, invalid_target};
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::claims_nobody;
+use orcas_telemetry::access_log::note::Auth;
+use orcas_telemetry::access_log::parcels::{Destination, Due, LogObject};
+use orcas_telemetry::access_log::record::{AccessRecord, millis};
+use orcas_telemetry::metrics::requests::Finished;
 
 const DAY_MS: i64 = 86_400_000;
 
+/// What only the connection knows.
+pub struct Seen<'a> {
+    pub remote: &'a str,
+    pub http_version: &'a str,
+    /// Bytes of the path that name neither bucket nor key.
+    pub root: usize,
+    pub request_id: &'a str,
+    pub trace_id: Option<&'a str>,
+    pub answered: &'a [u8],
+}
+
+/// When the head of a request had arrived that is done now.
+pub fn began_ms(finished: &Finished) -> i64 {
+    now_ms() - millis(finished.time)
+}
+
 impl Lane {
+    /// The record of a request that is done. `request` is missing if the head was refused.
+    pub fn access_record<'a>(
+        &self,
+        head: &'a RequestHead<'a>,
+        request: Option<&'a dyn Request>,
+        finished: &'a Finished,
+        seen: &Seen<'a>,
+    ) -> AccessRecord<'a> {
+        let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
+        let principal = request.map(Request::principal);
+        let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
+        let is_form = finished.operation.is_some_and(|operation| operation.name() == "PostObject");
+        let auth = match () {
+            () if is_form => Auth::Form,
+            () if head.headers.get("authorization").is_some() => Auth::Header,
+            () if claims_nobody(head) => Auth::Anonymous,
+            () => Auth::Query,
+        };
+        let query = Query::parse(head.query);
+        AccessRecord {
+            head,
+            http_version: seen.http_version,
+            remote: seen.remote,
+            request_id: seen.request_id,
+            trace_id: seen.trace_id,
+            principal: principal.map_or("", |principal| principal.owner.as_str()),
+            operation: finished.operation.map(|operation| operation.name()).or(operation),
+            bucket,
+            key,
+            access_key: verified.or(access_key),
+            version_id: query.and_then(|query| query.get("versionId").map(<[u8]>::to_vec)),
+            auth,
+            finished,
+            began_ms: began_ms(finished),
+            answered: seen.answered,
+        }
+    }
+
     /// Whether requests to the bucket with this name are logged.
     pub fn is_logged(&self, bucket: &str) -> bool {
         let bucket = self.engine.bucket(bucket.as_bytes());

@@ -7,10 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::around::{Around, Process};
 use super::families as of;
+use super::requests::RequestMetrics;
 use super::tasks::add_tasks;
-use crate::lane::Lane;
-use orcas_engine::{BucketUsage, Condition, Usage};
+use crate::access_log::parcels::Deliveries;
+use crate::access_log::queue::LineQueue;
+use orcas_bodies::budget::Budget;
+use orcas_engine::{BucketUsage, Condition, Handle, Usage};
 use orcas_metrics::{Format, Page, Value};
+use orcas_sigv4::SigningKeys;
+use parking_lot::Mutex;
 
 /// How old the numbers of buckets, contents and files may be.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
@@ -21,9 +26,25 @@ pub(super) const SPAN_RESULTS: [&str; 2] = ["sent", "dropped"];
 pub(super) const DELIVERY_RESULTS: [&str; 3] = ["ok", "retried", "dead"];
 pub(super) const SENDERS: [&str; 2] = ["verified", "other"];
 
-impl Lane {
+/// Where the page reads its numbers.
+pub struct Sources<'a> {
+    pub engine: &'a Handle,
+    pub metrics: &'a RequestMetrics,
+    /// Read a moment ago.
+    pub usage: &'a Mutex<Option<(Instant, Arc<Usage>)>>,
+    pub access_lines: &'a LineQueue,
+    pub deliveries: &'a Deliveries,
+    pub budget: &'a Budget,
+    pub signing_keys: &'a SigningKeys,
+    /// Streams of events.
+    pub listeners: usize,
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+impl Sources<'_> {
     /// The page. Blocks.
-    pub fn metrics_page(&self, format: Format, around: &Around) -> String {
+    pub fn page(&self, format: Format, around: &Around) -> String {
         let mut page = Page::new(format);
         page.family(&of::BUILD).value(&[&around.version], true);
         self.add_requests(&mut page, around);

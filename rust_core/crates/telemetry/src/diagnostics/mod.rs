@@ -2,7 +2,6 @@
 //!
 //! A thread that reports something never waits for the log and never touches Python: it formats the event into a bounded
 //! record and puts it into a bounded queue. Another thread takes the records and writes them. Must not know what they say.
-#![forbid(unsafe_code)]
 
 mod format;
 mod queue;

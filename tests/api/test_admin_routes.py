@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.test_admin import ROOT, URL, Answered
 from tests.api.test_admin_inputs import Site, refusal
+from tests.fixtures.events.receivers import SECRET
 from tests.fixtures.keys import MASTER_KEY
-from tests.fixtures.receivers import SECRET
 from tests.fixtures.signing import signed_headers
 
 from orcas.admin.api import admin_app

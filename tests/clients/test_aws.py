@@ -1,4 +1,4 @@
-"""What tests/conformance/test_aws_command.py leaves out of the aws command: awkward names, long listings, versions."""
+"""What test_aws_command.py among the conformance tests leaves out: awkward names, long listings, versions."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.receivers import SECRET, Receiver, receiving
+from tests.fixtures.events.receivers import SECRET, Receiver, receiving
 from tests.fixtures.waiting import wait_until
 
 import orcas

@@ -13,7 +13,7 @@ from typing import Any, Final
 import botocore.exceptions
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.fixtures.receivers import SECRET, Received, receiving
+from tests.fixtures.events.receivers import SECRET, Received, receiving
 from tests.fixtures.serving import Running, serving
 from tests.fixtures.waiting import wait_until
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from tests.edge.test_traces import receiving, traced
-from tests.fixtures.promql import queries_of_dashboard
+from tests.fixtures.tables.promql import queries_of_dashboard
 from tests.fixtures.waiting import wait_until
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"

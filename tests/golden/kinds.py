@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fixtures.checksums import ALGORITHMS
+from tests.fixtures.events.receivers import SECRET
 from tests.fixtures.keys import admin, create_key, key_ids
-from tests.fixtures.receivers import SECRET
 from tests.fixtures.targets import Target, content_of
 
 import orcas.events

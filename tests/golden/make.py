@@ -33,7 +33,7 @@ from tests.golden.expectation import FIELDS, modified, settings_of, verify, vers
 
 import orcas
 
-HERE: Final = Path(__file__).parent
+HERE: Final = Path(__file__).parent / "stores"
 PACKED_MAX: Final = 76 << 10
 PART: Final = 5 << 20
 ENDS_MAX: Final = 20

@@ -16,7 +16,7 @@ from tests.golden.document import DOCUMENT
 from tests.golden.expectation import change, verify
 from tests.golden.make import lags, main, write
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "stores"
 ARCHIVES = {path.name.rsplit(".tar.", 1)[0]: path for path in HERE.glob("*.tar.*")}
 STORES = sorted(ARCHIVES)
 # A store that was killed is followed to its end, and then as one that was closed.

@@ -17,8 +17,8 @@ from botocore.config import Config
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.fixtures.checksums import checksum, etag
-from tests.fixtures.hosts import HOSTS, IDENTITY, SERVERS, Host, InProcess, application
 from tests.fixtures.marks import full
+from tests.fixtures.servers.hosts import HOSTS, IDENTITY, SERVERS, Host, InProcess, application
 from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, ChunkSigner, aws_chunked, signed_headers
 from tests.fixtures.targets import MIB, content
 

@@ -1,0 +1,244 @@
+"""The files of deploy/: they name metrics, settings and paths that exist, and the service has few rights."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from tests.fixtures.tables.promql import (
+    families,
+    flaws,
+    keeps,
+    queries_of_dashboard,
+    queries_of_rules,
+    targets_of_dashboard,
+)
+
+from orcas.edge import METRICS
+from orcas.settings.config import PREFIX, SETTINGS, variable_name
+
+ROOT: Final = Path(__file__).parents[3]
+DEPLOY: Final = ROOT / "deploy"
+RULES: Final = DEPLOY / "prometheus" / "orcas.rules.yml"
+DASHBOARDS: Final = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
+VARIABLES: Final = {variable_name(name) for name, setting in SETTINGS.items() if setting.variable} | {
+    f"{variable_name(name)}_FILE" for name, setting in SETTINGS.items() if setting.secret
+}
+# Why a metric is on no dashboard.
+NOT_SHOWN: Final = {
+    "http_requests": "what orcas_requests says, for other people's dashboards",
+    "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",
+    "crypto_cache_hit_rate": "since the start; the panel of the caches has the data keys as they are now",
+    "orcas_scrub_rounds": "one a day; the panel of the scrub shows where the round is",
+    "process_start_time_seconds": "for readers that compare two pages",
+    "orcas_task_running": "for the alert on tasks that are overdue",
+    "orcas_task_interval_seconds": "a setting, for the same alert",
+    "orcas_task_next_run_timestamp_seconds": "what `orcas tasks` shows",
+}
+GRAFANA: Final = {"$instance", "$__rate_interval", "$source"}
+
+
+def yaml_of(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_dashboards_ask_for_metrics_that_exist(path: Path) -> None:
+    queries = queries_of_dashboard(path)
+    assert len(queries) > 20
+    for query in queries:
+        assert flaws(query) == [], query
+        assert set(re.findall(r"\$\w+", query)) <= GRAFANA
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_panels_of_dashboards_do_not_overlap(path: Path) -> None:
+    panels = json.loads(path.read_text(encoding="utf-8"))["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not taken & cells, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+
+
+def test_every_metric_is_on_a_dashboard_or_is_known_not_to_be() -> None:
+    shown = {name for path in DASHBOARDS for query in queries_of_dashboard(path) for name in families(query)}
+    assert {name for name, *_ in METRICS} - shown == set(NOT_SHOWN)
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_legends_tell_servers_apart(path: Path) -> None:
+    for query, legend in targets_of_dashboard(path):
+        assert keeps(query, "instance") == ("{{instance}}" in legend), query
+        labels = set(re.findall(r"{{(\w+)}}", legend))
+        assert all(keeps(query, label) for label in labels), query
+
+
+def test_alerts_ask_for_metrics_that_exist() -> None:
+    queries = queries_of_rules(RULES)
+    assert len(queries) > 10
+    for query in queries:
+        assert flaws(query) == [], query
+
+
+def test_every_alert_is_tested_and_says_what_to_do() -> None:
+    tested = (RULES.with_suffix("").with_suffix(".rules.test.yml")).read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for rule in (rule for group in yaml_of(RULES)["groups"] for rule in group["rules"]):
+        assert rule["alert"] in tested
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+        assert set(rule["annotations"]) == {"summary", "description"}
+        for section in re.findall(r"Operations guide: ([^.]+)\.", rule["annotations"]["description"]):
+            assert f"\n## {section}\n" in guide, section
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("rate(orcas_requests_total[5m])", []),
+        ('sum by (operation) (rate(orcas_requests_total{result="5xx"}[5m]))', []),
+        ("rate(orcas_absent_total[5m])", ["orcas_absent_total"]),
+        ("orcas_requests_total", ["orcas_requests_total"]),
+        ("rate(orcas_requests_in_flight[5m])", ["orcas_requests_in_flight"]),
+        ("orcas_request_duration_seconds", ["orcas_request_duration_seconds"]),
+        ('orcas_store_state{kind="ok"}', ["orcas_store_state"]),
+        ("sum by (kind) (rate(orcas_requests_total[5m]))", ["kind"]),
+        ('rate(orcas_requests_total{result="500"}[5m])', ["500"]),
+        ('rate(orcas_errors_total{code=~"NoSuchKey|NoSuchName"}[5m])', ["NoSuchName"]),
+        ('rate(orcas_requests_total{operation!="GetObjet"}[5m])', ["GetObjet"]),
+        ('orcas_store_state{state="read_only"}', ["read_only"]),
+        ('orcas_files{kind="log"}', ["kind"]),
+        ('orcas_task_running{task="scrub"}', []),
+        ('orcas_task_running{task="scrubs"}', ["scrubs"]),
+        ("orcas_event_gaps_total > 0 unless orcas_event_gaps_total offset 15m", []),
+        ("orcas_event_gaps_total > 1", ["orcas_event_gaps_total"]),
+        ("orcas_disk_free_bytes > 0 unless orcas_disk_free_bytes offset 15m", []),
+    ],
+)
+def test_wrong_queries_are_found(query: str, wrong: list[str]) -> None:
+    found = flaws(query)
+    assert len(found) == len(wrong)
+    assert all(name in flaw for name, flaw in zip(wrong, found, strict=True))
+
+
+def test_only_settings_that_exist_are_named() -> None:
+    named: set[str] = set()
+    for path in DEPLOY.rglob("*"):
+        if path.is_file():
+            found = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]*[A-Z0-9]\b", path.read_text(encoding="utf-8")))
+            assert found <= VARIABLES, path
+            named |= found
+    assert {"ORCAS_DATA", "ORCAS_METRICS_TOKEN_FILE"} <= named
+
+
+def test_the_parts_of_the_compose_file_fit_together() -> None:
+    document = yaml_of(DEPLOY / "compose.yaml")
+    services = document["services"]
+    assert set(services) == {"orcas", "prometheus", "grafana"}
+    for service in services.values():
+        assert set(service.get("secrets", ())) <= set(document["secrets"])
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert (DEPLOY / source).is_dir() if source.startswith(".") else source in document["volumes"], volume
+    build = services["orcas"]["build"]
+    assert (DEPLOY / build["context"] / build["dockerfile"]).samefile(DEPLOY / "Dockerfile")
+    [job] = yaml_of(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["orcas:9000"]}]
+    assert job["authorization"]["credentials_file"] == services["orcas"]["environment"]["ORCAS_METRICS_TOKEN_FILE"]
+    [source] = yaml_of(DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yml")["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+
+
+def test_the_image_is_made_of_files_that_exist() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    sent = {line[1:] for line in ignored.splitlines() if line.startswith("!")}
+    for line in lines:
+        if line.startswith("COPY ") and "--from" not in line:
+            for name in line.split()[1:-1]:
+                assert (ROOT / name).exists()
+                assert name in sent, f"{name} does not reach the builder"
+    rust = re.search(r'rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    assert rust is not None
+    assert f"FROM rust:{rust[1]}-" in "\n".join(lines)
+
+
+def test_the_image_has_what_traces_backups_and_targets_need() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    wanted = {"otel", "backup", "kafka", "nats"}
+    assert wanted <= set(extras)
+    for path, marker in (
+        (DEPLOY / "Dockerfile", "/tmp/wheels/"),
+        (ROOT / "docs" / "deployment.md", "/opt/orcas/bin/pip"),
+    ):
+        [line] = [
+            line for line in path.read_text(encoding="utf-8").splitlines() if "install" in line and marker in line
+        ]
+        found = re.search(r"\[([\w,]+)\]", line)
+        assert found is not None, path
+        assert set(found[1].split(",")) == wanted, path
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_health_check_asks_the_server_and_no_proxy(status: int, code: int) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/_orcas/health/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    found = re.search(r"HEALTHCHECK .*\\\n\s+CMD (\[.*\])\n", text)
+    assert found is not None
+    _, *arguments = json.loads(found[1])
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        variables = {"ORCAS_PORT": str(server.server_address[1]), "http_proxy": "http://127.0.0.1:9"}
+        done = subprocess.run(
+            [sys.executable, *arguments], env=variables, capture_output=True, text=True, timeout=60, check=False
+        )
+        thread.join(5)
+    assert done.returncode == code, done.stderr
+
+
+def test_a_reload_cannot_end_the_service_for_good() -> None:
+    unit = (DEPLOY / "orcas.service").read_text(encoding="utf-8").splitlines()
+    reload = next(line for line in unit if line.startswith("ExecReload="))
+    # A clean end for systemd, so Restart=on-failure alone would leave the service down.
+    assert "-HUP" not in reload or "RestartForceExitStatus=SIGHUP" in unit
+
+
+def analyze(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        ["systemd-analyze", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_the_service_is_valid_and_has_few_rights(tmp_path: Path) -> None:
+    # `verify` asks for the program, which is not installed in /opt here.
+    text = (DEPLOY / "orcas.service").read_text(encoding="utf-8")
+    unit = tmp_path / "orcas.service"
+    unit.write_text(text.replace("/opt/orcas/bin/orcas", "/bin/true"), encoding="utf-8")
+    assert "orcas.service" not in analyze("verify", "--man=no", unit)
+    # 0 is best and 10 is worst; the worst that passes is what network and disk need.
+    analyze("security", "--offline=true", "--threshold=15", unit)

@@ -1,0 +1,296 @@
+"""Every example in the documents, help texts and docstrings is run, or listed here with the reason why not."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import pytest
+import typer.main
+
+from orcas.bench.workload import read_workload
+from orcas.cli import run
+from orcas.cli.commands import app
+from orcas.settings.config import child_environment, environment
+
+ROOT: Final = Path(__file__).parents[3]
+PACKAGE: Final = ROOT / "python" / "orcas"
+# The pages under docs/notebooks are rendered notebooks, which test_notebooks runs.
+PAGES: Final = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/adr").glob("*.md")),
+]
+
+# Output for stores that are full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
+TRANSCRIPTS: Final = {ROOT / "docs" / "operations.md", ROOT / "docs" / "releases.md"}
+
+# Lines that are not run, each with the reason. Options of `orcas bench` and scripts are checked (`is_understood`).
+NOT_RUN: Final = {
+    "make (run|test)": "installs and builds for minutes; continuous integration does the same",
+    "pip install .*": "downloads",
+    r"\. \.venv/bin/activate": "needs what `make run` installs",
+    "pytest benchmarks/.*": "takes minutes, and is part of continuous integration",
+    "cargo bench .*": "compiles for minutes",
+    "python benchmarks/.*": "takes minutes up to an hour",
+    "orcas bench.*": "takes minutes; tests/bench runs the command on small workloads",
+    "(uvicorn|hypercorn|granian) .*": "other people's servers, until a signal; tests/hosts runs each",
+    "orcas serve .*--host ::": "lets other machines in",
+    "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
+    r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
+    "orcas events (dead|resend|discard) .*": "needs a target; tests/conformance/events/test_webhooks.py has some",
+    ".*orcas key .*": "needs a keyring; tests/tools/test_keyring.py runs each of them",
+    "S3TEST_CONF=.*": "needs a copy of ceph/s3-tests, and takes minutes",
+    "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py runs it until the first event",
+    "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
+}
+# Indented text in docstrings that is not an example.
+NO_CODE: Final = {"errors.py": "the tree of exceptions"}
+# Names in examples, and what replaces them here.
+PLACES: Final = {"/mnt/backups": "$HOME/backups"}
+
+
+@dataclass
+class Example:
+    """One block: its place, its language and its text."""
+
+    place: str
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """The shell lines of a block, without output and comments."""
+        lines = self.text.splitlines()
+        if self.language == "console":
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        words = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line.strip()]
+        # Commands that a shell would run in the background run in the background here anyway.
+        return [line.removesuffix("&").rstrip() for line in words]
+
+
+def fenced(path: Path) -> Iterator[Example]:
+    text = path.read_text(encoding="utf-8")
+    for found in re.finditer(r"^( *)```(\S*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Example(f"{path.relative_to(ROOT)}:{line}", found[2], textwrap.dedent(found[3]))
+
+
+def indented(text: str, place: str) -> Iterator[Example]:
+    """Blocks indented by four spaces after an empty line, as in help texts and docstrings."""
+    for found in re.finditer(r"(?:\A|\n)\n((?: {4}.*\n?|\n)+)", text):
+        block = textwrap.dedent(found[1]).strip("\n")
+        python = block.startswith(("import ", "from ", "with ", "async with "))
+        yield Example(place, "python" if python else "sh", block)
+
+
+def docstrings() -> Iterator[Example]:
+    """The docstrings of the package; that of a command is its help text."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name in NO_CODE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from indented(
+                    ast.get_docstring(node) or "", f"{path.relative_to(ROOT)}:{getattr(node, 'name', '')}"
+                )
+
+
+def helps() -> Iterator[Example]:
+    """Help that is in no docstring: that of `orcas` itself, and epilogs."""
+    group = typer.main.get_command(app)
+    for text in (group.help, group.epilog, *(command.epilog for command in app.registered_commands)):
+        yield from indented(str(text or ""), "orcas --help")
+
+
+def examples() -> list[Example]:
+    found = [example for path in PAGES if path not in TRANSCRIPTS for example in fenced(path)]
+    # Console lines come before programs that need their server, those of the README first.
+    return [*found, *helps(), *docstrings()]
+
+
+@dataclass
+class Shell:
+    """A home directory, variables that one line passes to the next, and servers that run until the end."""
+
+    home: Path
+    stack: contextlib.ExitStack
+    variables: dict[str, str]
+    done: set[str] = field(default_factory=set)
+
+    @property
+    def seen(self) -> dict[str, str]:
+        """Set the variables of the lines in this process."""
+        names = ("AWS_", "ORCAS_", "HOME", "XDG_")
+        return {name: value for name, value in self.variables.items() if name.startswith(names)}
+
+    def run(self, line: str, place: str) -> None:
+        """Run one line, unless it was run before. A server keeps running if the other lines use its store."""
+        if line in self.done:
+            return
+        self.done.add(line)
+        for name, stands in PLACES.items():
+            line = line.replace(name, stands)
+        if re.match(r"(\w+=\S+ )*orcas serve", line):
+            self._serve(line, place)
+            return
+        if line.startswith("orcas ") and not set(line) & set("|&;"):
+            self._in_this_process(line, place)
+            return
+        script = f'set -e\n{line}\nenv -0 > "$HOME/.env"'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env=self.variables,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{place}: {line}: {done.stderr}"
+        assert not done.stderr, f"{place}: {line}: {done.stderr}"
+        handed_on = (self.home / ".env").read_text().split("\0")
+        self.variables = dict(entry.split("=", 1) for entry in handed_on if entry)
+
+    def _in_this_process(self, line: str, place: str) -> None:
+        """Run it in this process, which saves the time to start one; `env` and `serve` above need their own."""
+        words = [word.replace("$HOME", str(self.home)) for word in shlex.split(line)]
+        with environment(self.seen):
+            assert run(words[1:]) == 0, f"{place}: {line}"
+
+    def _serve(self, line: str, place: str) -> None:
+        # Port 9000 may be taken, so a line without a port gets a free one.
+        variables = {**self.variables, "ORCAS_PORT": "0"}
+        del variables["ORCAS_DATA"]
+        # The server ends when its standard input does, so it does not outlive a test run that is killed.
+        script = f"{line} & exec >&-; read -r; kill $!; wait"
+        process = self.stack.enter_context(
+            subprocess.Popen(
+                ["bash", "-c", script], env=variables, cwd=self.home, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert re.fullmatch(r"orcas ready http://127\.0\.0\.1:[0-9]+\n", ready), f"{place}: {line}: {ready!r}"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    (tmp_path / "orcas").mkdir()
+    for name in ("README.md", "picture.jpg"):
+        (tmp_path / name).write_bytes(name.encode() * 10_000)
+    variables = {name: value for name, value in child_environment().items() if not name.startswith("AWS_")}
+    variables |= {
+        "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        # Lines without --data use the store of the README.
+        "ORCAS_DATA": str(tmp_path / "orcas"),
+        "NO_PROXY": "127.0.0.1,localhost", "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path),
+    }  # fmt: skip
+    mask = os.umask(0o077)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.umask, mask)
+        yield Shell(tmp_path, stack, variables)
+
+
+def is_understood(line: str) -> None:
+    """Check that the command and options of a line that is not run exist."""
+    words = shlex.split(line)
+    if words[:2] == ["orcas", "bench"] or words[0] == "orcas":
+        with typer.main.get_command(app).make_context("orcas", words[1:]) as context:
+            command = context.command.get_command(context, words[1])  # type: ignore[attr-defined]
+            parsed = command.make_context(words[1], words[2:], parent=context)
+            if words[1] == "bench":
+                read_workload(parsed.params["workload"])
+    elif words[0] == "python":
+        source = (ROOT / words[1]).read_text(encoding="utf-8")
+        for option in (word for word in words if word.startswith("--")):
+            assert f'"{option}"' in source, f"{line}: there is no {option}"
+
+
+def run_python(example: Example, shell: Shell, names: dict[str, Any]) -> None:
+    with environment(shell.seen):
+        exec(compile(example.text, example.place, "exec"), names)  # noqa: S102 - the documents' own code
+
+
+def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {}
+    monkeypatch.chdir(shell.home)
+    # The default session keeps the first keys that it finds.
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for example in examples():
+        place = example.place
+        match example.language:
+            case "python":
+                run_python(example, shell, names)
+            case "console" | "sh":
+                for line in example.commands:
+                    if any(re.fullmatch(known, line) for known in NOT_RUN):
+                        is_understood(line)
+                    else:
+                        shell.run(line, place)
+            case "toml":
+                assert tomllib.loads(example.text)
+                (shell.home / "example.toml").write_text(example.text)
+                assert read_workload(str(shell.home / "example.toml")).cases
+            case "xml":
+                ET.fromstring(example.text)
+            case other:
+                assert other == "text", (
+                    f"{place}: a block in {other or 'no language'} is neither run nor marked as text"
+                )
+        if "aws s3 cp README.md s3://photos/" in shell.done and "2026/" not in shell.done:
+            shell.done.add("2026/")
+            with environment(shell.seen), contextlib.closing(boto3.client("s3")) as client:
+                client.put_object(Bucket="photos", Key="2026/summer.jpg", Body=b"for `orcas export`")
+                client.put_object(Bucket="photos", Key="2024/winter.jpg", Body=b"for `orcas move`")
+                client.create_bucket(Bucket="incoming")
+                client.put_object(Bucket="incoming", Key="new.jpg", Body=b"for `orcas move`")
+    assert "orcas serve --data ~/orcas" in shell.done
+    assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in lines())], "no such line"
+
+
+def lines() -> list[str]:
+    """Every shell line of every example."""
+    return [line for example in examples() if example.language in {"console", "sh"} for line in example.commands]
+
+
+def test_examples_are_found_where_they_stand() -> None:
+    found = examples()
+    places = " ".join(example.place for example in found)
+    for place in ("README.md", "docs/benchmarks.md", "orcas --help", "python/orcas/__init__.py", "cli/bench.py:bench"):
+        assert place in places
+    assert sum(example.language == "python" for example in found) >= 4
+    assert {"orcas serve --data ~/orcas", "aws s3 mb s3://photos", "orcas config show"} <= set(lines())
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_that_are_named_in_the_text_exist(path: Path) -> None:
+    known = typer.main.get_command(app)
+    with known.make_context("orcas", ["version"]) as context:
+        for line in re.findall(r"`orcas ([a-z][^`]*)`", path.read_text(encoding="utf-8")):
+            words = [word.strip("[],") for word in line.split()]
+            if words[0] == "ready":
+                continue  # what `orcas serve` prints
+            command = known.get_command(context, words[0])  # type: ignore[attr-defined]
+            assert command is not None, f"orcas {line}"
+            if words[0] == "config":
+                continue
+            if hasattr(command, "commands") and words[1:]:
+                command = command.commands.get(words[1])
+                assert command is not None, f"orcas {line}"
+            options = {name for parameter in command.params for name in parameter.opts}
+            assert {word for word in words[1:] if word.startswith("-")} <= options | {"--help"}, f"orcas {line}"

@@ -1,0 +1,183 @@
+"""Thousands of requests that a client sends before it reads the answers, in random order and pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvloop
+from tests.fixtures.servers.connections import CLOSE, HOST, LIMITS, Running, read_all
+from tests.fixtures.waiting import wait_until
+
+from orcas.http.parsers import FEED_BYTES
+from orcas.http.protocol import PIPELINE_MAX, LimitedProtocol
+
+from .test_protocol import application
+from .test_streaming import Application as Streaming
+
+# Seconds of random tests for each event loop. The output of a failed run has its seed.
+FUZZ_SECONDS = float(os.environ.get("ORCAS_FUZZ_SECONDS", "1"))
+
+
+@pytest.fixture(params=[(uvloop.new_event_loop, application), (asyncio.SelectorEventLoop, application)])
+def server(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """Check afterwards that no callback of a transport has failed."""
+    new_loop, served = request.param
+    running = Running(served, new_loop)
+    yield running
+    running.close()
+    assert running.errors == []
+
+
+def get(path: object, extra: bytes = b"") -> bytes:
+    return b"GET /%b HTTP/1.1\r\n" % str(path).encode() + HOST + extra + b"\r\n"
+
+
+def answers(client: socket.socket, last: bytes) -> bytes:
+    answer = b""
+    while last not in answer:
+        piece = client.recv(1 << 20)
+        assert piece, answer[-300:]
+        answer += piece
+    return answer
+
+
+@pytest.mark.parametrize("count", [PIPELINE_MAX + 1, PIPELINE_MAX + 2, 1_000, 3_000])
+def test_any_number_of_pipelined_requests_is_answered_in_order(server: Running, count: int) -> None:
+    with server.connect() as client:
+        sender = threading.Thread(target=client.sendall, args=(b"".join(get(number) for number in range(count)),))
+        sender.start()
+        answer = answers(client, b"b'/%d'" % (count - 1))
+        sender.join()
+    assert [int(part.partition(b"'")[0]) for part in answer.split(b"(b'/")[1:]] == list(range(count))
+
+
+def test_no_more_requests_wait_than_may(server: Running) -> None:
+    """However many arrive in one read; at most one read is not parsed yet."""
+    least = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
+    seen: list[int] = []
+    begin = LimitedProtocol.exchange_done
+
+    def watched(connection: LimitedProtocol, exchange: object) -> None:
+        seen.append(len(connection.queue))
+        begin(connection, exchange)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LimitedProtocol, "exchange_done", watched)
+        server.exchange(least * 5_000 + get("last", CLOSE))
+    assert len(seen) == 5_001
+    assert PIPELINE_MAX < max(seen) <= PIPELINE_MAX + FEED_BYTES // len(least) + 1
+
+
+def test_a_read_that_ends_inside_a_head_counts_no_other(server: Running) -> None:
+    """The limit is for one head, not for everything that arrived in the same read."""
+    many = b"".join(get(number) for number in range(LIMITS.max_head_size // 20))
+    with server.connect() as client:
+        client.sendall(many + b"GET /last HTTP/1.1\r\nHo")
+        answers(client, b"b'/%d'" % (LIMITS.max_head_size // 20 - 1))
+        client.sendall(b"st: a\r\n\r\n")
+        answers(client, b"b'/last'")
+
+
+def test_bodies_in_a_long_pipeline_stay_with_their_requests(server: Running) -> None:
+    sizes = [0, 1, 5, 4_000, 100_000] * 40
+    with server.connect() as client:
+        request = b"".join(
+            b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % n + b"\r\n" * (n // 2) + b"x" * (n % 2)
+            for n in sizes
+        )
+        sender = threading.Thread(target=client.sendall, args=(request + get("end"),))
+        sender.start()
+        answer = answers(client, b"b'/end'")
+        sender.join()
+    got = [int(part.partition(b"HTTP")[0]) for part in answer.split(b"\r\n\r\ngot ")[1:]]
+    assert got == sizes
+
+
+def test_a_malformed_request_behind_many_is_refused_in_its_turn(server: Running) -> None:
+    answer = server.exchange(b"".join(get(number) for number in range(500)) + b"GET nothing\r\n\r\n" + get("never"))
+    assert answer.count(b"HTTP/1.1 200") == 500
+    assert answer.count(b"HTTP/1.1 400") == 1
+    assert answer.index(b"HTTP/1.1 400") > answer.index(b"b'/499'")
+    assert b"never" not in answer
+
+
+PARTS: list[Callable[[random.Random], bytes]] = [
+    lambda draw: get(draw.randrange(10)) * draw.choice([1, 2, 100, 3_000]),
+    lambda draw: get("x", CLOSE),
+    lambda draw: get("chunked"),
+    lambda draw: get("x").replace(b"GET", draw.choice([b"HEAD", b"PURGE", b"POST", b"OPTIONS", b"CONNECT", b"PRI"])),
+    lambda draw: b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n" % (n := draw.choice([0, 3, 70_000, 300_000]))
+    + draw.choice([b"", b"Expect: 100-continue\r\n", CLOSE]) + b"\r\n" + bytes(draw.choice([n, n // 2, n + 1])),
+    lambda draw: b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    + b"".join(b"%x\r\n%b\r\n" % (n, bytes(n)) for n in draw.choices([1, 100, 70_000], k=3)) + b"0\r\n\r\n",
+    lambda draw: b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 200000\r\n\r\n" + bytes(draw.randrange(200_000)),
+    lambda draw: b"PUT /%d/%d HTTP/1.1\r\n" % (draw.choice([1000, 1 << 18]), draw.choice([1, 3, 1000])) + HOST
+    + b"Content-Length: 900000\r\n\r\n" + bytes(draw.choice([1, 100_000, 900_000, 900_001])),
+    lambda draw: get("u", b"Connection: upgrade\r\nUpgrade: h2c\r\n"),
+    lambda draw: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    lambda draw: b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % 10 ** draw.choice([1, 30, 4_000]),
+    lambda draw: b"GET /" + draw.randbytes(draw.randrange(200)),
+    lambda draw: b"GET /%b HTTP/1.1\r\n" % (b"%" + draw.randbytes(2).hex().encode()) + HOST + b"\r\n",
+    lambda draw: draw.randbytes(draw.randrange(1, 40)),
+    lambda draw: get("x", b"X: " + b"a" * draw.choice([100, 9_000])),
+    lambda draw: b"\r\n" * draw.randrange(1, 100),
+]  # fmt: skip
+
+
+def misbehave(server: Running, draw: random.Random) -> None:
+    """One connection: random requests, cut anywhere, read or not, ended in one of four ways."""
+    sent = b"".join(draw.choice(PARTS)(draw) for _ in range(draw.randrange(1, 6)))
+    if draw.random() < 0.3:
+        at = draw.randrange(len(sent) + 1)
+        sent = sent[:at] + draw.randbytes(draw.randrange(3)) + sent[at + draw.randrange(3) :]
+    with server.connect() as client, contextlib.suppress(OSError):
+        client.settimeout(0.05)
+        for cut in sorted(draw.randrange(len(sent) + 1) for _ in range(draw.randrange(4))):
+            client.sendall(sent[:cut])
+            sent = sent[cut:]
+            if draw.random() < 0.3:
+                client.recv(1 << 16)
+        client.sendall(sent)
+        ending = draw.randrange(4)
+        if ending == 0:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif ending == 1:
+            client.shutdown(socket.SHUT_WR)
+        elif ending == 2:
+            read_all(client)
+
+
+async def fuzzed(scope: Any, receive: Any, send: Any) -> None:
+    """As `application`; a PUT to `/ROOM/READS` is read past the parser."""
+    if scope["method"] != "PUT" or scope["raw_path"] == b"/":
+        await application(scope, receive, send)
+    else:
+        await Streaming()(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    "server", [(uvloop.new_event_loop, fuzzed), (asyncio.SelectorEventLoop, fuzzed)], indirect=True
+)
+def test_nothing_that_clients_do_fails_in_a_callback(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    seed = secrets.token_hex(4)
+    sys.stdout.write(f"seed {seed}\n")
+    draw = random.Random(seed)
+    until = time.monotonic() + FUZZ_SECONDS
+    while time.monotonic() < until:
+        misbehave(server, draw)
+        assert server.errors == []
+        assert caplog.records == []
+    assert server.exchange(get("alive", CLOSE)).startswith(b"HTTP/1.1 200")
+    assert wait_until(lambda: not server.state.connections)

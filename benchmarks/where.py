@@ -42,7 +42,7 @@ _FUNCTIONS = (
     ("S3 semantics", r"orcas_(s3|http)"),
     ("lane", r"orcas_(gateway|bodies|event_streams|telemetry)"),
     ("log and packs", r"orcas_(log|chunks|fs)|orcas_base::block"),
-    ("engine", r"orcas_(engine|decide|record|dedup)|orcas_base::sync"),
+    ("engine", r"orcas_(engine|decide|record)|orcas_base::sync"),
     ("Rust, other", r""),
 )
 _LIBRARIES = (

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
-use orcas_dedup::chunker::Chunker;
+use orcas_chunks::chunker::Chunker;
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;

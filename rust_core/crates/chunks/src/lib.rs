@@ -1,4 +1,5 @@
-//! Packs: files of chunks, written in parallel at reserved offsets. They are not part of the log's chain.
+//! Chunks: where they end, the filter of known ones, and packs: files of chunks, written in parallel at reserved offsets.
+//! Packs are not part of the log's chain.
 //!
 //! Invariants. A chunk counts only if a committed manifest names it. Its location is passed to the log only after a
 //! sync that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
@@ -7,9 +8,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
+pub mod chunker;
 #[cfg(test)]
 mod crash_tests;
 mod examine;
+pub mod filter;
 mod format;
 mod pack;
 mod packs;

@@ -16,8 +16,8 @@ use super::state::EngineState;
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::WrittenChunk;
+use orcas_chunks::chunker::Chunker;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
-use orcas_dedup::chunker::Chunker;
 use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, SEALED_MAX, Seal, head_of};
 use orcas_seal::DataKey;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_base::sync::RwLock;
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use orcas_dedup::filter::Filter;
+use orcas_chunks::filter::Filter;
 
 /// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often.
 const HEADS_MIN: u64 = if cfg!(test) { 1 << 5 } else { 1 << 18 };

@@ -26,6 +26,7 @@ __all__ = [
     "Load",
     "Maintenance",
     "MasterKeyError",
+    "Refusal",
     "Request",
     "RequestLogs",
     "Response",
@@ -87,6 +88,14 @@ def take_events() -> list[Event]:
 
 def end_events() -> None:
     """Free whoever blocks in `wait_for_events`. Events are collected as before."""
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault
+    """A request is answered with an error."""
+
+    args: tuple[int, str, str]
+    """Status, code and message."""
+
+    def __init__(self, status: int, code: str, message: str) -> None: ...
 
 class StoreError(Exception):
     """The store cannot be opened, read or closed in order. The message is one sentence."""
@@ -1048,13 +1057,11 @@ class UsageCounts:
     def bucket_tags(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """The tags of every bucket that has some."""
 
-    def set_bucket_quota(self, bucket: str, size: int | None, objects: int | None) -> tuple[int, str, str] | None:
+    def set_bucket_quota(self, bucket: str, size: int | None, objects: int | None) -> None:
         """Give a bucket a quota; None sets no limit. Blocks.
 
-        Returns:
-            None, or status, code and message of the refusal.
-
         Raises:
+            Refusal: there is no such bucket, or a rule forbids it.
             StoreError: it could not be written.
         """
 
@@ -1237,13 +1244,16 @@ class Core:
 
     def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> bytes | tuple[int, str, str]:
+    ) -> bytes:
         """Checks that root has signed a request to the admin API, without blocking. Arguments as in `accept`.
 
         Anything but GET and HEAD is granted once: the very same request is refused from then on.
 
         Returns:
-            The SHA-256 that its body must have; or the status, code and message of the refusal.
+            The SHA-256 that its body must have.
+
+        Raises:
+            Refusal: root has not signed it, or it was granted before.
         """
 
     def stats(self) -> Stats:
@@ -1255,7 +1265,7 @@ class Core:
 
     def move_prefix(
         self, source: tuple[str, str], target: tuple[str, str], overwrite: bool, limit: int
-    ) -> tuple[int, int] | tuple[int, str, str]:
+    ) -> tuple[int, int]:
         """Move all objects of a bucket whose keys begin with a prefix, or none. Blocks.
 
         Args:
@@ -1265,7 +1275,10 @@ class Core:
             limit: the most objects.
 
         Returns:
-            How many objects were moved, and their bytes; or the status, code and message of the refusal.
+            How many objects were moved, and their bytes.
+
+        Raises:
+            Refusal: nothing was moved.
         """
 
     def reclaim(self, compact: bool) -> ReclaimStats:
@@ -1294,27 +1307,25 @@ class Core:
     def scrub_progress(self) -> ScrubState:
         """How the scrub in the background is doing."""
 
-    def create_snapshot(self, bucket: str, name: str) -> tuple[int, str, str] | None:
+    def create_snapshot(self, bucket: str, name: str) -> None:
         """Keep what a bucket has now under a name. Blocks.
 
-        Returns:
-            None, or status, code and message of the refusal.
-
         Raises:
+            Refusal: there is no such bucket, or a rule forbids it.
             StoreError: the store cannot write.
         """
 
-    def delete_snapshot(self, bucket: str, name: str) -> tuple[int, str, str] | None:
-        """Forget a snapshot. Returns and raises as `create_snapshot`."""
+    def delete_snapshot(self, bucket: str, name: str) -> None:
+        """Forget a snapshot. Raises as `create_snapshot`."""
 
-    def fork_bucket(self, bucket: str, snapshot: str | None, name: str) -> tuple[int, str, str] | None:
+    def fork_bucket(self, bucket: str, snapshot: str | None, name: str) -> None:
         """Create the bucket `name` with the objects of a bucket, or of its snapshot.
 
-        Returns and raises as `create_snapshot`.
+        Raises as `create_snapshot`.
         """
 
-    def restore_bucket(self, bucket: str, snapshot: str) -> tuple[int, str, str] | None:
-        """Give a bucket the objects of its snapshot. Returns and raises as `create_snapshot`."""
+    def restore_bucket(self, bucket: str, snapshot: str) -> None:
+        """Give a bucket the objects of its snapshot. Raises as `create_snapshot`."""
 
     def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
         """The snapshots of a bucket, by name. None: there is no such bucket."""
@@ -1328,8 +1339,12 @@ class Core:
         last_id: str | None,
         start: str | None,
         lines: bool,
-    ) -> EventListener | tuple[int, str, str]:
-        """Begin a stream of events, server-sent or as lines; or status, code and message of the refusal."""
+    ) -> EventListener:
+        """Begin a stream of events, server-sent or as lines.
+
+        Raises:
+            Refusal: an argument is wrong, there are no events, or too many listeners.
+        """
 
     def end_listeners(self) -> None:
         """End all streams of events, and refuse new ones."""
@@ -1349,9 +1364,9 @@ class Core:
 
 @final
 class Keyring:
-    """The keys of an open store. Thread-safe. Changes return None, or status, code and message of the refusal.
+    """The keys of an open store. Thread-safe. Changes raise `Refusal`.
 
-    A refusal says what holds then: a change can be in effect although it is not in both files.
+    It says what holds then: a change can be in effect although it is not in both files.
     """
 
     def generation(self) -> int:
@@ -1363,19 +1378,19 @@ class Keyring:
     def list_keys(self) -> list[KeyDocument]:
         """All keys in the order of their creation. Never waits for a change."""
 
-    def create(self, name: str) -> tuple[int, str, str] | None:
+    def create(self, name: str) -> None:
         """Add a key. Blocks, like all changes."""
 
-    def rotate(self, name: str) -> tuple[int, str, str] | None:
+    def rotate(self, name: str) -> None:
         """Add a version to the key with this name or id, and wrap its data keys again."""
 
-    def disable(self, name: str) -> tuple[int, str, str] | None:
+    def disable(self, name: str) -> None:
         """Refuse to use a key until it is enabled."""
 
-    def enable(self, name: str) -> tuple[int, str, str] | None:
+    def enable(self, name: str) -> None:
         """Use a disabled key again."""
 
-    def destroy(self, name: str, days: int, lose_content: bool) -> tuple[int, str, str] | None:
+    def destroy(self, name: str, days: int, lose_content: bool) -> None:
         """Schedule the destruction of a key in 7 to 30 days, or destroy it at once for 0.
 
         Args:
@@ -1384,18 +1399,16 @@ class Keyring:
             lose_content: do so although content may need it.
         """
 
-    def cancel_destruction(self, name: str) -> tuple[int, str, str] | None:
+    def cancel_destruction(self, name: str) -> None:
         """Call a destruction off. The key is then disabled."""
 
-    def accept_older(self) -> tuple[int, str, str] | None:
+    def accept_older(self) -> None:
         """Give up newer copies of an older keyring that was put back, and use it for new content."""
 
     def scrypt_n(self) -> int | None:
         """N of scrypt, if the master key comes from a passphrase. Never waits."""
 
-    def change_master(
-        self, key: str | None, passphrase: str | None, scrypt_n: int | None = None
-    ) -> tuple[int, str, str] | None:
+    def change_master(self, key: str | None, passphrase: str | None, scrypt_n: int | None = None) -> None:
         """Seal the keyring under another master key (base64) or passphrase. Blocks for scrypt.
 
         `scrypt_n`: N of scrypt from now on, a power of two; the present one if it is None.

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use super::access::{self, Done};
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
-use super::errors::{StoreError, store_error};
+use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::finished::{Stages, Verdict};
 use super::form::Form;
@@ -23,7 +23,7 @@ use super::metrics::{Surroundings, format_of};
 use super::options::{Options, environment};
 use super::request::Request;
 use super::request_logs::RequestLogs;
-use super::snapshots::{self, Refused, Snapshot};
+use super::snapshots::{self, Snapshot};
 use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use super::usage::UsageCounts;
@@ -315,8 +315,7 @@ impl Core {
         }
     }
 
-    /// Checks that root has signed a request to the admin API: the SHA-256 that its body must have, or the status, code
-    /// and message of the refusal.
+    /// Checks that root has signed a request to the admin API. Returns the SHA-256 that its body must have.
     fn authenticate_root<'py>(
         &self,
         py: Python<'py>,
@@ -324,12 +323,12 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        judge(&self.lane, &head).into_object(py)
+        judge(&self.lane, &head).map(|hash| PyBytes::new(py, &hash))
     }
 
     /// Counts and sizes of what is stored. Blocks.
@@ -348,21 +347,19 @@ impl Core {
     }
 
     /// Moves all objects of one bucket whose keys begin with a prefix to another prefix, or to another bucket, at once.
-    /// Returns their number and bytes, or the status, code and message of the refusal. Blocks.
-    fn move_prefix<'py>(
+    /// Returns their number and bytes. Blocks.
+    fn move_prefix(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         source: (String, String),
         target: (String, String),
         overwrite: bool,
         limit: usize,
-    ) -> PyResult<Bound<'py, PyTuple>> {
+    ) -> PyResult<(u64, u64)> {
         let from = Place { bucket: &source.0, prefix: &source.1 };
         let to = Place { bucket: &target.0, prefix: &target.1 };
-        match py.detach(|| self.lane.move_prefix(from, to, overwrite, limit)) {
-            Ok(MovedPrefix { objects, bytes }) => (objects, bytes).into_pyobject(py),
-            Err(Problem { error, .. }) => (error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py),
-        }
+        let moved = py.detach(|| self.lane.move_prefix(from, to, overwrite, limit));
+        moved.map(|MovedPrefix { objects, bytes }| (objects, bytes)).map_err(|problem| refusal_of(problem.error))
     }
 
     /// What is to be done at intervals.
@@ -394,29 +391,23 @@ impl Core {
         self.lane.engine.scrub_progress().into()
     }
 
-    /// Names what a bucket holds now. None, or status, code and message of the refusal, as of the next three. Blocks.
-    fn create_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<Option<Refused>> {
+    /// Names what a bucket holds now. Blocks.
+    fn create_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<()> {
         py.detach(|| snapshots::create(&self.lane.engine, bucket, name))
     }
 
     /// Forgets a snapshot. Blocks.
-    fn delete_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<Option<Refused>> {
+    fn delete_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<()> {
         py.detach(|| snapshots::delete(&self.lane.engine, bucket, name))
     }
 
     /// Creates the bucket `name` with the objects of a bucket, or of its snapshot. Blocks.
-    fn fork_bucket(
-        &self,
-        py: Python<'_>,
-        bucket: &str,
-        snapshot: Option<&str>,
-        name: &str,
-    ) -> PyResult<Option<Refused>> {
+    fn fork_bucket(&self, py: Python<'_>, bucket: &str, snapshot: Option<&str>, name: &str) -> PyResult<()> {
         py.detach(|| snapshots::fork(&self.lane.engine, bucket, snapshot, name))
     }
 
     /// Gives a bucket the objects of its snapshot. Blocks.
-    fn restore_bucket(&self, py: Python<'_>, bucket: &str, snapshot: &str) -> PyResult<Option<Refused>> {
+    fn restore_bucket(&self, py: Python<'_>, bucket: &str, snapshot: &str) -> PyResult<()> {
         py.detach(|| snapshots::restore(&self.lane.engine, bucket, snapshot))
     }
 
@@ -425,11 +416,10 @@ impl Core {
         snapshots::list(&self.lane.engine, bucket)
     }
 
-    /// Begins a stream of events, server-sent or as lines; or status, code and message of the refusal.
+    /// Begins a stream of events, server-sent or as lines.
     #[expect(clippy::too_many_arguments, reason = "the parameters of a query")]
-    fn listen<'py>(
+    fn listen(
         &self,
-        py: Python<'py>,
         names: Vec<String>,
         buckets: Vec<String>,
         prefix: Vec<u8>,
@@ -437,13 +427,11 @@ impl Core {
         last_id: Option<String>,
         start: Option<String>,
         lines: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<EventListener> {
         let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
         let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
-        match Listener::open(&self.lane.events, options, format) {
-            Ok(inner) => Ok(Bound::new(py, EventListener { lane: Arc::downgrade(&self.lane), inner })?.into_any()),
-            Err(error) => Ok((error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py)?.into_any()),
-        }
+        let inner = Listener::open(&self.lane.events, options, format).map_err(refusal_of)?;
+        Ok(EventListener { lane: Arc::downgrade(&self.lane), inner })
     }
 
     /// Ends all streams of events, and refuses new ones.

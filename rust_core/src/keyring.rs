@@ -9,15 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use zeroize::Zeroizing;
 
-use super::errors::{MasterKeyError, StoreError};
+use super::errors::{MasterKeyError, StoreError, refusal};
 use orcas_engine::{Clock, SystemClock};
 use orcas_fs::read_only::ReadOnlyFileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::{FileSystem, Random};
 use orcas_keyring::{ChangeError, Environment, KeyInfo, Keyring, OpenError, Presence, inspect, presence, store_of};
 use orcas_seal::{CacheLimits, Error as SealError, FreshId, KeyId, KeyState, MasterSecret, ScryptParams, StoreId};
-
-use super::snapshots::Refused;
 
 /// The master secret, and what may be done with it. At most one of the two is set.
 #[derive(FromPyObject)]
@@ -185,35 +183,35 @@ impl PyKeyring {
         self.inner.list().into_iter().map(KeyDocument::from).collect()
     }
 
-    /// Adds a key. None, or status, code and message of the refusal, as of the others.
-    fn create(&self, py: Python<'_>, name: &str) -> Option<Refused> {
-        py.detach(|| self.inner.create_key(name)).err().map(refused)
+    /// Adds a key.
+    fn create(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| self.inner.create_key(name)).map(drop).map_err(refused)
     }
 
-    fn rotate(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+    fn rotate(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.change(py, name, |id| self.inner.rotate(id).map(drop))
     }
 
-    fn disable(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+    fn disable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.change(py, name, |id| self.inner.disable(id))
     }
 
-    fn enable(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+    fn enable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.change(py, name, |id| self.inner.enable(id))
     }
 
     /// Destroys a key in 7 to 30 days, or at once for 0.
-    fn destroy(&self, py: Python<'_>, name: &str, days: u32, lose_content: bool) -> Option<Refused> {
+    fn destroy(&self, py: Python<'_>, name: &str, days: u32, lose_content: bool) -> PyResult<()> {
         self.change(py, name, |id| self.inner.destroy(id, days, lose_content))
     }
 
-    fn cancel_destruction(&self, py: Python<'_>, name: &str) -> Option<Refused> {
+    fn cancel_destruction(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.change(py, name, |id| self.inner.cancel_destruction(id))
     }
 
     /// Gives up newer copies of an older keyring.
-    fn accept_older(&self, py: Python<'_>) -> Option<Refused> {
-        py.detach(|| self.inner.accept_older()).err().map(refused)
+    fn accept_older(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.inner.accept_older()).map_err(refused)
     }
 
     /// N of scrypt, if the master key comes from a passphrase. Never waits.
@@ -229,7 +227,7 @@ impl PyKeyring {
         key: Option<SecretText>,
         passphrase: Option<SecretText>,
         scrypt_n: Option<u32>,
-    ) -> Option<Refused> {
+    ) -> PyResult<()> {
         py.detach(|| {
             let Some(secret) = secret_of(key, passphrase)? else {
                 return Err(SealError::MalformedMasterKey { reason: "there is no new master key" }.into());
@@ -237,8 +235,7 @@ impl PyKeyring {
             let params = scrypt_n.map(with_scrypt_n).transpose()?;
             self.inner.change_master(&secret, params)
         })
-        .err()
-        .map(refused)
+        .map_err(refused)
     }
 
     /// Seals a secret of the control plane under its name. Blocks for the disk the first time.
@@ -273,15 +270,15 @@ impl PyKeyring {
         py: Python<'_>,
         name: &str,
         change: impl Fn(KeyId) -> Result<(), ChangeError> + Send + Sync,
-    ) -> Option<Refused> {
+    ) -> PyResult<()> {
         let Some(id) = self.inner.find(name) else {
-            return Some((404, "NoSuchKey", format!("There is no key {name:?}.")));
+            return Err(refusal(404, "NoSuchKey", format!("There is no key {name:?}.")));
         };
-        py.detach(|| change(id)).err().map(refused)
+        py.detach(|| change(id)).map_err(refused)
     }
 }
 
-fn refused(error: ChangeError) -> Refused {
+fn refused(error: ChangeError) -> PyErr {
     let (status, code) = match &error {
         ChangeError::InUse => (409, "KeyInUse"),
         ChangeError::Older(_) => (409, "KeyringOlder"),
@@ -298,7 +295,7 @@ fn refused(error: ChangeError) -> Refused {
     };
     let mut message = error.to_string();
     message[..1].make_ascii_uppercase();
-    (status, code, format!("{message}."))
+    refusal(status, code, format!("{message}."))
 }
 
 /// The keyring in `directory`, for reading only; None if there is none. Blocks, for scrypt and for the disk.

@@ -80,6 +80,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format::format_content_range, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
+    module.add("Refusal", module.py().get_type::<errors::Refusal>())?;
     module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;

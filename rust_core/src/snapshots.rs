@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pyo3::prelude::*;
 
-use super::errors::store_error;
+use super::errors::{refusal, refusal_of, store_error};
 use orcas_decide::{Failure, Intent, Refusal};
 use orcas_engine::Handle;
 use orcas_record::{Bucket, BucketId};
@@ -27,13 +27,7 @@ impl Snapshot {
     }
 }
 
-/// Status, code and message of a refusal.
-pub type Refused = (u16, &'static str, String);
-
-/// None if it was done.
-type Asked = PyResult<Option<Refused>>;
-
-pub fn create(engine: &Handle, bucket: &str, name: &str) -> Asked {
+pub fn create(engine: &Handle, bucket: &str, name: &str) -> PyResult<()> {
     change(engine, bucket, |bucket| Intent::CreateSnapshot { bucket, name: owned(name) })
 }
 
@@ -43,18 +37,18 @@ pub fn list(engine: &Handle, bucket: &str) -> Option<Vec<Snapshot>> {
     Some(engine.snapshots(&bucket.name).iter().map(|snapshot| Snapshot::new(snapshot)).collect())
 }
 
-pub fn delete(engine: &Handle, bucket: &str, name: &str) -> Asked {
+pub fn delete(engine: &Handle, bucket: &str, name: &str) -> PyResult<()> {
     change(engine, bucket, |bucket| Intent::DeleteSnapshot { bucket, name: owned(name) })
 }
 
-pub fn fork(engine: &Handle, bucket: &str, snapshot: Option<&str>, name: &str) -> Asked {
+pub fn fork(engine: &Handle, bucket: &str, snapshot: Option<&str>, name: &str) -> PyResult<()> {
     if !valid_bucket_name(name) {
-        return Ok(Some(in_words(&S3Error::with(ErrorCode::InvalidBucketName, BUCKET_NAME_RULE))));
+        return Err(refusal_of(S3Error::with(ErrorCode::InvalidBucketName, BUCKET_NAME_RULE)));
     }
     change(engine, bucket, |bucket| Intent::ForkBucket { bucket, snapshot: snapshot.map(owned), name: owned(name) })
 }
 
-pub fn restore(engine: &Handle, bucket: &str, snapshot: &str) -> Asked {
+pub fn restore(engine: &Handle, bucket: &str, snapshot: &str) -> PyResult<()> {
     change(engine, bucket, |bucket| Intent::RestoreBucket { bucket, snapshot: owned(snapshot) })
 }
 
@@ -62,24 +56,20 @@ fn owned(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
-pub fn change(engine: &Handle, bucket: &str, intent: impl FnOnce(BucketId) -> Intent) -> Asked {
-    let Some(bucket) = engine.bucket(bucket.as_bytes()) else { return Ok(Some(refused(&Refusal::NoSuchBucket))) };
+pub fn change(engine: &Handle, bucket: &str, intent: impl FnOnce(BucketId) -> Intent) -> PyResult<()> {
+    let Some(bucket) = engine.bucket(bucket.as_bytes()) else { return Err(refused(&Refusal::NoSuchBucket)) };
     match engine.execute(intent(bucket.id)) {
-        Ok(_) => Ok(None),
-        Err(Failure::Refused(refusal)) => Ok(Some(refused(&refusal))),
+        Ok(_) => Ok(()),
+        Err(Failure::Refused(refusal)) => Err(refused(&refusal)),
         Err(Failure::Engine(error)) => Err(store_error(error)),
     }
 }
 
-fn refused(refusal: &Refusal) -> Refused {
-    let (status, code, message) = in_words(&orcas_bodies::problem::refused(refusal));
-    match refusal {
-        Refusal::NoSuchSnapshot => (404, "NoSuchSnapshot", message),
-        Refusal::SnapshotAlreadyExists => (409, "SnapshotAlreadyExists", message),
-        _ => (status, code, message),
+fn refused(reason: &Refusal) -> PyErr {
+    let error = orcas_bodies::problem::refused(reason);
+    match reason {
+        Refusal::NoSuchSnapshot => refusal(404, "NoSuchSnapshot", error.message.into_owned()),
+        Refusal::SnapshotAlreadyExists => refusal(409, "SnapshotAlreadyExists", error.message.into_owned()),
+        _ => refusal_of(error),
     }
-}
-
-fn in_words(error: &S3Error) -> Refused {
-    (error.code.status(), error.code.as_str(), error.message.to_string())
 }

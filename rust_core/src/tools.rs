@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
+use super::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Lane;
 use orcas_gateway::lane::now_ms;
@@ -245,48 +245,26 @@ impl BackupPin {
     }
 }
 
-/// Whether a request to the admin API is accepted.
-pub enum Verdict {
-    /// The SHA-256 that the body must have.
-    Granted([u8; 32]),
-    /// Status, code and message.
-    Refused(u16, &'static str, String),
-}
-
 /// Accepts only requests that root has signed in their headers, over the hash of the body. A presigned URL is not enough,
-/// because it can be passed on, nor is an unsigned body.
-pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
-    let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
-    match lane.authenticate_root(head) {
-        Ok(authenticated) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
-            (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
-                // Reading again changes nothing.
-                if matches!(head.method, b"GET" | b"HEAD") {
-                    return Verdict::Granted(hash);
-                }
-                match lane.replays.admit(stamp, now_ms()) {
-                    Ok(()) => Verdict::Granted(hash),
-                    Err(refused @ NotAdmitted::Full) => Verdict::Refused(503, "SlowDown", refused.to_string()),
-                    Err(refused) => Verdict::Refused(409, "RequestReplayed", refused.to_string()),
-                }
+/// because it can be passed on, nor is an unsigned body. Returns the SHA-256 that the body must have.
+pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> PyResult<[u8; 32]> {
+    let denied = |message: &str| Err(refusal(403, "AccessDenied", message.to_owned()));
+    let authenticated = lane.authenticate_root(head).map_err(|problem| refusal_of(problem.error))?;
+    match (authenticated.how, authenticated.payload, authenticated.stamp) {
+        (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
+            // Reading again changes nothing.
+            if matches!(head.method, b"GET" | b"HEAD") {
+                return Ok(hash);
             }
-            (Authentication::Header, _, _) => denied("The signature must cover the SHA-256 of the body."),
-            (Authentication::Presigned | Authentication::PresignedVersionTwo | Authentication::Anonymous, _, _) => {
-                denied("The request must be signed in its Authorization header.")
+            match lane.replays.admit(stamp, now_ms()) {
+                Ok(()) => Ok(hash),
+                Err(refused @ NotAdmitted::Full) => Err(refusal(503, "SlowDown", refused.to_string())),
+                Err(refused) => Err(refusal(409, "RequestReplayed", refused.to_string())),
             }
-        },
-        Err(problem) => {
-            let error = problem.error;
-            Verdict::Refused(error.code.status(), error.code.as_str(), error.message.into_owned())
         }
-    }
-}
-
-impl Verdict {
-    pub fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        match self {
-            Self::Granted(hash) => Ok(PyBytes::new(py, &hash).into_any()),
-            Self::Refused(status, code, message) => Ok((status, code, message).into_pyobject(py)?.into_any()),
+        (Authentication::Header, _, _) => denied("The signature must cover the SHA-256 of the body."),
+        (Authentication::Presigned | Authentication::PresignedVersionTwo | Authentication::Anonymous, _, _) => {
+            denied("The request must be signed in its Authorization header.")
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::errors::store_error;
-use super::snapshots::{self, Refused};
+use super::snapshots;
 use orcas_decide::{Intent, Quota};
 use orcas_engine::BucketUsage;
 use orcas_gateway::Lane;
@@ -89,14 +89,8 @@ impl UsageCounts {
         tags.collect()
     }
 
-    /// Gives a bucket a quota; None sets no limit. None, or status, code and message of the refusal. Blocks.
-    fn set_bucket_quota(
-        &self,
-        py: Python<'_>,
-        bucket: &str,
-        size: Option<u64>,
-        objects: Option<u64>,
-    ) -> PyResult<Option<Refused>> {
+    /// Gives a bucket a quota; None sets no limit. Blocks.
+    fn set_bucket_quota(&self, py: Python<'_>, bucket: &str, size: Option<u64>, objects: Option<u64>) -> PyResult<()> {
         let document = Quota { bytes: size, versions: objects }.to_document();
         py.detach(|| {
             snapshots::change(&self.lane.engine, bucket, |bucket| Intent::PutDocument {

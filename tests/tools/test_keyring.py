@@ -20,7 +20,7 @@ from tests.tools.conftest import BUCKET, fill
 
 import orcas
 from orcas.admin.schedule import TaskError
-from orcas.edge import Keyring
+from orcas.edge import Keyring, Refusal
 from orcas.settings.config import child_environment
 
 Serve = Callable[..., AbstractContextManager[Target]]
@@ -390,7 +390,7 @@ async def test_a_start_recognises_an_older_keyring(data: Path, caplog: pytest.Lo
             assert ("the store has had generation 3" in caplog.text) is warned
             if not warned:
                 old = keyring(data)
-                assert opened.rotate("orcas/s3") is None
+                opened.rotate("orcas/s3")
         for name, content in zip(FILES, old, strict=True):
             (data / name).write_bytes(content)
 
@@ -409,10 +409,10 @@ async def test_the_upkeep_destroys_what_is_due_and_repeats_what_failed(
         # No file can take the place of a directory.
         (data / "keyring.copy").unlink()
         (data / "keyring.copy").mkdir()
-        refused = opened.rotate("orcas/s3")
-        assert refused is not None
-        assert (refused[0], refused[1]) == (503, "KeyringNotStored")
-        assert "in one file only" in refused[2]
+        with pytest.raises(Refusal) as refused:
+            opened.rotate("orcas/s3")
+        assert refused.value.args[:2] == (503, "KeyringNotStored")
+        assert "in one file only" in refused.value.args[2]
         assert opened.list_keys()[0]["versions"] == 2
         for _ in range(2):
             with pytest.raises(TaskError, match="A change of the keyring is incomplete"):

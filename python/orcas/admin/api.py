@@ -27,9 +27,9 @@ from orcas.admin.quotas import add_quotas
 from orcas.admin.snapshots import add_snapshots
 from orcas.admin.targets import add_targets
 from orcas.admin.tasks import add_tasks
-from orcas.admin.tools import Refusal, Tools
+from orcas.admin.tools import Tools
 from orcas.admin.usage import add_usage
-from orcas.edge import Core, StoreError
+from orcas.edge import Core, Refusal, StoreError
 from orcas.telemetry.reports import note_cause
 
 log = logging.getLogger("orcas")
@@ -98,7 +98,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> JSONResponse:
-        return document(request, error.status, error.code, error.message)
+        return document(request, *error.args)
 
     @app.exception_handler(StoreError)
     async def failed(request: Request, error: StoreError) -> JSONResponse:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from orcas.admin.guard import RootOnly, refuse
-from orcas.edge import StoreError
+from orcas.edge import Refusal, StoreError
 from orcas.http.extensions import ENDLESS, RESPONSE
 from orcas.telemetry.reports import note_cause
 
@@ -56,8 +56,6 @@ _CORS: Final = [
 _NO_RECORDS: Final = b'{"Records":null}\n'
 
 log = logging.getLogger("orcas.events")
-
-Refused = tuple[int, str, str]
 
 
 class _Turns:
@@ -150,28 +148,32 @@ class EventStreams:
             return
         last = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"last-event-id"), None)
         single = {name: several[name][0] if several[name] else "" for name in ("prefix", "suffix")}
-        listener = self._core.listen(
-            several["event"],
-            several["bucket"],
-            single["prefix"].encode(),
-            single["suffix"].encode(),
-            last,
-            several["start"][0] if several["start"] else None,
-            lines=False,
-        )
-        if isinstance(listener, tuple):
-            await refuse(scope, send, *listener)
+        try:
+            listener = self._core.listen(
+                several["event"],
+                several["bucket"],
+                single["prefix"].encode(),
+                single["suffix"].encode(),
+                last,
+                several["start"][0] if several["start"] else None,
+                lines=False,
+            )
+        except Refusal as refusal:
+            await refuse(scope, send, *refusal.args)
             return
         await self._pump(_Stream(listener), scope, receive, send)
 
     async def listen(self, scope: Scope, receive: Receive, send: Send, bucket: str | None) -> None:
         """Answer MinIO's ListenBucketNotification, for one bucket or for all."""
-        verdict = self._core.authenticate_root(
-            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
-        )
-        if isinstance(verdict, tuple):
-            await _refuse_xml(scope, send, *verdict)
+        try:
+            stream = self._stream_of_lines(scope, bucket)
+        except Refusal as refusal:
+            await _refuse_xml(scope, send, *refusal.args)
             return
+        await self._pump(stream, scope, receive, send)
+
+    def _stream_of_lines(self, scope: Scope, bucket: str | None) -> _Stream:
+        self._core.authenticate_root(scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
         named: dict[str, list[str]] = {}
         for name, value in asked:
@@ -180,8 +182,7 @@ class EventStreams:
         seconds = int(ping) if ping.isascii() and ping.isdigit() and len(ping) < 10 else 0
         if ping and not 0 < seconds <= _PING_SECONDS_MAX:
             known = f"ping is a number of seconds from 1 to {_PING_SECONDS_MAX}."
-            await _refuse_xml(scope, send, 400, "InvalidArgument", known)
-            return
+            raise Refusal(400, "InvalidArgument", known)
         listener = self._core.listen(
             # MinIO's clients may put several into one.
             [name for value in named.get("events", ()) for name in value.split(",") if name],
@@ -192,12 +193,8 @@ class EventStreams:
             None,
             lines=True,
         )
-        if isinstance(listener, tuple):
-            await _refuse_xml(scope, send, *listener)
-            return
         # Clients parse each line as a message, and skip one without records. Older ones do not ask for it: they get spaces.
-        stream = _Stream(listener, b"", _NO_RECORDS, seconds) if ping else _Stream(listener, b"")
-        await self._pump(stream, scope, receive, send)
+        return _Stream(listener, b"", _NO_RECORDS, seconds) if ping else _Stream(listener, b"")
 
     async def _pump(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
         loop, listener = asyncio.get_running_loop(), stream.listener

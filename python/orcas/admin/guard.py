@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from orcas.edge import Refusal
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
@@ -28,8 +29,12 @@ class Gatekeeper(Protocol):
 
     def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], /
-    ) -> bytes | tuple[int, str, str]:
-        """The SHA-256 that the body must have, or status, code and message of the refusal."""
+    ) -> bytes:
+        """The SHA-256 that the body must have.
+
+        Raises:
+            Refusal: root has not signed the request.
+        """
 
 
 class RootOnly:
@@ -43,12 +48,13 @@ class RootOnly:
         """Pass one request on, or refuse it."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
-        verdict = self._gatekeeper().authenticate_root(
-            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
-        )
-        if isinstance(verdict, tuple):
+        try:
+            signed = self._gatekeeper().authenticate_root(
+                scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
+            )
+        except Refusal as refusal:
             # Others only get 403, whatever else is wrong with their request.
-            status, code, message = verdict
+            status, code, message = refusal.args
             await refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
             return
         if "\n" in scope["path"]:
@@ -58,7 +64,7 @@ class RootOnly:
         body = await _collect(receive)
         if body is None:
             await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
-        elif not hmac.compare_digest(hashlib.sha256(body).digest(), verdict):
+        elif not hmac.compare_digest(hashlib.sha256(body).digest(), signed):
             await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
         else:
             await self._app(scope, _replayed(body, receive), send)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,9 +16,9 @@ from fastapi import Body, FastAPI
 from pydantic import ConfigDict, Field, SecretStr
 
 from orcas.admin.orders import Name, Order
-from orcas.admin.tools import Refusal, Tools
+from orcas.admin.tools import Tools
 from orcas.admin.upkeep import check_presence
-from orcas.edge import Keyring
+from orcas.edge import Keyring, Refusal
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.settings.config import check_setting
 from orcas.settings.values import SCRYPT_N
@@ -75,12 +76,6 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
             raise Refusal(409, "KeyringNotOpen", f"{found[:1].upper()}{found[1:]}.")
         return found
 
-    def check(refused: tuple[int, str, str] | None) -> None:
-        if refused is not None:
-            if refused[0] == 503:
-                log.warning("A change of the keyring is incomplete: %s", refused[2])
-            raise Refusal(*refused)
-
     @app.get("/keys", responses=_NO_KEYRING)
     def keys() -> dict[str, Any]:
         """All keys with their states, the N of scrypt if there is a passphrase, and counters of the cache of data keys."""
@@ -96,21 +91,24 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/keys", status_code=201)
     def create(order: Annotated[KeyBody, Body()]) -> dict[str, Any]:
         """Create a key."""
-        check(keyring().create(order.name))
+        with _change(keyring()) as opened:
+            opened.create(order.name)
         log.info("Key %s was created", order.name)
         return {}
 
     @app.post("/keys/action", responses={404: {"description": "There is no such key"}})
     def act(order: Annotated[ActionBody, Body()]) -> dict[str, Any]:
         """Rotate, disable or enable a key, schedule its destruction, or cancel that."""
-        check(_done(keyring(), order))
+        with _change(keyring()) as opened:
+            _act(opened, order)
         log.info("Key %s: %s", order.key, order.action)
         return {}
 
     @app.post("/keys/accept-older")
     def accept_older() -> dict[str, Any]:
         """Accept an older keyring that was put back, and give up newer copies."""
-        check(keyring().accept_older())
+        with _change(keyring()) as opened:
+            opened.accept_older()
         log.warning("The older keyring was accepted: newer copies are no longer valid")
         return {}
 
@@ -121,13 +119,24 @@ def add_keys(app: FastAPI, tools: Callable[[], Tools]) -> None:
             raise Refusal(400, "InvalidRequest", "Give either a key or a passphrase.")
         if order.scrypt_n is not None and (order.passphrase is None or order.scrypt_n not in SCRYPT_N):
             raise Refusal(400, "InvalidRequest", "scrypt_n is a power of two, for a passphrase.")
-        opened = keyring()
-        # What the settings do not take would lock the operator out.
-        key = _secret("master_key", order.key, "The new master key")
-        passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
-        check(opened.change_master(key, passphrase, order.scrypt_n))
+        with _change(keyring()) as opened:
+            # What the settings do not take would lock the operator out.
+            key = _secret("master_key", order.key, "The new master key")
+            passphrase = _secret("master_passphrase", order.passphrase, "The new passphrase")
+            opened.change_master(key, passphrase, order.scrypt_n)
         log.info("The master key was changed")
         return {}
+
+
+@contextmanager
+def _change(opened: Keyring) -> Iterator[Keyring]:
+    try:
+        yield opened
+    except Refusal as refusal:
+        status, _, message = refusal.args
+        if status == 503:
+            log.warning("A change of the keyring is incomplete: %s", message)
+        raise
 
 
 def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
@@ -145,18 +154,18 @@ def _secret(setting: str, given: SecretStr | None, called: str) -> str | None:
     return checked
 
 
-def _done(keyring: Keyring, order: ActionBody) -> tuple[int, str, str] | None:
+def _act(keyring: Keyring, order: ActionBody) -> None:
     match order.action:
         case "rotate":
-            return keyring.rotate(order.key)
+            keyring.rotate(order.key)
         case "disable":
-            return keyring.disable(order.key)
+            keyring.disable(order.key)
         case "enable":
-            return keyring.enable(order.key)
+            keyring.enable(order.key)
         case "destroy":
-            return keyring.destroy(order.key, order.days, order.lose_content)
+            keyring.destroy(order.key, order.days, order.lose_content)
         case "cancel":
-            return keyring.cancel_destruction(order.key)
+            keyring.cancel_destruction(order.key)
 
 
 def _readable(key: Any) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from fastapi import Body, FastAPI
 from pydantic import Field
 
 from orcas.admin.orders import Name, Order
-from orcas.admin.tools import Refusal, Tools
+from orcas.admin.tools import Tools
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas
+from orcas.edge import Refusal
 from orcas.errors import UnavailableError
 
 log = logging.getLogger("orcas")
@@ -82,9 +83,7 @@ def add_quotas(app: FastAPI, tools: Callable[[], Tools]) -> None:
         place = directory()
         usage = tools().core.usage()
         if order.bucket is not None:
-            refused = usage.set_bucket_quota(order.bucket, order.bytes, order.objects)
-            if refused is not None:
-                raise Refusal(*refused)
+            usage.set_bucket_quota(order.bucket, order.bytes, order.objects)
             log.info("The quota of bucket %s was set", order.bucket)
             return {}
         sets = order.bytes is not None or order.objects is not None

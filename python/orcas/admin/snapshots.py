@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI
 
 from orcas.admin.orders import Name, Order
-from orcas.admin.tools import Refusal, Tools
+from orcas.admin.tools import Tools
+from orcas.edge import Refusal
 
 log = logging.getLogger("orcas")
 
@@ -36,10 +37,6 @@ class RestoreBody(Order):
 def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
 
-    def check(refused: tuple[int, str, str] | None) -> None:
-        if refused is not None:
-            raise Refusal(*refused)
-
     @app.get("/buckets/{bucket}/snapshots")
     def snapshots(bucket: str) -> dict[str, Any]:
         """The snapshots of a bucket, in order of their names."""
@@ -51,21 +48,21 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/buckets/{bucket}/snapshots", status_code=201)
     def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
         """Keep the present objects of the bucket under a name."""
-        check(tools().core.create_snapshot(bucket, order.name))
+        tools().core.create_snapshot(bucket, order.name)
         log.info("Snapshot %s of %s was created", order.name, bucket)
         return {}
 
     @app.delete("/buckets/{bucket}/snapshots/{name}")
     def delete(bucket: str, name: str) -> dict[str, Any]:
         """Delete a snapshot. Content that nothing else uses is removed."""
-        check(tools().core.delete_snapshot(bucket, name))
+        tools().core.delete_snapshot(bucket, name)
         log.info("Snapshot %s of %s was deleted", name, bucket)
         return {}
 
     @app.post("/buckets/{bucket}/fork", status_code=201)
     def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
         """Create a bucket with the objects of this one."""
-        check(tools().core.fork_bucket(bucket, order.snapshot, order.name))
+        tools().core.fork_bucket(bucket, order.snapshot, order.name)
         source = bucket if order.snapshot is None else f"{bucket}@{order.snapshot}"
         log.info("Bucket %s was created as a fork of %s", order.name, source)
         return {}
@@ -76,7 +73,7 @@ def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
         Its present ones are lost unless a snapshot has them too. A bucket with Object Lock is not restored.
         """
-        check(tools().core.restore_bucket(bucket, order.snapshot))
+        tools().core.restore_bucket(bucket, order.snapshot)
         log.info("Bucket %s was restored from its snapshot %s", bucket, order.snapshot)
         return {}
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query
 
-from orcas.admin.tools import Refusal, Tools
+from orcas.admin.tools import Tools
+from orcas.edge import Refusal
 from orcas.targets.dead import DeadLetters
 
 # Dead letters in one answer.

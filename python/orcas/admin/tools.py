@@ -16,7 +16,7 @@ from orcas.admin.jobs import Jobs, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
 from orcas.admin.pins import BackupPins
 from orcas.admin.schedule import Schedule
-from orcas.edge import CheckProgress, Core, SealProgress
+from orcas.edge import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
 
@@ -27,14 +27,6 @@ NO_MASTER_KEY: Final = (
 )
 # Where the admin API is mounted.
 MOUNT: Final = "/_orcas/admin"
-
-
-class Refusal(Exception):  # noqa: N818 - an answer, not a fault
-    """A request that is answered with an error document."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
 
 
 class Tools:
@@ -125,11 +117,8 @@ class Tools:
         Raises:
             Refusal: nothing was moved.
         """
-        moved = self.core.move_prefix(source, target, overwrite, self._move_objects_max)
-        if len(moved) == 2:
-            objects, size = moved
-            return {"objects": objects, "bytes": size}
-        raise Refusal(*moved)
+        objects, size = self.core.move_prefix(source, target, overwrite, self._move_objects_max)
+        return {"objects": objects, "bytes": size}
 
     def task(self, name: str) -> Work:
         """The work of a run of a periodic task. Cancelled, it no longer waits; a run that has begun goes on.

@@ -10,16 +10,15 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from orcas.admin.snapshots import add_snapshots
-from orcas.admin.tools import Refusal
-
-REFUSED = (404, "NoSuchBucket", "The specified bucket does not exist.")
+from orcas.edge import Refusal
 
 
-def client(answer: tuple[int, str, str] | None) -> TestClient:
-    """The paths of snapshots over a store that answers so."""
+def client(refusal: Refusal | None = None) -> TestClient:
+    """The paths of snapshots over a store that makes every change, or refuses it."""
 
-    def change(*_: Any) -> tuple[int, str, str] | None:
-        return answer
+    def change(*_: Any) -> None:
+        if refusal is not None:
+            raise refusal
 
     core = SimpleNamespace(
         create_snapshot=change, delete_snapshot=change, fork_bucket=change, restore_bucket=change
@@ -39,7 +38,7 @@ def change_everything(site: TestClient) -> None:
 
 def test_each_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "orcas"):
-        change_everything(client(None))
+        change_everything(client())
     assert [record.getMessage() for record in caplog.records if record.name == "orcas"] == [
         "Snapshot s of b was created",
         "Snapshot s of b was deleted",
@@ -51,5 +50,5 @@ def test_each_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "orcas"), pytest.raises(Refusal):
-        change_everything(client(REFUSED))
+        change_everything(client(Refusal(404, "NoSuchBucket", "The specified bucket does not exist.")))
     assert not [record for record in caplog.records if record.name == "orcas"]

@@ -4,6 +4,8 @@ from collections.abc import MutableMapping
 from os import PathLike
 from typing import Any, Final, TypedDict, final, type_check_only
 
+from orcas.settings.config import Settings
+
 __all__ = [
     "FLOW_MORE",
     "FLOW_STOP",
@@ -654,7 +656,7 @@ def check_store(
         StoreError: the store is locked, or the check cannot go on.
     """
 
-def repair_store(options: Options, progress: CheckProgress, accept_loss: bool) -> Report:
+def repair_store(settings: Settings, progress: CheckProgress, accept_loss: bool) -> Report:
     """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
 
     With `accept_loss` a damaged log is rewritten first, without what is lost.
@@ -843,7 +845,7 @@ class SalvageReport(TypedDict):
 
 @type_check_only
 class KeyringOptions(TypedDict):
-    """How `Core.open` opens the keyring. At most one of the secrets is set. Taken like `Options`."""
+    """How `Core.open` opens the keyring. At most one of the secrets is set. Any mapping with these items is taken."""
 
     required: bool
     read_only: bool
@@ -864,55 +866,6 @@ class KeyDocument(TypedDict):
     versions: int
     data_keys: int
     due_ms: int | None
-
-@type_check_only
-class Options(TypedDict):
-    """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
-
-    Not part of the extension: it takes any mapping with these items.
-    """
-
-    data: str | PathLike[str]
-    batch_write_enabled: bool
-    max_batch_write_file_size: int
-    write_buffer_window_sec: float
-    max_write_buffer_size: int
-    max_write_buffer_count: int
-    chunk_size: int
-    durability: str
-    ref_level: str
-    sync_interval_ms: int
-    db_max_open_conns: int
-    db_max_idle_conns: int
-    db_conn_max_lifetime_sec: int
-    log_file_size: int
-    pack_size: int
-    reclaim_bytes_per_sec: int
-    scrub_bytes_per_sec: int
-    lifecycle_day_sec: int
-    reserve: int
-    ballast: int
-    pooling_enabled: bool
-    events_enabled: bool
-    events_retention_sec: int
-    events_max_bytes: int
-    events_listeners_max: int
-    meters_usage: bool
-    region: str
-    strict_region: bool
-    presign_v2: bool
-    domains: list[str]
-    website_host: str | None
-    encrypt_by_default: bool
-    event_targets: list[str]
-    event_target_kinds: list[str]
-    body_budget: int
-    explain_signatures: bool
-    slow_request_ms: int
-    metrics: bool
-    traces_ratio: float | None
-    traces_asked_per_sec: int
-    workers: int
 
 @final
 class EventListener:
@@ -1109,11 +1062,20 @@ class Core:
     """The open store of this process. Thread-safe; not to be used in a forked child."""
 
     @staticmethod
-    def open(options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions) -> Core:
+    def open(
+        settings: Settings,
+        event_targets: list[tuple[str, str]],
+        workers: int,
+        credentials: list[tuple[str, str, str]],
+        root: str,
+        keyring: KeyringOptions,
+    ) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
         Args:
-            options: settings of engine and request lane.
+            settings: those of the server; what the engine and the request lane need is read by its name.
+            event_targets: name and kind of each.
+            workers: threads for what waits for the disk.
             credentials: (access key, secret key, owner id) of each key that may sign.
             root: the owner id of the identity that may do everything, 64 hexadecimal digits.
             keyring: the master key, and whether the store opens without a keyring.
@@ -1126,12 +1088,19 @@ class Core:
 
     @staticmethod
     def salvage(
-        options: Options, credentials: list[tuple[str, str, str]], root: str, keyring: KeyringOptions
+        settings: Settings,
+        event_targets: list[tuple[str, str]],
+        workers: int,
+        credentials: list[tuple[str, str, str]],
+        root: str,
+        keyring: KeyringOptions,
     ) -> tuple[Core, SalvageReport]:
         """Open what is left of a store for reading, and change nothing in it. Blocks while everything is read.
 
         Args:
-            options: as of `open`.
+            settings: as of `open`.
+            event_targets: as of `open`.
+            workers: as of `open`.
             credentials: as of `open`.
             root: as of `open`; every bucket is shown as this identity's.
             keyring: as of `open`; to be opened read-only, and not required.

@@ -42,7 +42,7 @@ from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
     from orcas._core import Description as Description
-    from orcas._core import KeyringOptions, Options, Report
+    from orcas._core import KeyringOptions, Report
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
@@ -98,14 +98,6 @@ class CheckOptions(TypedDict):
     bytes_per_sec: int
 
 
-# Bytes that a log file is created with, and after which a new pack is begun: large enough that this is rare, small enough
-# that deletions soon empty a whole file and free its space.
-_LOG_FILE_SIZE: Final = 16 << 20
-_PACK_SIZE: Final = 1 << 30
-# The size of a log file in memory, where a spare file takes memory as well.
-_MEMORY_LOG_FILE_SIZE: Final = 8 << 20
-# Maximum size of the ballast, with which a store can start on a full disk. A store in memory never starts again.
-_BALLAST: Final = 64 << 20
 # Workers wait for the disk most of the time, and one sync serves all workers that wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -126,7 +118,7 @@ def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool 
     """
     try:
         keyring = _keyring(settings, required=keyring_required, noted=keyring_noted)
-        return Core.open(_options(settings), *_identities(snapshot), keyring)
+        return Core.open(settings, *_lane(settings), *_identities(snapshot), keyring)
     except MasterKeyError as error:
         raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:
@@ -142,7 +134,7 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
     """
     try:
         keyring = _keyring(settings, required=False, read_only=True)
-        return Core.salvage(_options(settings), *_identities(snapshot), keyring)
+        return Core.salvage(settings, *_lane(settings), *_identities(snapshot), keyring)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
@@ -210,51 +202,11 @@ def _keyring(settings: Settings, *, required: bool, read_only: bool = False, not
     }
 
 
-def _options(settings: Settings) -> Options:
+def _lane(settings: Settings) -> tuple[list[tuple[str, str]], int]:
+    """The targets of events, and the number of workers."""
     targets = sorted(read_targets(settings.event_targets_file).values(), key=lambda target: target.name)
-    return {
-        "data": settings.data,
-        "batch_write_enabled": settings.batch_write_enabled,
-        "max_batch_write_file_size": settings.max_batch_write_file_size,
-        "write_buffer_window_sec": settings.write_buffer_window_sec,
-        "max_write_buffer_size": settings.max_write_buffer_size,
-        "max_write_buffer_count": settings.max_write_buffer_count,
-        "chunk_size": settings.chunk_size,
-        "durability": settings.durability,
-        "ref_level": str(settings.ref_level) if settings.instant_upload_enabled else "off",
-        "sync_interval_ms": settings.sync_interval_ms,
-        "db_max_open_conns": settings.db_max_open_conns,
-        "db_max_idle_conns": settings.db_max_idle_conns,
-        "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
-        "log_file_size": _MEMORY_LOG_FILE_SIZE if settings.memory else _LOG_FILE_SIZE,
-        "pack_size": _PACK_SIZE,
-        "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
-        "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
-        "lifecycle_day_sec": settings.lifecycle_day_sec,
-        "reserve": settings.disk_reserve,
-        "ballast": 0 if settings.memory else _BALLAST,
-        "pooling_enabled": settings.pooling_enabled,
-        "events_enabled": settings.events_enabled,
-        "events_retention_sec": settings.events_retention_sec,
-        "events_max_bytes": settings.events_max_bytes,
-        "events_listeners_max": settings.events_listeners_max,
-        "meters_usage": settings.usage_interval_sec > 0,
-        "region": settings.region,
-        "strict_region": settings.strict_region,
-        "presign_v2": settings.presign_v2,
-        "domains": list(settings.domains),
-        "website_host": settings.website_host,
-        "encrypt_by_default": settings.encrypt_by_default,
-        "event_targets": [target.name for target in targets],
-        "event_target_kinds": [target.kind for target in targets],
-        "body_budget": settings.body_budget,
-        "explain_signatures": settings.dev,
-        "slow_request_ms": settings.slow_request_ms,
-        "metrics": settings.metrics,
-        "traces_ratio": None if settings.traces_endpoint is None else settings.traces_ratio,
-        "traces_asked_per_sec": settings.traces_asked_per_sec,
-        "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
-    }
+    workers = min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1)))
+    return [(target.name, target.kind) for target in targets], workers
 
 
 @forwarded()
@@ -281,7 +233,7 @@ def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: b
         UnavailableError: it is locked or cannot be read or written.
     """
     try:
-        return repair_store(_options(settings), progress, accept_loss)
+        return repair_store(settings, progress, accept_loss)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be repaired: {error}.") from None
 

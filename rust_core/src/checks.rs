@@ -350,12 +350,11 @@ pub fn check_store(
 #[pyfunction]
 pub fn repair_store(
     py: Python<'_>,
-    options: &Bound<'_, PyAny>,
+    settings: Options,
     progress: &CheckProgress,
     accept_loss: bool,
 ) -> PyResult<Report> {
-    let options: Options = options.extract()?;
-    let engine_options = options.engine()?;
+    let engine_options = settings.engine()?;
     let progress = progress.shared();
     let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress, accept_loss));
     repaired.map(Report::from).map_err(store_error)

@@ -73,17 +73,18 @@ impl Core {
     #[staticmethod]
     fn open(
         py: Python<'_>,
-        options: &Bound<'_, PyAny>,
+        settings: Options,
+        event_targets: Vec<(String, String)>,
+        workers: usize,
         credentials: Vec<(String, String, String)>,
         root: String,
         keyring: KeyringOptions,
     ) -> PyResult<Self> {
-        let options: Options = options.extract()?;
-        let data = options.data().to_owned();
-        let engine_options = options.engine()?;
-        let lifecycle_options = options.lifecycle();
-        let watch = options.watch();
-        let lane_options = options.lane(engine_options.ref_level, false);
+        let data = settings.data().to_owned();
+        let engine_options = settings.engine()?;
+        let lifecycle_options = settings.lifecycle();
+        let watch = settings.watch();
+        let lane_options = settings.lane(event_targets, workers, false)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
             let mut engine = Engine::open(engine_options, environment()).map_err(advised)?;
@@ -102,16 +103,17 @@ impl Core {
     #[staticmethod]
     fn salvage(
         py: Python<'_>,
-        options: &Bound<'_, PyAny>,
+        settings: Options,
+        event_targets: Vec<(String, String)>,
+        workers: usize,
         credentials: Vec<(String, String, String)>,
         root: String,
         keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
-        let options: Options = options.extract()?;
-        let data = options.data().to_owned();
-        let watch = options.watch();
-        let engine_options = options.engine()?;
-        let lane_options = options.lane(engine_options.ref_level, true);
+        let data = settings.data().to_owned();
+        let watch = settings.watch();
+        let engine_options = settings.engine()?;
+        let lane_options = settings.lane(event_targets, workers, true)?;
         let opened = py.detach(|| {
             let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
             let (engine, report) = salvage_store(engine_options, environment(), &owner)?;

@@ -1,21 +1,28 @@
-//! The settings of the engine and of the request lane, as the control plane hands them over, and the machine they run on.
+//! The settings of the engine and of the request lane, taken from those of the control plane, and the machine they run on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::tally::Watch;
+use orcas_chunks::PACK_SIZE;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_gateway::{EventTarget, LaneOptions};
+use orcas_log::FILE_SIZE;
 use orcas_record::{Durability, RefLevel};
 use orcas_telemetry::traces::Traces;
 
-/// Settings of the engine and the lane, as the control plane hands them over.
+/// The size of a log file in memory, where a spare file takes memory as well.
+const MEMORY_LOG_FILE_SIZE: u64 = 8 << 20;
+/// Maximum size of the ballast, with which a store can start on a full disk.
+const BALLAST: u64 = 64 << 20;
+
+/// What engine and lane need of `Settings`, by the names that it has there.
 #[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct Options {
     data: PathBuf,
     batch_write_enabled: bool,
@@ -25,18 +32,17 @@ pub struct Options {
     max_write_buffer_count: u32,
     chunk_size: u32,
     durability: String,
-    ref_level: String,
+    instant_upload_enabled: bool,
+    ref_level: u8,
     sync_interval_ms: u64,
     db_max_open_conns: u32,
     db_max_idle_conns: u32,
     db_conn_max_lifetime_sec: u64,
-    log_file_size: u64,
-    pack_size: u64,
+    memory: bool,
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
     lifecycle_day_sec: u64,
-    reserve: u64,
-    ballast: u64,
+    disk_reserve: u64,
     pooling_enabled: bool,
     events_enabled: bool,
     events_retention_sec: u64,
@@ -48,18 +54,14 @@ pub struct Options {
     domains: Vec<String>,
     website_host: Option<String>,
     encrypt_by_default: bool,
-    event_targets: Vec<String>,
-    /// As long as the names.
-    event_target_kinds: Vec<String>,
     body_budget: u64,
-    workers: usize,
-    explain_signatures: bool,
+    dev: bool,
     slow_request_ms: u64,
     metrics: bool,
-    /// None: requests are not traced.
-    traces_ratio: Option<f64>,
+    traces_endpoint: Option<String>,
+    traces_ratio: f64,
     traces_asked_per_sec: u32,
-    meters_usage: bool,
+    usage_interval_sec: u64,
 }
 
 impl Options {
@@ -76,17 +78,18 @@ impl Options {
             max_write_buffer_count: self.max_write_buffer_count,
             chunk_size: self.chunk_size,
             durability: durability(&self.durability)?,
-            ref_level: ref_level(&self.ref_level)?,
+            ref_level: self.ref_level()?,
             sync_interval: Duration::from_millis(self.sync_interval_ms),
             db_max_open: self.db_max_open_conns,
             db_max_idle: self.db_max_idle_conns,
             db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
-            log_file_size: self.log_file_size,
-            pack_size: self.pack_size,
+            log_file_size: if self.memory { MEMORY_LOG_FILE_SIZE } else { FILE_SIZE },
+            pack_size: PACK_SIZE,
             reclaim_rate: self.reclaim_bytes_per_sec,
             scrub_rate: self.scrub_bytes_per_sec,
-            reserve: self.reserve,
-            ballast: self.ballast,
+            reserve: self.disk_reserve,
+            // A store in memory never starts again.
+            ballast: if self.memory { 0 } else { BALLAST },
             pooling_enabled: self.pooling_enabled,
             events: self.events_enabled.then_some(EventOptions {
                 retention_ms: self.events_retention_sec * 1000,
@@ -99,7 +102,7 @@ impl Options {
         Watch {
             slow: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
             counts: self.metrics,
-            traces: self.traces_ratio.map(|ratio| Traces::new(ratio, self.traces_asked_per_sec)),
+            traces: self.traces_endpoint.is_some().then(|| Traces::new(self.traces_ratio, self.traces_asked_per_sec)),
         }
     }
 
@@ -107,11 +110,18 @@ impl Options {
         LifecycleOptions { day_ms: self.lifecycle_day_sec * 1000, read: orcas_s3::lifecycle::rules }
     }
 
-    pub fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
-        let event_targets = self.event_targets.into_iter().zip(self.event_target_kinds);
-        let event_targets = event_targets.map(|(name, kind)| EventTarget { name, kind }).collect();
-        LaneOptions {
-            instant_upload: ref_level != RefLevel::Off,
+    fn ref_level(&self) -> PyResult<RefLevel> {
+        if !self.instant_upload_enabled {
+            return Ok(RefLevel::Off);
+        }
+        let unknown = || PyValueError::new_err(format!("unknown reference level {}", self.ref_level));
+        RefLevel::from_name(&self.ref_level.to_string()).ok_or_else(unknown)
+    }
+
+    /// `event_targets`: name and kind of each.
+    pub fn lane(self, event_targets: Vec<(String, String)>, workers: usize, salvage: bool) -> PyResult<LaneOptions> {
+        Ok(LaneOptions {
+            instant_upload: self.ref_level()? != RefLevel::Off,
             salvage,
             region: self.region,
             strict_region: self.strict_region,
@@ -119,14 +129,14 @@ impl Options {
             domains: self.domains,
             website_host: self.website_host,
             encrypt_by_default: self.encrypt_by_default,
-            event_targets,
+            event_targets: event_targets.into_iter().map(|(name, kind)| EventTarget { name, kind }).collect(),
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
-            workers: self.workers,
-            explains: self.explain_signatures,
+            workers,
+            explains: self.dev,
             event_listeners_max: self.events_listeners_max,
-            meters_usage: self.meters_usage && !salvage,
-        }
+            meters_usage: self.usage_interval_sec > 0 && !salvage,
+        })
     }
 }
 
@@ -141,11 +151,6 @@ pub fn environment() -> Environment {
 }
 
 fn durability(name: &str) -> PyResult<Durability> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
+    let unknown = || PyValueError::new_err(format!("unknown durability {name}"));
     Durability::from_name(name).ok_or_else(unknown)
-}
-
-fn ref_level(name: &str) -> PyResult<RefLevel> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
-    RefLevel::from_name(name).ok_or_else(unknown)
 }

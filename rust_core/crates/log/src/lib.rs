@@ -66,8 +66,9 @@ use orcas_fs::Random;
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
-/// Default size of a preallocated log file, in bytes.
-pub const FILE_SIZE: u64 = 64 * 1024 * 1024;
+/// Bytes that a log file is created with: large enough that this is rare, small enough that deletions soon empty a whole
+/// file and free its space.
+pub const FILE_SIZE: u64 = 16 << 20;
 
 /// Bytes of the fingerprint, which precedes the content in the payload of a content record.
 pub const CONTENT_PREFIX: usize = 32;

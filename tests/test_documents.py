@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.sources import PACKAGE, PAGES, PYTHON, ROOT, RUST, relative, without_tests
 
 from orcas.settings.clients import client_environment
-from orcas.settings.config import Settings
+from orcas.settings.config import SETTINGS, Settings
 
 LINE_LENGTH_MAX = 120
 ROW_LENGTH_MAX = 300
@@ -160,3 +160,7 @@ def test_sizes_and_limits_are_those_of_the_code() -> None:
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE))
     for row, names in LIMITS.items():
         assert {number_of(name) for name in names} <= sizes_in(rows[row]), row
+
+
+def test_chunks_of_a_store_may_be_as_large_as_those_of_a_bucket() -> None:
+    assert SETTINGS["chunk_size"].high == number_of("base/src/block.rs:CHUNK_LENGTH_MAX")

@@ -1,4 +1,4 @@
-"""The data of the control plane: identities, access keys and the configuration documents of buckets.
+"""The data of the control plane: identities, access keys and usage.
 
 `prepared` takes the control lock of the data directory, and `open_control` opens `control.db`; `Control.load_snapshot`
 returns what requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or

@@ -125,7 +125,7 @@ class Settings(WatchSettings):
     )
     chunk_size: int = _setting(
         4 * MIB, "size of the chunks that larger objects are split into", integer,
-        unit="bytes", low=64 * KIB, high=4 * MIB,
+        unit="bytes", low=64 * KIB, high=64 * MIB,
     )  # fmt: skip
     encrypt_by_default: bool = _setting(
         False, "encrypt new objects at rest whether or not requests ask for it; needs a keyring", boolean

@@ -74,7 +74,7 @@ def test_nothing_ambient_is_read_when_asked_not_to(places: Path, monkeypatch: py
         ("port", "-1", "from 0"),
         ("port", "9e3", "a whole number"),
         ("port", "", "is empty"),
-        ("chunk_size", "4194305", "bytes"),
+        ("chunk_size", "67108865", "bytes"),
         ("durability", "none", "one of sync, interval, buffered, unsafe-none, not 'none'"),
         ("batch_write_enabled", "perhaps", "true or false"),
         ("write_buffer_window_sec", "nan", "a number"),

@@ -5,11 +5,16 @@
 
 use orcas_base::error::{Error, KeyFault};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
-use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, QuotaOf, Refusal};
+use orcas_decide::{ChecksumRefusal, Failure, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PUT_SIZE_MAX, QuotaOf, Refusal};
 use orcas_http::timestamp::iso_time;
 use orcas_s3::form::missing_field;
+use orcas_s3::metadata::UPLOAD_LEN_MAX;
+use orcas_s3::range::PART_NUMBER_MAX;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{FormError, SignatureError};
+
+// Requests are checked against the limits of `s3`, what is stored against those of `decide`; neither knows the other.
+const _: () = assert!(UPLOAD_LEN_MAX == PUT_SIZE_MAX && PART_NUMBER_MAX == OBJECT_PARTS_MAX);
 
 /// An S3 error, and what the log says about it.
 #[derive(Clone, Debug)]
@@ -272,7 +277,7 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             S3Error::new(ErrorCode::InvalidWriteOffset).field("ActualObjectSize", size.to_string())
         }
         Refusal::TooManyParts => {
-            let limit = orcas_decide::OBJECT_PARTS_MAX;
+            let limit = OBJECT_PARTS_MAX;
             let message = format!(
                 "You have attempted to add more parts than the maximum of {limit} that are allowed for this object. You can \
                  use the CopyObject operation to copy this object to another and then add more data to the newly copied \

@@ -53,6 +53,7 @@ pub use limits::{
     BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, MOVE_RECORDS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN,
     PUT_SIZE_MAX,
 };
+pub use locks::check_object_lock;
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, QuotaOf, Refusal};
 pub use quotas::{Held, Quota};

@@ -14,7 +14,7 @@ pub(super) fn check_new(bucket: &Bucket, attributes: &Attributes, now_ms: u64) -
         check_future(retention, now_ms)?;
     }
     if attributes.retention.is_some() || attributes.legal_hold.is_some() {
-        check_enabled(bucket)?;
+        check_object_lock(bucket)?;
     }
     Ok(())
 }
@@ -32,7 +32,11 @@ pub(super) fn apply_default(bucket: &Bucket, attributes: &mut Attributes, now_ms
     }
 }
 
-pub(super) fn check_enabled(bucket: &Bucket) -> Result<(), Refusal> {
+/// Whether the versions of a bucket can be locked.
+///
+/// # Errors
+/// [`Refusal::InvalidRequest`].
+pub fn check_object_lock(bucket: &Bucket) -> Result<(), Refusal> {
     match bucket.object_lock {
         Some(_) => Ok(()),
         None => Err(Refusal::InvalidRequest { reason: "Bucket is missing Object Lock Configuration" }),

@@ -44,7 +44,7 @@ pub(super) fn named(
 pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, update.bucket)?;
     if !matches!(update.change, AttributeChange::Tags(_)) {
-        locks::check_enabled(&bucket)?;
+        locks::check_object_lock(&bucket)?;
     }
     let found = named_for_change(view, &bucket, &update.key, update.version)?;
     let mut attributes = found.version.attributes.clone();

@@ -19,7 +19,7 @@ pub struct Description {
 }
 
 impl Lane {
-    /// `root` as of `accept_below`.
+    /// `root`: bytes of the path that name neither bucket nor key.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         if let Some(bucket) = self.website_bucket(head) {
             let target = page_target(bucket.clone(), below(head.path, root)).ok();

@@ -2,14 +2,14 @@
 //! extension PutBucketSettings. A change replaces only the settings that it names.
 
 use super::response::HeaderBlock;
+use orcas_base::block::CHUNK_LENGTH_MAX;
 use orcas_http::Headers;
 use orcas_record::{BucketSettings, Chunking, Durability, RefLevel};
 use orcas_s3::S3Error;
 use orcas_s3::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL, single};
 
-/// Bytes that a chunk may have: smaller ones cost more in records than they hold, larger ones more memory than a body
-/// may.
-const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=64 * 1024 * 1024;
+/// Bytes that a chunk may have: smaller ones cost more in records than they hold.
+const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=CHUNK_LENGTH_MAX;
 
 /// The value that removes a setting from a bucket.
 const DEFAULT: &str = "default";

@@ -13,7 +13,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
-use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
+use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion, check_object_lock};
 use orcas_record::Attributes;
 use orcas_s3::object_lock::{self, bypasses_governance};
 use orcas_s3::support::{OF_A_LOCK, Understood};
@@ -38,9 +38,8 @@ impl Call<ReadAttribute> {
     fn read_attribute(&self) -> Result<Response, Problem> {
         let address = &self.input.0;
         let of_lock = self.operation() != Name::GetObjectTagging;
-        if of_lock && address.bucket.object_lock.is_none() {
-            let message = "Bucket is missing Object Lock Configuration";
-            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        if of_lock {
+            check_object_lock(&address.bucket)?;
         }
         address.find(&self.lane, &self.envelope, |found| {
             let version = &found.object.version;

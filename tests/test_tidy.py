@@ -7,17 +7,19 @@ import dataclasses
 import functools
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.sources import CRATES, PACKAGE, PYTHON, ROOT, RUST, SOURCES, relative, without_tests
+from tests.fixtures.sources import CRATES, PACKAGE, PYTHON, ROOT, RUST, SOURCES, TESTS, relative, without_tests
 
 from orcas.settings.config import PREFIX, SETTINGS, Settings, variable_name
 
 LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 MODULE_DOC_LINES_MAX = 8
+TESTS_IN_FOLDER_MAX = 20
 
 # A ratchet: longer files with their present lengths. Numbers go down, and new names need a reason.
 LONGER: dict[str, int] = {}
@@ -297,6 +299,11 @@ def test_no_other_files_of_a_crate_import_each_other_in_a_circle() -> None:
 def test_files_are_short() -> None:
     lines = {relative(path): len(text_of(path).splitlines()) for path in SOURCES}
     assert {name: found for name, found in lines.items() if found > LONGER.get(name, LINES_MAX)} == {}
+
+
+def test_folders_of_tests_are_small() -> None:
+    counts = Counter(path.parent for path in TESTS)
+    assert {relative(path): found for path, found in counts.items() if found > TESTS_IN_FOLDER_MAX} == {}
 
 
 def test_the_ratchet_holds_only_what_is_long() -> None:

@@ -145,7 +145,7 @@ class PlainDispatcher:
     """
 
     def __init__(self, dispatcher: Dispatcher, *, fields: bool) -> None:
-        self._accept = functools.partial(dispatcher._core.accept, arrival=(False, 0))
+        self._accept = functools.partial(dispatcher._core.accept, root=0)
         self._store = dispatcher._store
         self._fields = fields
         self._known: dict[str, dict[bytes, Known]] = {"GET": {}, "HEAD": {}, "PUT": {}}
@@ -153,7 +153,7 @@ class PlainDispatcher:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         method, raw_path = scope["method"], scope["raw_path"]
-        request = self._accept(method, raw_path, scope["query_string"], scope["headers"])
+        request = self._accept(scope)
         if not isinstance(request, Request):
             await send({"type": RESPONSE, "response": request})
             return

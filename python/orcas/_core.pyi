@@ -1131,23 +1131,13 @@ class Core:
             StoreError: something acknowledged in a weaker mode than `sync` could not be written.
         """
 
-    def accept(
-        self,
-        method: str,
-        raw_path: bytes,
-        query: bytes,
-        headers: list[tuple[bytes, bytes]],
-        arrival: tuple[bool, int],
-    ) -> Request | Form | Response:
+    def accept(self, scope: MutableMapping[str, Any], root: int) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
         Args:
-            method: as in the request line.
-            raw_path: the path as in the request line, undecoded.
-            query: the query string, undecoded, without the question mark.
-            headers: lower-case names and values, in the order sent.
-            arrival: whether the connection is encrypted or does not leave this machine, and how many bytes at the
-                beginning of `raw_path` are signed, and name neither bucket nor key.
+            scope: as ASGI has it, with the path as in the request line, undecoded, and headers with lower-case names in the
+                order sent. `client` and `scheme` are those of the connection.
+            root: how many bytes at the beginning of the path are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, the form whose fields make it, or the response that refuses it.
@@ -1183,15 +1173,11 @@ class Core:
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
 
-    def describe(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
-    ) -> Description:
+    def describe(self, scope: MutableMapping[str, Any], root: int = 0) -> Description:
         """What a request says about itself, for the log. Arguments as in `accept`."""
 
-    def diagnose(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> Diagnosis | None:
-        """What is wrong with a signature that was refused; None where that cannot be told. Arguments as in `accept`."""
+    def diagnose(self, scope: MutableMapping[str, Any]) -> Diagnosis | None:
+        """What is wrong with a signature that was refused; None where that cannot be told. `scope` as in `accept`."""
 
     def recovery(self) -> Recovery:
         """What the start had to do."""
@@ -1214,7 +1200,7 @@ class Core:
     def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> bytes:
-        """Checks that root has signed a request to the admin API, without blocking. Arguments as in `accept`.
+        """Checks that root has signed a request to the admin API, without blocking. Arguments as of a scope.
 
         Anything but GET and HEAD is granted once: the very same request is refused from then on.
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::PyDict;
 
 use super::answer::Response;
 use super::finished::Verdict;
-use super::head::{byte_pairs, header_objects};
+use super::head::{ScopeHead, client, field};
 use super::request::Request as PyRequest;
 use orcas_gateway::access_log::{Seen, began_ms};
 use orcas_gateway::{Lane, Request};
-use orcas_http::{Headers, RequestHead, hex, lossy_text};
+use orcas_http::{hex, lossy_text};
 use orcas_telemetry::access_log::note::{Ended, Note};
 use orcas_telemetry::metrics::requests::Finished;
 
@@ -38,10 +38,8 @@ pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()
     let request = done.verdict.request(py, |request: &PyRequest| Arc::clone(&request.inner));
     let trace_id = done.verdict.trace(py, |trace| hex(&trace.trace_id));
     let trace_id = trace_id.as_deref();
-    // A host and a port, or None.
-    let client = done.field(intern!(py, "client"))?.get_item(0).ok();
-    let host = client.as_ref().and_then(|host| host.cast::<PyString>().ok());
-    let remote = host.map(|host| host.to_string_lossy()).unwrap_or_default();
+    let client = client(done.scope)?;
+    let remote = client.as_ref().map(|host| host.to_string_lossy()).unwrap_or_default();
     let request = request.as_deref();
     let id = &*done.request_id(request);
     let note = request.and_then(|request| request.note());
@@ -60,12 +58,7 @@ pub fn log(py: Python<'_>, lane: &Arc<Lane>, done: &Done<'_, '_>) -> PyResult<()
     Ok(())
 }
 
-impl<'py> Done<'_, 'py> {
-    fn field(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-        let none = || self.scope.py().None().into_bound(self.scope.py());
-        self.scope.get_item(name).map(|found| found.unwrap_or_else(none))
-    }
-
+impl Done<'_, '_> {
     fn request_id<'a>(&'a self, request: Option<&'a dyn Request>) -> Cow<'a, str> {
         match (request, self.response) {
             (_, Some(response)) => lossy_text(&response.facts.request_id),
@@ -83,18 +76,10 @@ impl<'py> Done<'_, 'py> {
         (line, record): (bool, bool),
     ) -> PyResult<()> {
         let py = self.scope.py();
-        let method = self.field(intern!(py, "method"))?.cast_into::<PyString>()?;
-        let path = self.field(intern!(py, "raw_path"))?.cast_into::<PyBytes>()?;
-        let query = self.field(intern!(py, "query_string"))?.cast_into::<PyBytes>()?;
-        let objects = header_objects(&self.field(intern!(py, "headers"))?.cast_into::<PyList>()?)?;
-        let list = byte_pairs(&objects);
-        let version = self.field(intern!(py, "http_version"))?.extract::<String>().unwrap_or_default();
-        let head = RequestHead {
-            method: method.to_str()?.as_bytes(),
-            path: path.as_bytes(),
-            query: query.as_bytes(),
-            headers: Headers::new(&list),
-        };
+        let scope = ScopeHead::of(self.scope)?;
+        let pairs = scope.pairs();
+        let head = scope.head(&pairs)?;
+        let version = field(self.scope, intern!(py, "http_version"))?.extract::<String>().unwrap_or_default();
         let answered = self.response.map_or(&b""[..], |response| response.rest.as_bytes(py));
         let seen = Seen { remote, http_version: &version, root: self.root, request_id, trace_id, answered };
         let made = lane.access_record(&head, request, self.finished, &seen);

@@ -16,7 +16,7 @@ use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::finished::{Stages, Verdict};
 use super::form::Form;
-use super::head::{byte_pairs, header_objects};
+use super::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::keyring::{KeyringOptions, Opened, PyKeyring};
 use super::maintenance::Maintenance;
 use super::metrics::{Surroundings, format_of};
@@ -31,7 +31,7 @@ use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
-use orcas_gateway::{Arrival, Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -152,30 +152,21 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. `arrival`: whether
-    /// the connection keeps secrets, and how many bytes of the path are signed, and name neither bucket nor key.
-    fn accept<'py>(
-        &self,
-        py: Python<'py>,
-        method: &str,
-        raw_path: &[u8],
-        query: &[u8],
-        headers: &Bound<'py, PyList>,
-        arrival: (bool, usize),
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let began = Instant::now();
+    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it. `root`
+    /// bytes of the path are signed, and name neither bucket nor key.
+    fn accept<'py>(&self, py: Python<'py>, scope: &Bound<'py, PyDict>, root: usize) -> PyResult<Bound<'py, PyAny>> {
+        let ingress = head::ingress(scope, root)?;
+        let began = ingress.began;
         self.lane.metrics.begin();
-        let objects = header_objects(headers)?;
-        let list = byte_pairs(&objects);
-        let headers = Headers::new(&list);
-        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        let at = Arrival { root: arrival.1, secure: arrival.0 };
-        match self.lane.form(&head, at) {
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        let head = scope.head(&pairs)?;
+        match self.lane.form(&head, &ingress) {
             None => {}
             Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form, began))?.into_any()),
             Some(Err(answer)) => return self.refusal(py, *answer, began, &head.headers),
         }
-        match self.lane.accept_at(&head, at) {
+        match self.lane.accept(&head, &ingress) {
             Ok(inner) => Ok(Bound::new(py, Request::new(inner, &self.watch, began, &head.headers))?.into_any()),
             Err(answer) => self.refusal(py, *answer, began, &head.headers),
         }
@@ -241,33 +232,18 @@ impl Core {
     }
 
     /// What a head says about itself, for the log.
-    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
-    fn describe(
-        &self,
-        method: &str,
-        raw_path: &[u8],
-        query: &[u8],
-        headers: &Bound<'_, PyList>,
-        root: usize,
-    ) -> PyResult<Description> {
-        let objects = header_objects(headers)?;
-        let list = byte_pairs(&objects);
-        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
-        Ok(self.lane.describe(&head, root).into())
+    #[pyo3(signature = (scope, root = 0))]
+    fn describe(&self, scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Description> {
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        Ok(self.lane.describe(&scope.head(&pairs)?, root).into())
     }
 
     /// What is wrong with the signature of a refused head, for the log. None if no cause was found.
-    fn diagnose(
-        &self,
-        py: Python<'_>,
-        method: &str,
-        raw_path: &[u8],
-        query: &[u8],
-        headers: &Bound<'_, PyList>,
-    ) -> PyResult<Option<Diagnosis>> {
-        let objects = header_objects(headers)?;
-        let list = byte_pairs(&objects);
-        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+    fn diagnose(&self, py: Python<'_>, scope: &Bound<'_, PyDict>) -> PyResult<Option<Diagnosis>> {
+        let scope = ScopeHead::of(scope)?;
+        let pairs = scope.pairs();
+        let head = scope.head(&pairs)?;
         Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
     }
 

@@ -1,9 +1,68 @@
-//! The header list of an ASGI scope as bytes.
+//! The head of a request as bytes, from its ASGI scope.
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use orcas_gateway::Ingress;
+use orcas_http::{Headers, RequestHead};
 
 pub type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+
+/// What a scope says of a head. `head` borrows its bytes.
+pub struct ScopeHead<'py> {
+    method: Bound<'py, PyString>,
+    path: Bound<'py, PyBytes>,
+    query: Bound<'py, PyBytes>,
+    headers: HeaderObjects<'py>,
+}
+
+impl<'py> ScopeHead<'py> {
+    pub fn of(scope: &Bound<'py, PyDict>) -> PyResult<Self> {
+        let py = scope.py();
+        Ok(Self {
+            method: field(scope, intern!(py, "method"))?.cast_into()?,
+            path: field(scope, intern!(py, "raw_path"))?.cast_into()?,
+            query: field(scope, intern!(py, "query_string"))?.cast_into()?,
+            headers: header_objects(field(scope, intern!(py, "headers"))?.cast::<PyList>()?)?,
+        })
+    }
+
+    /// The bytes of the header list, for `head`.
+    pub fn pairs(&self) -> Vec<(&[u8], &[u8])> {
+        byte_pairs(&self.headers)
+    }
+
+    pub fn head<'a>(&'a self, pairs: &'a [(&'a [u8], &'a [u8])]) -> PyResult<RequestHead<'a>> {
+        let (method, headers) = (self.method.to_str()?.as_bytes(), Headers::new(pairs));
+        Ok(RequestHead { method, path: self.path.as_bytes(), query: self.query.as_bytes(), headers })
+    }
+}
+
+/// What the connection of a scope says: to be asked when the head has arrived.
+pub fn ingress(scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Ingress> {
+    let scheme = field(scope, intern!(scope.py(), "scheme"))?;
+    let is_tls = scheme.cast::<PyString>().is_ok_and(|scheme| scheme == "https");
+    let client = client(scope)?;
+    let client = client.as_ref().map_or(Ok(""), |client| client.to_str())?;
+    Ok(Ingress::now(client, is_tls, root))
+}
+
+/// The address of the client, if a scope has one.
+pub fn client<'py>(scope: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
+    // A host and a port, or None.
+    let client = field(scope, intern!(scope.py(), "client"))?;
+    if client.is_none() {
+        return Ok(None);
+    }
+    Ok(client.get_item(0).ok().and_then(|host| host.cast_into().ok()))
+}
+
+/// A field of a scope; None if it is left out.
+pub fn field<'py>(scope: &Bound<'py, PyDict>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let py = scope.py();
+    scope.get_item(name).map(|found| found.unwrap_or_else(|| py.None().into_bound(py)))
+}
 
 /// An ASGI header list.
 pub fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {

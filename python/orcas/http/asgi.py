@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from orcas.http.extensions import MORE, REFUSED, RESPONSE, SECURE, client_of, is_secure, split_response
+from orcas.http.extensions import MORE, REFUSED, RESPONSE, client_of, split_response
 from orcas.http.refusals import SLOW_DOWN
 from orcas.settings.config import KIB, MIB
 from orcas.telemetry.reports import address, new_request_id, report
@@ -200,9 +200,8 @@ def _complete(scope: Scope) -> Scope:
         # The client's own encoding is lost. This is how S3 specifies it, and what SDKs do.
         raw_path = quote(scope["path"], safe="/~").encode()
     headers = [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]
-    extensions: dict[str, dict[object, object]] = {SECURE: {}} if is_secure(scope) else {}
-    given = {"raw_path": raw_path, "headers": headers, "extensions": extensions}
-    return {**scope, **given, "query_string": scope.get("query_string", b"")}
+    given = {"raw_path": raw_path, "headers": headers}
+    return {**scope, **given, "extensions": {}, "query_string": scope.get("query_string", b"")}
 
 
 def _root_length(raw_path: bytes, root_path: str) -> int:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from orcas.settings.config import is_loopback
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,15 +24,12 @@ MORE: Final = "orcas.more"
 # True in `http.response.start`: the response has no end of its own, so a server that stops does not wait until the client
 # has read it.
 ENDLESS: Final = "orcas.endless"
-# No message: nobody else sees what is sent, because the connection is encrypted or does not leave this machine.
-SECURE: Final = "orcas.secure"
 # Entries of a scope that the connection sets: the client has disconnected before the response was written; and status and
 # code, if the connection has answered in place of the application.
 GONE: Final = "orcas.gone"
 REFUSED: Final = "orcas.refused"
-# `scope["extensions"]` of a connection that has the three messages, and of one that is secure, too.
+# `scope["extensions"]` of a connection that has the three messages.
 EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MORE: {}}
-SECURE_EXTENSIONS: Final[dict[str, dict[object, object]]] = {**EXTENSIONS, SECURE: {}}
 
 # A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
 _IPV6_NETWORK_BITS: Final = 64
@@ -103,12 +98,6 @@ def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], 
     end = rest.index(b"\r\n\r\n")
     headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]
     return headers, memoryview(rest)[end + 4 :]
-
-
-def is_secure(scope: Mapping[str, Any]) -> bool:
-    """Whether nobody but client and server sees what is sent."""
-    client = scope.get("client")
-    return scope.get("scheme") == "https" or (client is not None and is_loopback(client[0]))
 
 
 def client_of(scope: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from uvicorn.server import ServerState
 
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
-from orcas.http.extensions import EXTENSIONS, SECURE_EXTENSIONS, is_secure
+from orcas.http.extensions import EXTENSIONS
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADERS_MAX, new_parser, origin_form, parser_of_body
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
@@ -101,8 +101,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.server = get_local_addr(transport)
         self.client = get_remote_addr(transport)
         self.scheme = "http"
-        secure = is_secure({"client": self.client, "scheme": self.scheme})
-        self.extensions = SECURE_EXTENSIONS if secure else EXTENSIONS
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
@@ -237,7 +235,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 "raw_path": raw_path,
                 "query_string": query,
                 "headers": headers,
-                "extensions": self.extensions,
+                "extensions": EXTENSIONS,
             },
             length=self.body_length,
             # In HTTP/1.0 it must be ignored (RFC 9110, section 10.1.1).

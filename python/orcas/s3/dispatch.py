@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from orcas.edge import Form, Request
-from orcas.http.extensions import GONE, REFUSED, RESPONSE, SECURE
+from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
 from orcas.s3.store import ClientDisconnectedError, DamagedObjectError, Store, disconnected
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
+# The client of requests of the server itself.
+_ITSELF: Final = ("127.0.0.1", 0)
 # Bytes of the body of a request of the server itself that are passed on at once.
 _PIECE_BYTES: Final = 256 * KIB
 
@@ -48,8 +50,6 @@ class Dispatcher:
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
         self._root = 0
-        # As `Core.accept` takes it, for connections that are secure and for others.
-        self._near, self._far = (True, 0), (False, 0)
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self.wait_for_events = self._store.wait_for_events
@@ -63,17 +63,14 @@ class Dispatcher:
         """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
         mounted._root = root
-        mounted._near, mounted._far = (True, root), (False, root)
         mounted._describe = functools.partial(self._core.describe, root=root)
         return mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        method, raw_path = scope["method"], scope["raw_path"]
         if b"events=" in scope["query_string"] and await self._listens(scope, receive, send):
             return
-        arrival = self._near if SECURE in scope["extensions"] else self._far
-        verdict = self._core.accept(method, raw_path, scope["query_string"], scope["headers"], arrival)
+        verdict = self._core.accept(scope, self._root)
         response: Response | None = None
         sent = False
         try:
@@ -100,7 +97,7 @@ class Dispatcher:
                 if response.error is not None:
                     self._report(scope, response.status, response.error, trace_id=_trace_id(verdict))
                     # Checked here, so that requests without an error do not pay for it.
-                    if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
+                    if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
                         await _welcome(response, send)
                         sent = True
                         return
@@ -123,7 +120,8 @@ class Dispatcher:
 
     async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
         """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
-        verdict = self._core.accept(method, raw_path, b"", headers, self._near)
+        scope = {"method": method, "raw_path": raw_path, "query_string": b"", "headers": headers, "client": _ITSELF}
+        verdict = self._core.accept(scope, self._root)
         response: Response | None = None
         try:
             response = await self._upload(verdict, body)
@@ -151,7 +149,7 @@ class Dispatcher:
         names = [pair.partition(b"=")[0] for pair in scope["query_string"].split(b"&")]
         if scope["method"] != "GET" or b"events" not in names or self.listen is None:
             return False
-        asked = self._describe(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
+        asked = self._describe(scope)
         # A request for a page of a website is described by its bucket alone.
         if asked["key"] or (asked["operation"] is None and asked["access_key"] is None):
             return False
@@ -185,19 +183,18 @@ class Dispatcher:
         self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None, *, trace_id: str | None = None
     ) -> None:
         """Log an error response. The head is read again for the fields, so that other requests do not pay for them."""
-        head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
 
         def fields() -> dict[str, object]:
-            asked = self._describe(*head)
+            asked = self._describe(scope)
             return {
-                "operation": asked["operation"], "method": None if asked["operation"] else head[0],
-                "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else head[1],
+                "operation": asked["operation"], "method": None if asked["operation"] else scope["method"],
+                "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else scope["raw_path"],
                 "client": address(scope.get("client")), "access_key": asked["access_key"],
                 "request_id": note.request_id, "trace_id": trace_id, "cause": note.cause, "likely_cause": note.likely_cause,
             }  # fmt: skip
 
         report(log, status, note.code, fields, at_fault=note.at_fault or error is not None, error=error)
-        if log.isEnabledFor(logging.DEBUG) and (diagnosis := self._core.diagnose(*head)) is not None:
+        if log.isEnabledFor(logging.DEBUG) and (diagnosis := self._core.diagnose(scope)) is not None:
             known = {
                 "request_id": note.request_id, "likely_cause": diagnosis["cause"],
                 "string_to_sign": diagnosis["string_to_sign"], "canonical_request": diagnosis["canonical_request"],
@@ -206,12 +203,11 @@ class Dispatcher:
 
     def _watch(self, scope: Scope, stages: Stages) -> None:
         """Report a request that was slow, and hand on one that is traced."""
-        head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
-        asked = self._describe(*head)
+        asked = self._describe(scope)
         if stages["trace"] is not None and self.traced is not None:
             about = {
                 "rpc.system": "aws-api", "rpc.service": "S3", "rpc.method": asked["operation"],
-                "aws.s3.bucket": asked["bucket"], "aws.s3.key": asked["key"], "http.request.method": head[0],
+                "aws.s3.bucket": asked["bucket"], "aws.s3.key": asked["key"], "http.request.method": scope["method"],
                 "http.response.status_code": stages["status"], "error.type": stages["code"],
                 "client.address": address(scope.get("client")),
             }  # fmt: skip
@@ -219,7 +215,7 @@ class Dispatcher:
         if stages["slow"]:
             trace = stages["trace"]
             known = {
-                "operation": asked["operation"], "method": None if asked["operation"] else head[0],
+                "operation": asked["operation"], "method": None if asked["operation"] else scope["method"],
                 "bucket": asked["bucket"], "key": asked["key"], "client": address(scope.get("client")),
                 "trace_id": None if trace is None else trace["trace_id"], "total_sec": stages["total"],
                 "authenticate_sec": stages["authenticate"], "receive_sec": stages["receive"],

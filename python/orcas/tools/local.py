@@ -21,7 +21,7 @@ from orcas.app import Orcas, open_store
 from orcas.control.files import NoStoreError
 from orcas.control.lost import is_established
 from orcas.errors import UnavailableError
-from orcas.http.extensions import RESPONSE, SECURE, split_response
+from orcas.http.extensions import RESPONSE, split_response
 from orcas.settings.config import Settings
 from orcas.tools.session import Headers, Response, Session
 
@@ -50,8 +50,8 @@ class LocalTransport:
         scope: dict[str, Any] = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": raw_path, "raw_path": raw_path.encode(), "query_string": query.encode(), "root_path": "",
-            "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": None, "server": None,
-            "extensions": {RESPONSE: {}, SECURE: {}},
+            "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": ("127.0.0.1", 0), "server": None,
+            "extensions": {RESPONSE: {}},
         }  # fmt: skip
         running = asyncio.run_coroutine_threadsafe(self._serve(scope, body, messages), self._loop)
         try:

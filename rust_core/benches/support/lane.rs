@@ -8,7 +8,7 @@ use std::time::Duration;
 use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
+use orcas_gateway::{BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::Signer;
@@ -98,7 +98,10 @@ impl Server {
     }
 
     pub fn accept(&self, head: &RequestHead<'_>) -> Arc<dyn Request> {
-        self.lane.accept(head).map_err(|answer| answer.status).expect("the head is taken")
+        self.lane
+            .accept(head, &Ingress::now("127.0.0.1", false, 0))
+            .map_err(|answer| answer.status)
+            .expect("the head is taken")
     }
 
     /// Carries one request out and returns how many bytes the body of its answer had.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orcas.http.asgi import DRAIN_BYTES_MAX, PIECE_MAX, HostedExchange
-from orcas.http.extensions import MORE, RESPONSE, REST, is_secure
+from orcas.http.extensions import MORE, RESPONSE, REST
 
 KIB = 1024
 BODY = bytes(range(256)) * 4 * KIB
@@ -256,14 +256,3 @@ async def test_a_timeout_of_the_server_itself_is_passed_on() -> None:
     exchange = HostedExchange({"type": "http", "path": "/", "headers": []}, receive, server.send)
     with pytest.raises(TimeoutError, match="own"):
         await exchange.receive()
-
-
-@pytest.mark.parametrize(
-    ("client", "scheme", "secure"),
-    [
-        (("127.0.0.1", 1), "http", True), (("::1", 1), "http", True), (("192.0.2.1", 1), "http", False),
-        (("192.0.2.1", 1), "https", True), (None, "http", False), (("testclient", 1), "http", False),
-    ],
-)  # fmt: skip
-def test_a_connection_keeps_secrets_by_tls_or_on_one_machine(client: Any, scheme: str, secure: bool) -> None:
-    assert is_secure({"client": client, "scheme": scheme}) == secure

@@ -3,20 +3,17 @@
 //! The signature is verified and the request authorized before anything in the store is looked at.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::authorize::{Asked, authorize};
-use super::identities::{Identities, Principal, Resource};
-use super::intake::transfer_encoded;
+use super::identities::{Facts, Identities, Principal, Resource};
+use super::ingress::Ingress;
 use super::lane::{Lane, now_ms};
 use super::operations::implemented;
 use super::problem::Problem;
-use super::reading::Reading;
+use super::reading::{Reading, Sender, has_body};
 use super::request::Request;
 use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_s3::documents::ownership_of_new_bucket;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
@@ -32,39 +29,23 @@ const SALVAGE: &str = "The store is open for salvage: objects can be read and li
 /// The action of every request to the admin API.
 const ADMINISTER: &str = "orcas:Administer";
 
-/// Where a request comes from and what it names.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Arrival {
-    /// Bytes of the path below which the server is mounted. They are signed like the rest of the path, and name neither
-    /// bucket nor key.
-    pub root: usize,
-    /// The connection keeps secrets: it is encrypted or does not leave the machine.
-    pub secure: bool,
-}
-
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
-    pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>) -> Result<Arc<dyn Request>, Refused> {
-        self.accept_at(head, Arrival { root: 0, secure: true })
-    }
-
-    /// The same for a request that may come from afar.
-    pub fn accept_at(self: &Arc<Self>, head: &RequestHead<'_>, at: Arrival) -> Result<Arc<dyn Request>, Refused> {
-        let root = at.root;
-        let has_body = has_body(&head.headers);
+    pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress) -> Result<Arc<dyn Request>, Refused> {
+        let root = ingress.root;
+        let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
         if let Some(bucket) = self.website_bucket(head) {
-            return self.accept_page(head, root, bucket, has_body);
+            return self.accept_page(head, ingress, bucket).map_err(closing);
         }
         if head.method == b"OPTIONS" {
-            let answer = self.preflight(head, root);
-            return Err(Box::new(if has_body { answer.closing() } else { answer }));
+            return Err(closing(self.preflight(head, root)));
         }
         let cors = self.cors_lines(head, root);
         let mut resolved = None;
-        self.read(head, at, has_body, &cors, &mut resolved).map_err(|mut problem| {
+        self.read(head, ingress, &cors, &mut resolved).map_err(|mut problem| {
             let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
             if let Some((access_key, signature)) = claim {
                 problem.error = with_claim(problem.error, access_key.as_bytes(), signature.as_bytes());
@@ -74,8 +55,7 @@ impl Lane {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
             };
-            let answer = Response { operation: resolved, ..answer };
-            Box::new(if has_body { answer.closing() } else { answer })
+            closing(Response { operation: resolved, ..answer })
         })
     }
 
@@ -93,13 +73,12 @@ impl Lane {
     fn read(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
-        Arrival { root, secure }: Arrival,
-        has_body: bool,
+        ingress: &Ingress,
         cors: &CorsLines,
         resolved: &mut Option<Operation>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
-        let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements())?;
+        let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements(ingress.time_ms))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -109,71 +88,29 @@ impl Lane {
             Authentication::Header | Authentication::Anonymous => Vec::new(),
         };
         let list: Vec<(&[u8], &[u8])>;
-        let extended: RequestHead<'_>;
-        let head = if hoisted.is_empty() {
-            head
-        } else {
+        let mut head = *head;
+        if !hoisted.is_empty() {
             list = head.headers.iter().chain(hoisted.iter().map(|(name, value)| (&name[..], &value[..]))).collect();
-            extended = RequestHead { headers: Headers::new(&list), ..*head };
-            &extended
-        };
+            head.headers = Headers::new(&list);
+        }
         let host = head.headers.get("host").unwrap_or_default();
-        let target = Target::parse(below(head.path, root), host, &self.options.domains)?;
+        let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
         let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
-        let asked = Asked { operation, target: &target, query: &query, headers: &head.headers };
-        let source = match operation {
-            // Authorized by `FormHead`. This one is not signed in its fields, and its operation refuses it.
-            Operation::PostObject => None,
-            _ => authorize(&identities, &principal, &asked)?,
-        };
+        let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
+        let mut reading = Reading::new(self, ingress, head, sender, (operation, &target, query), cors);
+        // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
+        if operation != Operation::PostObject {
+            reading.authorize(&identities)?;
+        }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
-        check_supported(&row.understood, &query, &head.headers).map_err(|error| self.check_acl(error, &asked))?;
+        check_supported(&row.understood, &reading.query, reading.headers())
+            .map_err(|error| reading.check_acl(error))?;
         self.check_not_salvage(operation)?;
-        let (target, payload, root) = (&target, &authenticated.payload, &head.path[..root.min(head.path.len())]);
-        let how = authenticated.how;
-        let reading = Reading {
-            lane: self,
-            operation,
-            head,
-            root,
-            target,
-            query,
-            principal,
-            source,
-            payload,
-            how,
-            secure,
-            found: OnceCell::new(),
-            has_body,
-            cors,
-        };
         row.accept(&reading).map_err(|Problem { error, fault }| {
             let upload = reading.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
             Problem { error: error.about(&named), fault }
         })
-    }
-
-    /// The error for a header with an ACL that gives others anything. Where ACLs are disabled, S3 refuses it too.
-    pub(super) fn check_acl(&self, error: S3Error, asked: &Asked<'_>) -> S3Error {
-        if error.code != ErrorCode::AccessControlListNotSupported {
-            return error;
-        }
-        let name = asked.target.bucket().unwrap_or_default().as_bytes();
-        let creates = asked.operation == Operation::CreateBucket;
-        let disabled = match self.engine.bucket(name) {
-            _ if creates => matches!(ownership_of_new_bucket(asked.headers), Ok(None)),
-            Some(bucket) => self.disables_acls(bucket.id),
-            None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
-        };
-        match (disabled, creates) {
-            (true, true) => ErrorCode::InvalidBucketAclWithObjectOwnership.into(),
-            (true, false) => error,
-            (false, _) => {
-                let message = "ACLs that give anybody but the owner access are not implemented";
-                S3Error::with(ErrorCode::NotImplemented, message)
-            }
-        }
     }
 
     /// Refuses an operation that changes anything while the store is open for salvage.
@@ -199,17 +136,17 @@ impl Lane {
     /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
     pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
         let identities = self.identities();
-        let requirements = Requirements { payload_optional: !has_body(&head.headers), ..self.requirements() };
+        let requirements = Requirements { payload_optional: !has_body(&head.headers), ..self.requirements(now_ms()) };
         let (authenticated, principal) = self.authenticate(&identities, head, &requirements)?;
-        identities.decide(&principal, ADMINISTER, Resource::Service)?;
+        identities.decide(&principal, ADMINISTER, Resource::Service, Facts::UNKNOWN)?;
         Ok(authenticated)
     }
 
-    /// What a signature must fulfil now.
-    pub(super) fn requirements(&self) -> Requirements<'_> {
+    /// What a signature must fulfil at this time.
+    pub(super) fn requirements(&self, now_unix_ms: i64) -> Requirements<'_> {
         Requirements {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
-            now_unix_ms: now_ms(),
+            now_unix_ms,
             skew_max_ms: SKEW_MAX_MS,
             payload_optional: false,
             version_two: self.options.presign_v2.then_some(VersionTwo {
@@ -239,9 +176,4 @@ const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
 /// The part of a path that names bucket and key.
 pub(super) fn below(path: &[u8], root: usize) -> &[u8] {
     path.get(root..).unwrap_or_default()
-}
-
-/// Whether a body follows the head.
-fn has_body(headers: &Headers<'_>) -> bool {
-    transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
 }

@@ -1,70 +1,58 @@
-//! The decision whether a request may be performed. It depends on names alone and is made before anything in the store
-//! is looked at, so a refusal tells nothing about buckets and objects.
+//! What a request needs permission for. It is decided with names alone before anything in the store is looked at, so a
+//! refusal tells nothing about buckets and objects.
 
-use super::identities::{Identities, Principal, Resource};
+use super::identities::{Facts, Identities, Resource};
 use super::problem::Problem;
-use orcas_http::{Headers, Query};
+use super::reading::Reading;
 use orcas_s3::permissions::Subject;
 use orcas_s3::target::CopySource;
-use orcas_s3::{ErrorCode, Operation, Target};
+use orcas_s3::{ErrorCode, Operation};
 
-/// What a request asks for.
-pub struct Asked<'a> {
-    pub operation: Operation,
-    pub target: &'a Target,
-    pub query: &'a Query,
-    pub headers: &'a Headers<'a>,
-}
-
-/// Decides on every action of the request but those on objects that its body names. Returns the source that a copy or a
-/// move names.
-///
-/// Errors: `AccessDenied`, and those of a malformed source.
-pub fn authorize(
-    identities: &Identities,
-    principal: &Principal,
-    asked: &Asked<'_>,
-) -> Result<Option<CopySource>, Problem> {
-    let mut source = None;
-    for permission in asked.operation.permissions() {
-        let (resource, versioned) = match permission.subject {
-            Subject::Service => (Resource::Service, false),
-            Subject::Bucket => (Resource::Bucket(asked.bucket()?), false),
-            // Each entry is decided once the body has been read; that takes a signature.
-            Subject::Entries if principal.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
-            Subject::Entries => continue,
-            Subject::Object => {
-                let key = asked.target.key().ok_or_else(misrouted)?;
-                (Resource::Object { bucket: asked.bucket()?, key }, asked.query.has("versionId"))
-            }
-            Subject::Source => {
-                if source.is_none() {
-                    source = Some(asked.source()?);
+impl Reading<'_> {
+    /// Decides on every action of the request but those on objects that its body names. Sets the source that a copy or a
+    /// move names.
+    ///
+    /// # Errors
+    /// `AccessDenied`, and those of a malformed source.
+    pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
+        for permission in self.operation.permissions() {
+            let (resource, versioned) = match permission.subject {
+                Subject::Service => (Resource::Service, false),
+                Subject::Bucket => (Resource::Bucket(self.target_bucket()?), false),
+                // Each entry is decided once the body has been read; that takes a signature.
+                Subject::Entries if self.principal.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
+                Subject::Entries => continue,
+                Subject::Object => {
+                    let key = self.target.key().ok_or_else(misrouted)?;
+                    (Resource::Object { bucket: self.target_bucket()?, key }, self.query.has("versionId"))
                 }
-                let CopySource { bucket, key, version } = source.as_ref().ok_or_else(misrouted)?;
-                (Resource::Object { bucket, key }, version.is_some())
-            }
-        };
-        identities.decide(principal, permission.action(versioned), resource)?;
+                Subject::Source => {
+                    if self.source.is_none() {
+                        self.source = Some(self.named_source()?);
+                    }
+                    let CopySource { bucket, key, version } = self.source.as_ref().ok_or_else(misrouted)?;
+                    (Resource::Object { bucket, key }, version.is_some())
+                }
+            };
+            identities.decide(&self.principal, permission.action(versioned), resource, Facts::UNKNOWN)?;
+        }
+        Ok(())
     }
-    Ok(source)
-}
 
-impl<'a> Asked<'a> {
-    fn bucket(&self) -> Result<&'a str, Problem> {
+    fn target_bucket(&self) -> Result<&str, Problem> {
         self.target.bucket().ok_or_else(misrouted)
     }
 
     /// The object that a header names.
-    fn source(&self) -> Result<CopySource, Problem> {
+    fn named_source(&self) -> Result<CopySource, Problem> {
         let header = match self.operation {
             Operation::MoveObject => "x-amz-move-source",
             Operation::RenameObject => "x-amz-rename-source",
             _ => "x-amz-copy-source",
         };
-        let value = self.headers.get(header).unwrap_or_default();
+        let value = self.headers().get(header).unwrap_or_default();
         let source = match self.operation {
-            Operation::RenameObject => CopySource::parse_rename(self.bucket()?, value),
+            Operation::RenameObject => CopySource::parse_rename(self.target_bucket()?, value),
             _ => CopySource::parse(header, value),
         };
         Ok(source?)

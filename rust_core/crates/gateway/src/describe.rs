@@ -2,7 +2,7 @@
 //! other requests. Nothing here decides anything.
 
 use super::accept::below;
-use super::lane::Lane;
+use super::lane::{Lane, now_ms};
 use super::website::page_target;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
@@ -19,7 +19,7 @@ pub struct Description {
 }
 
 impl Lane {
-    /// `root`: bytes of the path that name neither bucket nor key.
+    /// `root` as of `Ingress`.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         if let Some(bucket) = self.website_bucket(head) {
             let target = page_target(bucket.clone(), below(head.path, root)).ok();
@@ -40,7 +40,7 @@ impl Lane {
 
     /// Why the signature of `head` is refused, if it is and that can be told.
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
-        let requirements = self.requirements();
+        let requirements = self.requirements(now_ms());
         let identities = self.identities();
         let credential = |key: &str| identities.credential(key);
         let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;

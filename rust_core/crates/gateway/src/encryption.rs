@@ -108,7 +108,7 @@ impl Reading<'_> {
     }
 
     fn sent(&self, key: CustomerKey) -> Result<SentKey, Problem> {
-        if !self.secure {
+        if !self.ingress.keeps_secrets() {
             let message = "Requests specifying Server Side Encryption with Customer provided keys must be made over a \
                            secure connection.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());

@@ -4,17 +4,16 @@
 //! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
 //! store looked at.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::accept::{Arrival, Refused, below, names_claim, with_claim};
-use super::authorize::{Asked, authorize};
+use super::accept::{Refused, below, names_claim, with_claim};
 use super::form_file::FileFrame;
 use super::identities::{Identities, Principal};
+use super::ingress::Ingress;
 use super::lane::{Lane, now_ms};
 use super::operations::PostObject;
 use super::problem::Problem;
-use super::reading::Reading;
+use super::reading::{Reading, Sender};
 use super::request::{Call, Request};
 use super::response::Envelope;
 use orcas_http::{Headers, Query, RequestHead};
@@ -38,7 +37,7 @@ struct Address {
     bucket: String,
     /// Bytes of the body.
     length: u64,
-    secure: bool,
+    ingress: Ingress,
     envelope: Envelope,
 }
 
@@ -50,10 +49,9 @@ pub struct FormVerdict {
 }
 
 impl Lane {
-    /// The form that follows `head`, whose signature is in the form. `None` for any other request. `at` as of
-    /// `accept_at`.
-    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, at: Arrival) -> Option<Result<Box<FormHead>, Refused>> {
-        let Arrival { root, secure } = at;
+    /// The form that follows `head`, whose signature is in the form. `None` for any other request.
+    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress) -> Option<Result<Box<FormHead>, Refused>> {
+        let root = ingress.root;
         let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
         if !is_form || self.website_bucket(head).is_some() {
             return None;
@@ -82,7 +80,8 @@ impl Lane {
             Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
             Ok((fields, length)) => {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
-                let address = Address { path, host, bucket: bucket.clone(), length, secure, envelope };
+                let (bucket, ingress) = (bucket.clone(), *ingress);
+                let address = Address { path, host, bucket, length, ingress, envelope };
                 Ok(Box::new(FormHead { fields, address }))
             }
         })
@@ -117,40 +116,30 @@ impl Address {
     fn accept(&self, lane: &Arc<Lane>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
         let identities = lane.identities();
-        let (principal, policy) = lane.authenticate_form(&identities, form)?;
+        let now_ms = now_ms();
+        let (principal, policy) = lane.authenticate_form(&identities, form, now_ms)?;
         // As a signature in an address, of either version.
         let how = match form.get("x-amz-signature") {
             Some(_) => Authentication::Presigned,
             None => Authentication::PresignedVersionTwo,
         };
-        let (query, target) = (Query::default(), Target::Object { bucket: self.bucket.clone(), key });
-        let operation = Operation::PostObject;
-        let asked = Asked { operation, target: &target, query: &query, headers: &Headers::new(&[]) };
-        let source = authorize(&identities, &principal, &asked)?;
-        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms())?;
-        lane.check_not_salvage(operation)?;
+        let list;
+        let target = Target::Object { bucket: self.bucket.clone(), key };
+        let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
+        let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
+        let asked = (Operation::PostObject, &target, Query::default());
+        let mut reading = Reading::new(lane, &self.ingress, head, sender, asked, &self.envelope.cors);
+        reading.has_body = true;
+        reading.authorize(&identities)?;
+        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;
+        lane.check_not_salvage(reading.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
-        let list = form.headers(&self.bucket)?;
-        let headers = Headers::new(&list);
-        check_supported(&PostObject::FIELDS, &query, &headers).map_err(|error| lane.check_acl(error, &asked))?;
-        let reading = Reading {
-            lane,
-            operation,
-            head: &RequestHead { method: b"POST", path: &self.path, query: b"", headers },
-            root: b"",
-            target: &target,
-            query,
-            principal,
-            source,
-            payload: &PayloadMode::Unsigned,
-            how,
-            secure: self.secure,
-            found: OnceCell::new(),
-            has_body: true,
-            cors: &self.envelope.cors,
-        };
+        list = form.headers(&self.bucket)?;
+        reading.head.headers = Headers::new(&list);
+        check_supported(&PostObject::FIELDS, &reading.query, reading.headers())
+            .map_err(|error| reading.check_acl(error))?;
         let input = PostObject::read(&reading, form, frame, &self.host)?;
         Call::of(&reading, input)
     }
@@ -162,6 +151,7 @@ impl Lane {
         &self,
         identities: &Identities,
         form: &'a Form,
+        now_ms: i64,
     ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
         let signed = SignedForm {
             policy: form.get("policy"),
@@ -174,7 +164,7 @@ impl Lane {
             signature_of_version_two: form.get("signature"),
         };
         let credential = |key: &str| identities.credential(key);
-        let verified = authenticate_form(&signed, &self.requirements(), &credential);
+        let verified = authenticate_form(&signed, &self.requirements(now_ms), &credential);
         let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
         let verified = verified.ok_or(ErrorCode::AccessDenied)?;
         let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;

@@ -56,6 +56,17 @@ impl fmt::Display for Resource<'_> {
     }
 }
 
+/// What the store says of a resource, as far as a decision may depend on it. Without them, nothing was looked at yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The resource is read as a page of a website that is open to everybody.
+    pub is_published: bool,
+}
+
+impl Facts {
+    pub const UNKNOWN: Self = Self { is_published: false };
+}
+
 #[derive(Debug)]
 struct AccessKey {
     credential: Credential,
@@ -113,9 +124,21 @@ impl Identities {
         }
     }
 
-    /// Decides whether `principal` may do `action` to `resource`. Root may do everything, and nobody else anything.
-    pub fn decide(&self, principal: &Principal, action: &str, resource: Resource<'_>) -> Result<(), S3Error> {
-        if principal.is_anonymous() {
+    /// Decides whether `principal` may do `action` to `resource`, whichever way the request came. Root may do everything,
+    /// everybody may read what is published, and nobody else may do anything.
+    ///
+    /// # Errors
+    /// `AccessDenied`
+    pub fn decide(
+        &self,
+        principal: &Principal,
+        action: &str,
+        resource: Resource<'_>,
+        facts: Facts,
+    ) -> Result<(), S3Error> {
+        if facts.is_published && action == "s3:GetObject" {
+            Ok(())
+        } else if principal.is_anonymous() {
             Err(ErrorCode::AccessDenied.into())
         } else if principal.owner == self.root {
             Ok(())
@@ -163,7 +186,10 @@ mod tests {
             (Resource::Object { bucket: "b", key: b"k/\xff" }, "arn:aws:s3:::b/k/\u{fffd}"),
         ];
         for (resource, name) in resources {
-            let decide = |access_key| identities.decide(identities.principal(access_key).unwrap(), "s3:Act", resource);
+            let decide = |access_key| {
+                let principal = identities.principal(access_key).unwrap();
+                identities.decide(principal, "s3:Act", resource, Facts::UNKNOWN)
+            };
             assert_eq!(decide("A"), Ok(()));
             let refused = decide("B").unwrap_err();
             assert_eq!(refused.code, ErrorCode::AccessDenied);
@@ -173,6 +199,18 @@ mod tests {
             );
             assert_eq!(refused.message, expected);
             assert_eq!(decide(""), Err(ErrorCode::AccessDenied.into()));
+        }
+    }
+
+    #[test]
+    fn everybody_may_read_what_is_published_and_do_nothing_else_to_it() {
+        let identities = Identities::new([key("A", "a", "root"), key("B", "b", "other")], "root".into());
+        let page = Resource::Object { bucket: "b", key: b"k" };
+        for sender in ["", "B"] {
+            let principal = identities.principal(sender).unwrap();
+            let decide = |action, is_published| identities.decide(principal, action, page, Facts { is_published });
+            assert!(decide("s3:GetObject", true).is_ok());
+            assert!(decide("s3:GetObject", false).is_err() && decide("s3:PutObject", true).is_err());
         }
     }
 
@@ -187,6 +225,6 @@ mod tests {
     fn an_empty_root_is_not_everybody() {
         let identities = Identities::new([], String::new());
         let anonymous = identities.principal("").unwrap();
-        assert!(identities.decide(anonymous, "s3:ListAllMyBuckets", Resource::Service).is_err());
+        assert!(identities.decide(anonymous, "s3:ListAllMyBuckets", Resource::Service, Facts::UNKNOWN).is_err());
     }
 }

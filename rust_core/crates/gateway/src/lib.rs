@@ -22,6 +22,7 @@ mod encryption;
 mod expiration;
 mod form;
 pub mod identities;
+mod ingress;
 pub mod lane;
 mod metadata;
 pub mod metering;
@@ -48,11 +49,11 @@ use orcas_bodies::{
     body_md5, budget, download, form_file, hashes, intake, pool, prefixes, problem, stream, worker_group,
 };
 
-pub use accept::Arrival;
 pub use body_plan::BodyPlan;
 pub use describe::Description;
 pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
+pub use ingress::Ingress;
 pub use lane::{Lane, LaneOptions};
 pub use moves::{MovedPrefix, Place};
 pub use orcas_s3::event_targets::EventTarget;

@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use super::body_plan::BodyPlan;
 use super::identities::Principal;
-use super::intake::DeclaredBody;
+use super::ingress::Ingress;
+use super::intake::{DeclaredBody, transfer_encoded};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::response::CorsLines;
@@ -16,27 +17,27 @@ use super::upload_ids::parse_upload_id;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::conditions::WriteCondition;
+use orcas_s3::documents::ownership_of_new_bucket;
 use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
 use orcas_sigv4::{Authentication, PayloadMode};
 use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
 
+/// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct Reading<'a> {
     pub lane: &'a Arc<Lane>,
+    pub ingress: &'a Ingress,
+    /// With the headers that a presigned address carries in its query, or those that the fields of a form stand for.
+    pub head: RequestHead<'a>,
     pub operation: Operation,
-    pub head: &'a RequestHead<'a>,
-    /// The part of the path that names neither bucket nor key.
-    pub root: &'a [u8],
     pub target: &'a Target,
     pub query: Query,
     pub principal: Arc<Principal>,
+    pub how: Authentication,
+    pub payload: &'a PayloadMode,
     /// The object that a copy or a move begins with, as authorized.
     pub source: Option<CopySource>,
-    pub payload: &'a PayloadMode,
-    pub how: Authentication,
-    /// The connection keeps secrets: it is encrypted or does not leave the machine.
-    pub secure: bool,
     /// The bucket, once it was looked up: the request counts as one to it.
     pub found: OnceCell<Arc<Bucket>>,
     /// A body follows the head.
@@ -45,9 +46,55 @@ pub struct Reading<'a> {
     pub cors: &'a CorsLines,
 }
 
-impl Reading<'_> {
-    pub fn headers(&self) -> &Headers<'_> {
+/// Who sent a request, and what the signature says of the body.
+pub struct Sender<'a> {
+    pub principal: Arc<Principal>,
+    pub how: Authentication,
+    pub payload: &'a PayloadMode,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(
+        lane: &'a Arc<Lane>,
+        ingress: &'a Ingress,
+        head: RequestHead<'a>,
+        Sender { principal, how, payload }: Sender<'a>,
+        (operation, target, query): (Operation, &'a Target, Query),
+        cors: &'a CorsLines,
+    ) -> Self {
+        let (source, found, has_body) = (None, OnceCell::new(), has_body(&head.headers));
+        Self { lane, ingress, head, operation, target, query, principal, how, payload, source, found, has_body, cors }
+    }
+
+    pub fn headers(&self) -> &Headers<'a> {
         &self.head.headers
+    }
+
+    /// The part of the path that names neither bucket nor key.
+    pub fn root(&self) -> &'a [u8] {
+        &self.head.path[..self.ingress.root.min(self.head.path.len())]
+    }
+
+    /// The error for a header with an ACL that gives others anything. Where ACLs are disabled, S3 refuses it too.
+    pub fn check_acl(&self, error: S3Error) -> S3Error {
+        if error.code != ErrorCode::AccessControlListNotSupported {
+            return error;
+        }
+        let name = self.target.bucket().unwrap_or_default().as_bytes();
+        let creates = self.operation == Operation::CreateBucket;
+        let disabled = match self.lane.engine.bucket(name) {
+            _ if creates => matches!(ownership_of_new_bucket(self.headers()), Ok(None)),
+            Some(bucket) => self.lane.disables_acls(bucket.id),
+            None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
+        };
+        match (disabled, creates) {
+            (true, true) => ErrorCode::InvalidBucketAclWithObjectOwnership.into(),
+            (true, false) => error,
+            (false, _) => {
+                let message = "ACLs that give anybody but the owner access are not implemented";
+                S3Error::with(ErrorCode::NotImplemented, message)
+            }
+        }
     }
 
     /// What the access log says of the request, if somebody wants to know.
@@ -140,4 +187,9 @@ impl Reading<'_> {
         let whole = declared.length <= self.lane.options.whole_body_max;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
+}
+
+/// Whether a body follows the head.
+pub fn has_body(headers: &Headers<'_>) -> bool {
+    transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::lane::now_ms;
 use crate::stream::Flow;
-use crate::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
+use crate::{BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, EventOptions, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
@@ -152,7 +152,7 @@ impl Fixture {
         let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
         let headers = Headers::new(&borrowed);
         let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
-        self.lane.accept(&head).map_err(|answer| *answer)
+        self.lane.accept(&head, &near(0)).map_err(|answer| *answer)
     }
 
     /// The next completion.
@@ -234,6 +234,11 @@ impl Fixture {
         harm(dir.path());
         Self::open(dir)
     }
+}
+
+/// From this machine, below `root` bytes of the path.
+fn near(root: usize) -> Ingress {
+    Ingress::now("127.0.0.1", false, root)
 }
 
 fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
@@ -382,7 +387,7 @@ fn only_root_may_ask_and_nobody_learns_of_buckets_first() {
     }
     let list: [(&[u8], &[u8]); 1] = [(b"host", b"localhost")];
     let head = RequestHead { method: b"GET", path: b"/missing/k", query: b"", headers: Headers::new(&list) };
-    assert_eq!(code(&fixture.lane.accept(&head).err().unwrap()), "AccessDenied");
+    assert_eq!(code(&fixture.lane.accept(&head, &near(0)).err().unwrap()), "AccessDenied");
     assert_eq!(code(&fixture.call("GET", "/missing/k", &[], b"")), "NoSuchBucket");
 }
 
@@ -457,7 +462,7 @@ fn whatever_a_head_holds_it_gets_an_answer() {
         let raw = [b"/bucket/".as_slice(), &path].concat();
         let list: Vec<(&[u8], &[u8])> = vec![(b"host", b"localhost"), (name.as_bytes(), &value)];
         let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
-        let answer = fixture.lane.accept(&head).err().unwrap();
+        let answer = fixture.lane.accept(&head, &near(0)).err().unwrap();
         prop_assert!((400..500).contains(&answer.status));
         let (described, diagnosis) = (fixture.lane.describe(&head, 0), fixture.lane.diagnose(&head));
         prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));

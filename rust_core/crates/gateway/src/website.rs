@@ -2,16 +2,17 @@
 //!
 //! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::accept::{Refused, below};
+use super::accept::below;
+use super::identities::{Facts, Resource};
+use super::ingress::Ingress;
 use super::lane::Lane;
 use super::operations::ReadPage;
 use super::problem::Problem;
-use super::reading::Reading;
+use super::reading::{Reading, Sender};
 use super::request::{Call, Request};
-use super::response::Envelope;
+use super::response::{Envelope, Response};
 use orcas_http::{Query, RequestHead, percent_decode};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::documents::blocks_public_reads;
@@ -31,11 +32,10 @@ impl Lane {
     pub fn accept_page(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
-        root: usize,
+        ingress: &Ingress,
         bucket: String,
-        has_body: bool,
-    ) -> Result<Arc<dyn Request>, Refused> {
-        let cors = self.cors_lines(head, root);
+    ) -> Result<Arc<dyn Request>, Response> {
+        let cors = self.cors_lines(head, ingress.root);
         let read = || -> Result<Arc<dyn Request>, Problem> {
             let operation = match head.method {
                 b"GET" => Operation::GetObject,
@@ -46,50 +46,40 @@ impl Lane {
                     return Err(S3Error { allowed: Some("GET, HEAD".into()), ..error }.into());
                 }
             };
-            let target = page_target(bucket, below(head.path, root))?;
+            let target = page_target(bucket, below(head.path, ingress.root))?;
             let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
-            Call::<ReadPage>::accept(&Reading {
-                lane: self,
-                operation,
-                head,
-                root: &head.path[..root.min(head.path.len())],
-                target: &target,
-                query: Query::default(),
-                principal,
-                source: None,
-                payload: &PayloadMode::Unsigned,
-                how: Authentication::Anonymous,
-                secure: false,
-                found: OnceCell::new(),
-                has_body,
-                cors: &cors,
-            })
+            let sender = Sender { principal, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
+            let asked = (operation, &target, Query::default());
+            Call::<ReadPage>::accept(&Reading::new(self, ingress, *head, sender, asked, &cors))
         };
         read().map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
-            let answer = Envelope { for_browsers: true, ..envelope }.problem(problem);
-            Box::new(if has_body { answer.closing() } else { answer })
+            Envelope { for_browsers: true, ..envelope }.problem(problem)
         })
     }
+}
 
-    /// A bucket and its website.
+impl Reading<'_> {
+    /// The bucket of a page, and its website.
     ///
     /// # Errors
     /// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
     /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
-    pub fn website(&self, name: &str) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
-        let found = self.engine.bucket(name.as_bytes()).and_then(|bucket| {
-            let document = self.engine.document(bucket.id, DocumentKind::Website)?;
+    pub fn website(&self) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
+        let (engine, name) = (&self.lane.engine, self.target.bucket().unwrap_or_default());
+        let found = engine.bucket(name.as_bytes()).and_then(|bucket| {
+            let document = engine.document(bucket.id, DocumentKind::Website)?;
             let parsed = document.parsed(|bytes| Website::parse(bytes).ok().map(Arc::new))?;
             Some((bucket, Option::clone(&parsed)?))
         });
         let Some((bucket, website)) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
         };
-        let block = self.engine.document(bucket.id, DocumentKind::PublicAccessBlock);
-        if blocks_public_reads(block.as_ref().map(|document| &document.bytes[..])) {
-            return Err(ErrorCode::AccessDenied.into());
-        }
+        let block = engine.document(bucket.id, DocumentKind::PublicAccessBlock);
+        let is_published = !blocks_public_reads(block.as_ref().map(|document| &document.bytes[..]));
+        let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
+        self.lane.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
+        let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::conditions::of_deletion;
-use crate::identities::{Identities, Resource};
+use crate::identities::{Facts, Identities, Resource};
 use crate::intake::{DeclaredBody, Digests};
 use crate::problem::{Problem, refused};
 use crate::reading::Reading;
@@ -126,7 +126,7 @@ impl Call<DeleteObjects> {
         let [permission] = self.operation().permissions() else { return Some(ErrorCode::AccessDenied.into()) };
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
         let action = permission.action(entry.version_id.is_some());
-        identities.decide(&self.principal, action, resource).err()
+        identities.decide(&self.principal, action, resource, Facts::UNKNOWN).err()
     }
 }
 

@@ -32,14 +32,13 @@ impl Operation for ReadPage {
     const FOR_BROWSERS: bool = true;
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, site) = reading.lane.website(reading.target.bucket().unwrap_or_default())?;
-        let _ = reading.found.set(Arc::clone(&bucket));
+        let (bucket, site) = reading.website()?;
         Ok(Self {
             bucket,
             site,
             key: reading.target.key().unwrap_or_default().to_vec(),
             host: reading.headers().get("host").unwrap_or_default().to_vec(),
-            root: reading.root.to_vec(),
+            root: reading.root().to_vec(),
             headers: PageHeaders::parse(reading.headers()),
         })
     }

@@ -2,7 +2,6 @@
 
 use super::identities::{cause, shown};
 use super::*;
-use crate::Arrival;
 use orcas_s3::Operation;
 
 const POLICY: &str = r#"{"expiration":"2999-01-01T00:00:00.000Z","conditions":[{"bucket":"bucket"},{"key":"k"}]}"#;
@@ -29,8 +28,7 @@ impl Fixture {
             (b"content-length", length.as_bytes()),
         ];
         let head = RequestHead { method: b"POST", path: b"/bucket", query: b"", headers: Headers::new(&list) };
-        let form =
-            self.lane.form(&head, Arrival::default()).unwrap().unwrap_or_else(|refused| panic!("{}", code(&refused)));
+        let form = self.lane.form(&head, &near(0)).unwrap().unwrap_or_else(|refused| panic!("{}", code(&refused)));
         let verdict = form.push(&self.lane, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
         match verdict.request {
             Ok(request) => self.carry_out(&request, &body[verdict.taken..]),

@@ -1,7 +1,6 @@
 //! Pages of websites: what the head of a request says, and nothing behind it.
 
 use super::*;
-use crate::Arrival;
 
 const SITE: &[u8] = b"<WebsiteConfiguration><IndexDocument><Suffix>i</Suffix></IndexDocument></WebsiteConfiguration>";
 
@@ -24,9 +23,9 @@ fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str,
         .collect();
     let headers = Headers::new(&list);
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
-    let at = Arrival { root, secure: true };
-    assert!(fixture.lane.form(&head, at).is_none());
-    match fixture.lane.accept_at(&head, at) {
+    let ingress = near(root);
+    assert!(fixture.lane.form(&head, &ingress).is_none());
+    match fixture.lane.accept(&head, &ingress) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }

@@ -1,9 +1,10 @@
-//! What the other crates share: errors, blocks and their checksums, pooled memory, and for test suites locks that a
-//! scheduler can control (`sync`) and deliberate defects (`planted`), and how long reads verify (`verifying`). Must not
-//! know the other crates.
+//! What the other crates share: errors, blocks and their checksums, pooled memory, the queue that wakes an event loop
+//! (`completions`), and for test suites locks that a scheduler can control (`sync`) and deliberate defects (`planted`),
+//! and how long reads verify (`verifying`). Must not know the other crates.
 
 pub mod block;
 pub mod buffers;
+pub mod completions;
 pub mod error;
 pub mod planted;
 pub mod sync;

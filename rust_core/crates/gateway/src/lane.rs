@@ -9,7 +9,6 @@ use parking_lot::{Mutex, RwLock};
 
 use super::budget::Budget;
 use super::challenge::Challenger;
-use super::completions::Completions;
 use super::download::Downloads;
 use super::identities::Identities;
 use super::metering::UsageMeter;
@@ -21,6 +20,7 @@ use super::response::Envelope;
 use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
+use orcas_base::completions::Completions;
 use orcas_base::error::{Error, Result};
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_event_streams::EventStreams;

@@ -13,7 +13,6 @@ mod attributes;
 mod authorize;
 mod body_plan;
 mod challenge;
-pub mod completions;
 mod conditions;
 mod cors;
 mod describe;

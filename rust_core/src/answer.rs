@@ -12,7 +12,7 @@ use super::piece;
 use super::tally::Delivery;
 use orcas_bodies::download;
 use orcas_gateway::response::ResponseBody;
-use orcas_gateway::{Event, Lane};
+use orcas_gateway::{Event, Responder};
 use orcas_http::hex;
 use orcas_s3::{ErrorCode, Operation};
 use orcas_telemetry::traces::Trace;
@@ -52,7 +52,7 @@ pub struct Facts {
 }
 
 impl Response {
-    pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: orcas_gateway::Response) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, responder: &Arc<dyn Responder>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
         let mut facts = Facts {
             status: answer.status,
@@ -74,7 +74,7 @@ impl Response {
             ResponseBody::Pieces(pieces) => {
                 let delivery = Arc::new(Delivery::new(pieces.broken()));
                 (facts.body, facts.delivery) = (pieces.length(), Some(Arc::clone(&delivery)));
-                let download = Download { pieces, lane: Arc::clone(lane), delivery };
+                let download = Download { pieces, responder: Arc::clone(responder), delivery };
                 (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
             }
         };
@@ -136,7 +136,7 @@ fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Download {
     pieces: Arc<download::Download>,
-    lane: Arc<Lane>,
+    responder: Arc<dyn Responder>,
     delivery: Arc<Delivery>,
 }
 
@@ -154,8 +154,8 @@ impl Download {
 
     /// The next piece, or None: then one completion for `slot` brings it.
     fn next<'py>(&self, py: Python<'py>, slot: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let lane = Arc::clone(&self.lane);
-        let piece = self.pieces.next(Box::new(move |piece| lane.complete(slot, Event::Piece(piece))));
+        let responder = Arc::clone(&self.responder);
+        let piece = self.pieces.next(Box::new(move |piece| responder.complete(slot, Event::Piece(piece))));
         piece.map(|piece| piece_object(py, piece)).transpose()
     }
 }

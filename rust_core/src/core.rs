@@ -13,6 +13,7 @@ use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, refusal_of, store_error};
+use super::event_loop::EventLoop;
 use super::events::{EventDeliveries, EventListener, EventsStats};
 use super::finished::{Stages, Verdict};
 use super::form::Form;
@@ -31,7 +32,7 @@ use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
-use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
+use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place, Responder};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -40,6 +41,9 @@ const TAKE_ATTACHED_MAX: usize = 1024;
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Core {
     lane: Arc<Lane>,
+    event_loop: Arc<EventLoop>,
+    /// The same, as requests know it.
+    responder: Arc<dyn Responder>,
     /// None once closed.
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
@@ -93,8 +97,7 @@ impl Core {
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
-            let replayed = engine.replayed();
-            Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, watch })
+            Self::over(engine, lane, keyring, watch).map_err(advised)
         })
     }
 
@@ -123,8 +126,7 @@ impl Core {
         let (engine, lane, report) = opened.map_err(store_error)?;
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
-        let replayed = engine.replayed();
-        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed, keyring, watch }, report.into()))
+        Ok((Self::over(engine, lane, keyring, watch).map_err(store_error)?, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -161,12 +163,15 @@ impl Core {
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
         let head = scope.head(&pairs)?;
-        match self.lane.form(&head, &ingress) {
+        match self.lane.form(&head, &ingress, &self.responder) {
             None => {}
-            Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form, began))?.into_any()),
+            Some(Ok(form)) => {
+                let (lane, responder) = (Arc::clone(&self.lane), Arc::clone(&self.responder));
+                return Ok(Bound::new(py, Form::new(lane, responder, form, began))?.into_any());
+            }
             Some(Err(answer)) => return self.refusal(py, *answer, began, &head.headers),
         }
-        match self.lane.accept(&head, &ingress) {
+        match self.lane.accept(&head, &ingress, &self.responder) {
             Ok(inner) => Ok(Bound::new(py, Request::new(inner, &self.watch, began, &head.headers))?.into_any()),
             Err(answer) => self.refusal(py, *answer, began, &head.headers),
         }
@@ -261,20 +266,20 @@ impl Core {
 
     /// Readable while `drain` has something to return.
     fn fileno(&self) -> i32 {
-        self.lane.completions.raw_fd()
+        self.event_loop.raw_fd()
     }
 
     /// What has completed since the last call: (slot, Response | memoryview | str | None).
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for completion in self.lane.completions.drain().drain(..) {
-            let value = match completion.event {
+        for (slot, event) in self.event_loop.drain().drain(..) {
+            let value = match event {
                 Event::Committed(request, result) => self.response(py, request.committed(result))?,
                 Event::Answered(answer) => self.response(py, answer)?,
                 Event::Piece(piece) => piece_object(py, piece)?,
                 Event::Resume => py.None().into_bound(py),
             };
-            list.append(PyTuple::new(py, [completion.slot.into_pyobject(py)?.into_any(), value])?)?;
+            list.append(PyTuple::new(py, [slot.into_pyobject(py)?.into_any(), value])?)?;
         }
         Ok(list)
     }
@@ -409,12 +414,12 @@ impl Core {
         let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
         let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
         let inner = Listener::open(&self.lane.events, options, format).map_err(refusal_of)?;
-        Ok(EventListener { lane: Arc::downgrade(&self.lane), inner })
+        Ok(EventListener { inner, responder: Arc::clone(&self.responder) })
     }
 
     /// Ends all streams of events, and refuses new ones.
     fn end_listeners(&self) {
-        self.lane.complete_all(self.lane.events.hub.close());
+        self.lane.events.hub.close().into_iter().for_each(|resume| resume());
     }
 
     /// The events for a target, behind a place or from now on. None if there is no journal.
@@ -435,8 +440,15 @@ impl Core {
 }
 
 impl Core {
+    fn over(engine: Engine, lane: Arc<Lane>, keyring: Opened, watch: Watch) -> Result<Self, Error> {
+        let event_loop = Arc::new(EventLoop::new()?);
+        let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
+        let replayed = engine.replayed();
+        Ok(Self { lane, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring, watch })
+    }
+
     fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {
-        let response = Response::new(py, &self.lane, answer)?;
+        let response = Response::new(py, &self.responder, answer)?;
         Ok(Bound::new(py, response)?.into_any())
     }
 
@@ -448,7 +460,7 @@ impl Core {
         began: Instant,
         headers: &Headers<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut response = Response::new(py, &self.lane, answer)?;
+        let mut response = Response::new(py, &self.responder, answer)?;
         response.facts.began = Some(began);
         // The answer to a preflight is no refusal.
         response.facts.trace = response.facts.code.and_then(|_| self.watch.trace(began, headers, false));

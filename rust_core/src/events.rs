@@ -1,6 +1,6 @@
 //! Streams of events for Python: bytes to be sent, as they come.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,13 +11,13 @@ use super::errors::store_error;
 use super::piece::view;
 use orcas_engine::EventsState;
 use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
-use orcas_gateway::Lane;
+use orcas_gateway::{Event, Responder};
 
 /// One stream of events.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct EventListener {
-    pub lane: Weak<Lane>,
     pub inner: Arc<Listener>,
+    pub responder: Arc<dyn Responder>,
 }
 
 #[pymethods]
@@ -40,14 +40,13 @@ impl EventListener {
 
     /// One completion for `slot` follows when there is more, or when `wake` is called. False: there is more now.
     fn wait(&self, slot: u32) -> bool {
-        self.inner.wait(slot)
+        let responder = Arc::clone(&self.responder);
+        self.inner.wait(Box::new(move || responder.complete(slot, Event::Resume)))
     }
 
     /// Ends the wait.
     fn wake(&self) {
-        if let Some(lane) = self.lane.upgrade() {
-            lane.complete_all(self.inner.wake());
-        }
+        self.inner.wake();
     }
 }
 

@@ -10,12 +10,13 @@ use pyo3::prelude::*;
 use super::answer::Response;
 use super::request::Request;
 use super::tally::Tally;
-use orcas_gateway::{FormHead, FormVerdict, Lane};
+use orcas_gateway::{FormHead, FormVerdict, Lane, Responder};
 
 /// A form whose file has not begun.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Form {
     lane: Arc<Lane>,
+    responder: Arc<dyn Responder>,
     /// None once there is a verdict. In a box of its own, because Python does not align it.
     head: Mutex<Option<Box<FormHead>>>,
     pub tally: Tally,
@@ -23,8 +24,8 @@ pub struct Form {
 }
 
 impl Form {
-    pub fn new(lane: Arc<Lane>, head: Box<FormHead>, began: Instant) -> Self {
-        Self { lane, head: Mutex::new(Some(head)), tally: Tally::new(began), made: Mutex::new(None) }
+    pub fn new(lane: Arc<Lane>, responder: Arc<dyn Responder>, head: Box<FormHead>, began: Instant) -> Self {
+        Self { lane, responder, head: Mutex::new(Some(head)), tally: Tally::new(began), made: Mutex::new(None) }
     }
 
     /// The request that the form has made.
@@ -56,7 +57,7 @@ impl Form {
             }
             Ok(FormVerdict { request: Err(answer), taken }) => {
                 self.tally.add(piece.len());
-                let answer = Response::new(py, &self.lane, *answer)?;
+                let answer = Response::new(py, &self.responder, *answer)?;
                 Ok(Some((Bound::new(py, answer)?.into_any(), taken)))
             }
         }

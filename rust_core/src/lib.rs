@@ -16,6 +16,7 @@ mod describe;
 mod diagnostics;
 mod digests;
 mod errors;
+mod event_loop;
 mod event_stream;
 mod events;
 mod finished;

@@ -11,7 +11,8 @@ use pyo3::types::PyMemoryView;
 use super::room;
 use super::tally::{Tally, Watch};
 use orcas_base::buffers::Room;
-use orcas_bodies::stream::{Flow, Resume};
+use orcas_base::completions::Resume;
+use orcas_bodies::stream::Flow;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::{BodyPlan, Event, Reply};
 use orcas_http::{Headers, hex};
@@ -187,8 +188,8 @@ impl BodySink {
 
 impl BodySink {
     fn resume(&self, slot: u32) -> Resume {
-        let request = Arc::clone(&self.request);
-        Box::new(move || request.complete(slot, Event::Resume))
+        let responder = Arc::clone(self.request.responder());
+        Box::new(move || responder.complete(slot, Event::Resume))
     }
 }
 

@@ -5,10 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orcas_base::completions::Completions;
 use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::{BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
+use orcas_gateway::{
+    BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Responder, Response, ResponseBody,
+};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::Signer;
@@ -20,8 +23,23 @@ pub const SECRET: &[u8] = b"secret";
 /// What a server hands over of a large body at a time when it keeps up with its sender.
 const RECEIVED: usize = 64 * 1024;
 
+/// What an event loop waits for.
+struct Events(Completions<Event>);
+
+impl Responder for Events {
+    fn complete_quietly(&self, _slot: u32, event: Event) -> bool {
+        self.0.push_quietly(event)
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
 pub struct Server {
     pub lane: Arc<Lane>,
+    events: Arc<Events>,
+    responder: Arc<dyn Responder>,
     engine: Option<Engine>,
     signer: Signer,
 }
@@ -72,7 +90,9 @@ impl Server {
         let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
         let lane = Lane::new(engine.handle(), options, identities).expect("a lane");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
-        Self { lane, engine: Some(engine), signer }
+        let events = Arc::new(Events(Completions::new().expect("a queue")));
+        let responder = Arc::clone(&events) as Arc<dyn Responder>;
+        Self { lane, events, responder, engine: Some(engine), signer }
     }
 
     /// A head with only the headers it needs, for a body of `length` bytes whose hash is not signed.
@@ -99,7 +119,7 @@ impl Server {
 
     pub fn accept(&self, head: &RequestHead<'_>) -> Arc<dyn Request> {
         self.lane
-            .accept(head, &Ingress::now("127.0.0.1", false, 0))
+            .accept(head, &Ingress::now("127.0.0.1", false, 0), &self.responder)
             .map_err(|answer| answer.status)
             .expect("the head is taken")
     }
@@ -122,8 +142,8 @@ impl Server {
         let stream = request.open_body("127.0.0.1").expect("a body");
         for piece in body.chunks(RECEIVED) {
             loop {
-                let lane = Arc::clone(&self.lane);
-                match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
+                let responder = Arc::clone(&self.responder);
+                match stream.admit(Box::new(move || responder.complete(0, Event::Resume))) {
                     Flow::More => break,
                     Flow::Wait => drop(self.wait()),
                     Flow::Stop => panic!("the body is refused"),
@@ -143,8 +163,8 @@ impl Server {
             ResponseBody::Pieces(download) => {
                 let mut received = 0;
                 while received < download.length() {
-                    let lane = Arc::clone(&self.lane);
-                    let piece = download.next(Box::new(move |piece| lane.complete(0, Event::Piece(piece))));
+                    let responder = Arc::clone(&self.responder);
+                    let piece = download.next(Box::new(move |piece| responder.complete(0, Event::Piece(piece))));
                     let piece = piece.unwrap_or_else(|| match self.wait() {
                         Event::Piece(piece) => piece,
                         _ => panic!("a piece was expected"),
@@ -166,8 +186,8 @@ impl Server {
 
     fn wait(&self) -> Event {
         loop {
-            if let Some(completion) = self.lane.completions.drain().pop() {
-                return completion.event;
+            if let Some(event) = self.events.0.drain().pop() {
+                return event;
             }
             std::thread::sleep(Duration::from_micros(20));
         }

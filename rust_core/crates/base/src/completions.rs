@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 /// Entries that a vector keeps room for, at most, from turn to turn; what a burst needed beyond that goes back.
 const KEPT_MAX: usize = 256;
 
+/// Called once, from some thread and without locks held: whoever waits goes on.
+pub type Resume = Box<dyn FnOnce() + Send>;
+
 /// A many-producer queue with one consumer that waits on a descriptor.
 pub struct Completions<T> {
     entries: Mutex<Vec<T>>,

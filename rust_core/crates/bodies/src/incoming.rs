@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::budget::{Client, Permit};
 use orcas_base::buffers::{Buffer, Buffers};
+use orcas_base::completions::Resume;
 
 /// What the event loop hands over at most in one piece, bytes: 64 KiB that stop uvicorn's reading plus one read of
 /// uvloop. So much budget is taken for a piece, and as much may wait in a connection without any.
@@ -36,9 +37,6 @@ pub trait Consumer: Send + 'static {
     /// Called instead of `finish` when a piece was refused.
     fn refuse(error: Self::Error, reply: Self::Reply);
 }
-
-/// Called exactly once for each `Flow::Wait`, from some thread, without locks held: ask again.
-pub type Resume = Box<dyn FnOnce() + Send>;
 
 /// One body, as the event loop and a worker share it.
 pub(super) struct Incoming<C: Consumer> {

@@ -11,9 +11,10 @@ use bytes::Bytes;
 
 use super::budget::{Client, Permit};
 use super::incoming::{BUFFER_MAX, BodyState, Content, Incoming, Piece, STREAM_WINDOW};
-pub use super::incoming::{Consumer, PIECE_MAX, Resume};
+pub use super::incoming::{Consumer, PIECE_MAX};
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::{Buffers, Room};
+use orcas_base::completions::Resume;
 
 /// The least memory that is lent for a read, unless less is to come.
 const READ_MIN: usize = 16 * 1024;

@@ -14,6 +14,7 @@ use orcas_events::Event;
 
 use super::names::event_of;
 use super::pieces::{FORMATS, Pieces};
+use orcas_base::completions::Resume;
 
 /// Events in memory at most, and bytes of keys in them.
 const EVENTS_MAX: usize = 4_096;
@@ -44,7 +45,7 @@ struct Recent {
     /// The events between these two places are all here.
     from: Place,
     to: Place,
-    waiting: Vec<(u32, Arc<dyn Waits>)>,
+    waiting: Vec<(Resume, Arc<dyn Waits>)>,
     listeners: usize,
     closed: bool,
 }
@@ -142,17 +143,16 @@ impl Hub {
     }
 
     /// The journal has taken these changes, which are all up to `place`; `None` if they are not to be had here. Returns
-    /// the slots of listeners to be woken.
-    pub fn taken(&self, changes: Option<&[Change]>, place: Place) -> Vec<u32> {
+    /// what resumes listeners that wait for them.
+    pub fn taken(&self, changes: Option<&[Change]>, place: Place) -> Vec<Resume> {
         self.arrivals.add();
-        let mut woken = Vec::new();
         // Event loops wait for the lock, so nothing is made under it, and nothing that would be dropped at once.
         let changes = changes.map(newest);
         let mut recent = self.recent.lock();
         let before = recent.to;
         if place <= before {
             // Brought again after a failed sync.
-            return woken;
+            return Vec::new();
         }
         recent.to = place;
         match changes {
@@ -168,38 +168,36 @@ impl Hub {
         let recent = &mut *recent;
         if recent.from > before {
             // What some of them want may be in the journal only.
-            return recent.waiting.drain(..).map(|(slot, _)| slot).collect();
+            return recent.waiting.drain(..).map(|(resume, _)| resume).collect();
         }
         let first = recent.events.partition_point(|shown| shown.place <= before);
-        recent.waiting.retain(|(slot, listener)| {
+        let woken = recent.waiting.extract_if(.., |(_, listener)| {
             let wanted = recent.events.range(first..).any(|shown| listener.wants(&shown.event));
-            if wanted {
-                woken.push(*slot);
-            } else {
+            if !wanted {
                 listener.pass(before, place);
             }
-            !wanted
+            wanted
         });
-        woken
+        woken.map(|(resume, _)| resume).collect()
     }
 
     /// Takes one listener out of the queue, if it is there.
-    pub(super) fn wake(&self, listener: &Arc<dyn Waits>) -> Option<u32> {
+    pub(super) fn wake(&self, listener: &Arc<dyn Waits>) -> Option<Resume> {
         let mut recent = self.recent.lock();
         let is_it = |waiting: &Arc<dyn Waits>| std::ptr::addr_eq(Arc::as_ptr(waiting), Arc::as_ptr(listener));
         let at = recent.waiting.iter().position(|(_, waiting)| is_it(waiting))?;
         Some(recent.waiting.swap_remove(at).0)
     }
 
-    /// Streams end. Returns the slots of those that wait.
-    pub fn close(&self) -> Vec<u32> {
+    /// Streams end. Returns what resumes those that wait.
+    pub fn close(&self) -> Vec<Resume> {
         let waiting = {
             let mut recent = self.recent.lock();
             recent.closed = true;
             std::mem::take(&mut recent.waiting)
         };
         self.arrivals.add();
-        waiting.into_iter().map(|(slot, _)| slot).collect()
+        waiting.into_iter().map(|(resume, _)| resume).collect()
     }
 
     pub(super) fn arrivals(&self) -> Arc<Arrivals> {
@@ -244,11 +242,11 @@ impl Hub {
     }
 
     /// Puts a listener into the queue unless there is something behind its place.
-    pub(super) fn wait(&self, slot: u32, listener: Arc<dyn Waits>) -> bool {
+    pub(super) fn wait(&self, resume: Resume, listener: Arc<dyn Waits>) -> bool {
         let mut recent = self.recent.lock();
         let waits = !recent.closed && listener.place().is_some_and(|place| recent.to <= place);
         if waits {
-            recent.waiting.push((slot, listener));
+            recent.waiting.push((resume, listener));
         }
         waits
     }
@@ -296,12 +294,12 @@ mod tests {
         }
     }
 
-    /// A hub at record 1 and one that waits there in slot 7.
+    /// A hub at record 1 and one that waits there.
     fn waiting() -> (Hub, Arc<Waiter>) {
         let (hub, waiter) = (Hub::default(), Arc::new(Waiter(b"wanted", AtomicU64::new(1))));
         assert!(hub.enter(1));
         hub.begin(Place::behind(1));
-        assert!(hub.wait(7, Arc::clone(&waiter) as Arc<dyn Waits>));
+        assert!(hub.wait(Box::new(|| ()), Arc::clone(&waiter) as Arc<dyn Waits>));
         (hub, waiter)
     }
 
@@ -310,7 +308,7 @@ mod tests {
         let (hub, waiter) = waiting();
         assert!(hub.taken(Some(&[change(2, b"other")]), Place::behind(2)).is_empty());
         assert_eq!(waiter.place(), Some(Place::behind(2)));
-        assert_eq!(hub.taken(Some(&[change(3, b"wanted")]), Place::behind(3)), [7]);
+        assert_eq!(hub.taken(Some(&[change(3, b"wanted")]), Place::behind(3)).len(), 1);
         assert!(matches!(hub.find(Place::behind(2), 9), Found::Events(found, _) if found.len() == 1));
     }
 
@@ -320,7 +318,7 @@ mod tests {
         let end = EVENTS_MAX as u64 + 9;
         let changes: Vec<_> =
             (2..=end).map(|at| change(at, if at == 2 { b"wanted".as_slice() } else { b"other" })).collect();
-        assert_eq!(hub.taken(Some(&changes), Place::behind(end)), [7]);
+        assert_eq!(hub.taken(Some(&changes), Place::behind(end)).len(), 1);
         assert_eq!(waiter.place(), Some(Place::behind(1)));
         assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
     }
@@ -350,7 +348,7 @@ mod tests {
     #[test]
     fn who_waits_is_sent_to_the_journal_when_the_changes_are_not_here() {
         let (hub, waiter) = waiting();
-        assert_eq!(hub.taken(None, Place::behind(5)), [7]);
+        assert_eq!(hub.taken(None, Place::behind(5)).len(), 1);
         assert_eq!(waiter.place(), Some(Place::behind(1)));
         assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
         assert!(matches!(hub.find(Place::behind(5), 9), Found::Events(found, _) if found.is_empty()));

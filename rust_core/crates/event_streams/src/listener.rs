@@ -17,6 +17,7 @@ use super::hub::{Found, Shown, Waits};
 use super::names::event_of;
 use super::pieces::{Piece, StreamFormat};
 use super::streams::EventStreams;
+use orcas_base::completions::Resume;
 
 /// Events that one look takes from memory, and bytes after which it ends.
 const EVENTS_AT_ONCE: usize = 64;
@@ -223,14 +224,17 @@ impl Listener {
         }
     }
 
-    /// `slot` is to be completed when there is more. False: there is.
-    pub fn wait(self: &Arc<Self>, slot: u32) -> bool {
-        self.streams.upgrade().is_some_and(|streams| streams.hub.wait(slot, Arc::clone(self) as Arc<dyn Waits>))
+    /// Calls `resume` when there is more. False: there is.
+    pub fn wait(self: &Arc<Self>, resume: Resume) -> bool {
+        self.streams.upgrade().is_some_and(|streams| streams.hub.wait(resume, Arc::clone(self) as Arc<dyn Waits>))
     }
 
-    /// Ends the wait. Returns the slot to be completed, if it waits.
-    pub fn wake(self: &Arc<Self>) -> Option<u32> {
-        self.streams.upgrade()?.hub.wake(&(Arc::clone(self) as Arc<dyn Waits>))
+    /// Resumes it, if it waits.
+    pub fn wake(self: &Arc<Self>) {
+        let streams = self.streams.upgrade();
+        if let Some(resume) = streams.and_then(|streams| streams.hub.wake(&(Arc::clone(self) as Arc<dyn Waits>))) {
+            resume();
+        }
     }
 
     /// Whether an event belongs to the stream. To be asked once for each, in order.

@@ -11,6 +11,7 @@ use super::lane::{Lane, now_ms};
 use super::operations::implemented;
 use super::problem::Problem;
 use super::reading::{Reading, Sender, has_body};
+use super::reply::Responder;
 use super::request::Request;
 use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
@@ -34,18 +35,23 @@ pub type Refused = Box<Response>;
 
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
-    pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress) -> Result<Arc<dyn Request>, Refused> {
+    pub fn accept(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+    ) -> Result<Arc<dyn Request>, Refused> {
         let root = ingress.root;
         let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
         if let Some(bucket) = self.website_bucket(head) {
-            return self.accept_page(head, ingress, bucket).map_err(closing);
+            return self.accept_page(head, ingress, responder, bucket).map_err(closing);
         }
         if head.method == b"OPTIONS" {
             return Err(closing(self.preflight(head, root)));
         }
         let cors = self.cors_lines(head, root);
         let mut resolved = None;
-        self.read(head, ingress, &cors, &mut resolved).map_err(|mut problem| {
+        self.read(head, ingress, responder, &cors, &mut resolved).map_err(|mut problem| {
             let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
             if let Some((access_key, signature)) = claim {
                 problem.error = with_claim(problem.error, access_key.as_bytes(), signature.as_bytes());
@@ -74,6 +80,7 @@ impl Lane {
         self: &Arc<Self>,
         head: &RequestHead<'_>,
         ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
         cors: &CorsLines,
         resolved: &mut Option<Operation>,
     ) -> Result<Arc<dyn Request>, Problem> {
@@ -97,7 +104,7 @@ impl Lane {
         let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
         let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
         let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
-        let mut reading = Reading::new(self, ingress, head, sender, (operation, &target, query), cors);
+        let mut reading = Reading::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
             reading.authorize(&identities)?;

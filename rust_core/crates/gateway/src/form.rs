@@ -14,6 +14,7 @@ use super::lane::{Lane, now_ms};
 use super::operations::PostObject;
 use super::problem::Problem;
 use super::reading::{Reading, Sender};
+use super::reply::Responder;
 use super::request::{Call, Request};
 use super::response::Envelope;
 use orcas_http::{Headers, Query, RequestHead};
@@ -38,6 +39,7 @@ struct Address {
     /// Bytes of the body.
     length: u64,
     ingress: Ingress,
+    responder: Arc<dyn Responder>,
     envelope: Envelope,
 }
 
@@ -50,7 +52,12 @@ pub struct FormVerdict {
 
 impl Lane {
     /// The form that follows `head`, whose signature is in the form. `None` for any other request.
-    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress) -> Option<Result<Box<FormHead>, Refused>> {
+    pub fn form(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+    ) -> Option<Result<Box<FormHead>, Refused>> {
         let root = ingress.root;
         let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
         if !is_form || self.website_bucket(head).is_some() {
@@ -80,8 +87,8 @@ impl Lane {
             Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
             Ok((fields, length)) => {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
-                let (bucket, ingress) = (bucket.clone(), *ingress);
-                let address = Address { path, host, bucket, length, ingress, envelope };
+                let (bucket, ingress, responder) = (bucket.clone(), *ingress, Arc::clone(responder));
+                let address = Address { path, host, bucket, length, ingress, responder, envelope };
                 Ok(Box::new(FormHead { fields, address }))
             }
         })
@@ -128,7 +135,8 @@ impl Address {
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
         let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());
-        let mut reading = Reading::new(lane, &self.ingress, head, sender, asked, &self.envelope.cors);
+        let mut reading =
+            Reading::new((lane, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
         reading.has_body = true;
         reading.authorize(&identities)?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;

@@ -1,5 +1,5 @@
-//! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
-//! sign. One per process; knows nothing of Python or of sockets.
+//! What all requests share: the engine, the workers, the memory budget, and who may sign. One per process; knows nothing
+//! of front ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,12 +15,10 @@ use super::metering::UsageMeter;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
-use super::reply::{Completion, Event};
 use super::response::Envelope;
 use super::store_body::StoreBody;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
-use orcas_base::completions::Completions;
 use orcas_base::error::{Error, Result};
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_event_streams::EventStreams;
@@ -83,7 +81,6 @@ pub struct Lane {
     pub downloads: Arc<Downloads>,
     /// The engine's.
     pub buffers: Arc<Buffers>,
-    pub completions: Completions<Completion>,
     pub events: Arc<EventStreams>,
     pub options: LaneOptions,
     identities: RwLock<Arc<Identities>>,
@@ -133,7 +130,6 @@ impl Lane {
             intake_pool,
             budget: Budget::new(options.body_budget),
             buffers,
-            completions: Completions::new().map_err(failed)?,
             events: EventStreams::new(
                 engine.clone(),
                 options.region.clone(),
@@ -231,21 +227,6 @@ impl Lane {
         sources.page(format, around)
     }
 
-    pub fn complete(&self, slot: u32, event: Event) {
-        self.completions.push(Completion { slot, event });
-    }
-
-    /// Completes the waits of listeners.
-    pub fn complete_all(&self, slots: impl IntoIterator<Item = u32>) {
-        let mut wakes = false;
-        for slot in slots {
-            wakes |= self.completions.push_quietly(Completion { slot, event: Event::Resume });
-        }
-        if wakes {
-            self.completions.wake();
-        }
-    }
-
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
         self.intake_pool.close();
@@ -259,7 +240,7 @@ struct Heard(Weak<Lane>);
 impl EventSink for Heard {
     fn taken(&self, changes: Option<&[Change]>, place: Place) {
         if let Some(lane) = self.0.upgrade() {
-            lane.complete_all(lane.events.hub.taken(changes, place));
+            lane.events.hub.taken(changes, place).into_iter().for_each(|resume| resume());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Everything between a parsed HTTP head and the engine, without Python and without sockets.
 //!
 //! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
-//! at once or through `completions`. Each operation has a file in `operations`. `form` does for the forms of browsers
-//! what `accept` does for other requests.
+//! at once or later, to the `Responder` of its front end. Each operation has a file in `operations`. `form` does for the
+//! forms of browsers what `accept` does for other requests.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -56,6 +56,6 @@ pub use ingress::Ingress;
 pub use lane::{Lane, LaneOptions};
 pub use moves::{MovedPrefix, Place};
 pub use orcas_s3::event_targets::EventTarget;
-pub use reply::{Completion, Event, Reply};
+pub use reply::{Event, Reply, Responder};
 pub use request::Request;
 pub use response::{ErrorNote, Response, ResponseBody};

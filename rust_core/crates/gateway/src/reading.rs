@@ -12,6 +12,7 @@ use super::ingress::Ingress;
 use super::intake::{DeclaredBody, transfer_encoded};
 use super::lane::Lane;
 use super::problem::Problem;
+use super::reply::Responder;
 use super::response::CorsLines;
 use super::upload_ids::parse_upload_id;
 use orcas_http::{Headers, Query, RequestHead};
@@ -27,6 +28,8 @@ use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct Reading<'a> {
     pub lane: &'a Arc<Lane>,
+    /// Where the answer goes.
+    pub responder: &'a Arc<dyn Responder>,
     pub ingress: &'a Ingress,
     /// With the headers that a presigned address carries in its query, or those that the fields of a form stand for.
     pub head: RequestHead<'a>,
@@ -55,7 +58,7 @@ pub struct Sender<'a> {
 
 impl<'a> Reading<'a> {
     pub fn new(
-        lane: &'a Arc<Lane>,
+        (lane, responder): (&'a Arc<Lane>, &'a Arc<dyn Responder>),
         ingress: &'a Ingress,
         head: RequestHead<'a>,
         Sender { principal, how, payload }: Sender<'a>,
@@ -63,7 +66,22 @@ impl<'a> Reading<'a> {
         cors: &'a CorsLines,
     ) -> Self {
         let (source, found, has_body) = (None, OnceCell::new(), has_body(&head.headers));
-        Self { lane, ingress, head, operation, target, query, principal, how, payload, source, found, has_body, cors }
+        Self {
+            lane,
+            responder,
+            ingress,
+            head,
+            operation,
+            target,
+            query,
+            principal,
+            how,
+            payload,
+            source,
+            found,
+            has_body,
+            cors,
+        }
     }
 
     pub fn headers(&self) -> &Headers<'a> {

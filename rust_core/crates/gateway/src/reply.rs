@@ -1,5 +1,5 @@
-//! How a request that is not answered at once gets its answer: the events of the event loop's queue, and `Reply`, which
-//! makes sure that exactly one arrives. Knows requests as `Pending` only.
+//! How a request that is not answered at once gets its answer: the `Responder` of its front end, the events that it takes,
+//! and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `Pending` only.
 
 use std::sync::Arc;
 
@@ -10,14 +10,25 @@ use super::treatment::Treatment;
 use orcas_base::buffers::Buffer;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 
-/// An event in the queue of the event loop, for the slot of a request.
-pub struct Completion {
-    pub slot: u32,
-    pub event: Event,
+/// The front end of a request, which takes what the request waits for. It numbers its waits: each ends with one event for
+/// its slot. Called by threads of the engine and by workers, so it must not block.
+pub trait Responder: Send + Sync {
+    /// As `complete`, when more may follow at once. True if the front end sleeps until `wake` is called, which must not be
+    /// left undone.
+    #[must_use]
+    fn complete_quietly(&self, slot: u32, event: Event) -> bool;
+
+    fn wake(&self);
+
+    fn complete(&self, slot: u32, event: Event) {
+        if self.complete_quietly(slot, event) {
+            self.wake();
+        }
+    }
 }
 
 pub enum Event {
-    /// The engine is done; the answer is made on the loop, away from the committing thread.
+    /// The engine is done; the front end makes the answer, away from the committing thread.
     Committed(Arc<dyn Pending>, Result<Outcome, Failure>),
     Answered(Response),
     /// A piece of a download.
@@ -28,8 +39,8 @@ pub enum Event {
 
 /// A request in progress, as the code on other threads knows it.
 pub trait Pending: Send + Sync {
-    /// Puts `event` into the queue of the event loop.
-    fn complete(&self, slot: u32, event: Event);
+    /// Where its answer goes.
+    fn responder(&self) -> &Arc<dyn Responder>;
 
     /// Hands `intent` to the engine; one completion for `slot` follows.
     fn submit(self: Arc<Self>, intent: Intent, slot: u32);
@@ -67,7 +78,8 @@ impl<R: Pending + ?Sized> Reply<R> {
     }
 
     fn send(&self, result: Result<Response, Problem>) {
-        self.request.complete(self.slot, Event::Answered(self.request.sealed(result)));
+        let answer = self.request.sealed(result);
+        self.request.responder().complete(self.slot, Event::Answered(answer));
     }
 
     /// Drops the obligation, because other code answers.

@@ -18,7 +18,7 @@ use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::reading::Reading;
-use super::reply::{Completion, Event, Pending, Reply};
+use super::reply::{Event, Pending, Reply, Responder};
 use super::response::{Envelope, Response};
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
@@ -187,6 +187,7 @@ pub trait Request: Pending {
 /// One request of an operation.
 pub struct Call<O> {
     pub lane: Arc<Lane>,
+    responder: Arc<dyn Responder>,
     pub envelope: Envelope,
     pub input: O,
     name: Name,
@@ -230,6 +231,7 @@ impl<O: Operation> Call<O> {
         }
         Ok(Arc::new(Self {
             lane: Arc::clone(reading.lane),
+            responder: Arc::clone(reading.responder),
             envelope: Envelope {
                 for_browsers: O::FOR_BROWSERS,
                 ..reading.lane.envelope(reading.head.method, reading.head.path).with_cors(reading.cors.clone())
@@ -379,7 +381,7 @@ impl<O: Operation> Request for Call<O> {
         let request = Arc::clone(&self);
         let granted = move |permit| {
             *request.permit.lock() = Some(permit);
-            request.complete(slot, Event::Resume);
+            request.responder.complete(slot, Event::Resume);
         };
         match self.lane.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
@@ -430,8 +432,8 @@ impl<O: Operation> Request for Call<O> {
 }
 
 impl<O: Operation> Pending for Call<O> {
-    fn complete(&self, slot: u32, event: Event) {
-        self.lane.complete(slot, event);
+    fn responder(&self) -> &Arc<dyn Responder> {
+        &self.responder
     }
 
     fn submit(self: Arc<Self>, intent: Intent, slot: u32) {
@@ -458,7 +460,7 @@ impl<O: Operation> Pending for Call<O> {
     }
 }
 
-/// Sends the engine's decision on a request to the event loop.
+/// Sends the engine's decision on a request to its front end.
 struct Commit<O>(Arc<Call<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {
@@ -476,7 +478,7 @@ impl<O: Operation> CompletionSink for Commit<O> {
     }
 
     fn wake(&self) {
-        self.0.lane.completions.wake();
+        self.0.responder.wake();
     }
 }
 
@@ -485,6 +487,6 @@ impl<O: Operation> Commit<O> {
     fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
         let request: Arc<Call<O>> = Arc::clone(&self.0);
-        self.0.lane.completions.push_quietly(Completion { slot, event: Event::Committed(request, result) })
+        self.0.responder.complete_quietly(slot, Event::Committed(request, result))
     }
 }

@@ -16,19 +16,42 @@ use std::time::{Duration, Instant};
 
 use crate::lane::now_ms;
 use crate::stream::Flow;
-use crate::{BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
+use crate::{
+    BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Responder, Response, ResponseBody,
+};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, EventOptions, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::{Durability, RefLevel};
 use orcas_sigv4::{Signer, sha256_hex};
+use parking_lot::Mutex;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
+/// A front end that only collects.
+#[derive(Default)]
+struct Events(Mutex<Vec<(u32, Event)>>);
+
+impl Events {
+    fn take(&self) -> Vec<(u32, Event)> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+impl Responder for Events {
+    fn complete_quietly(&self, slot: u32, event: Event) -> bool {
+        self.0.lock().push((slot, event));
+        false
+    }
+
+    fn wake(&self) {}
+}
+
 struct Fixture {
     lane: Arc<Lane>,
+    events: Arc<Events>,
     signer: Signer,
     engine: Option<Engine>,
     dir: tempfile::TempDir,
@@ -106,7 +129,11 @@ impl Fixture {
         };
         let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
-        Self { lane, signer, engine: Some(engine), dir }
+        Self { lane, events: Arc::default(), signer, engine: Some(engine), dir }
+    }
+
+    fn responder(&self) -> Arc<dyn Responder> {
+        self.events.clone()
     }
 
     /// Signs and submits a head; `body` is what its Content-Length and hash speak of.
@@ -152,17 +179,17 @@ impl Fixture {
         let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
         let headers = Headers::new(&borrowed);
         let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
-        self.lane.accept(&head, &near(0)).map_err(|answer| *answer)
+        self.lane.accept(&head, &near(0), &self.responder()).map_err(|answer| *answer)
     }
 
     /// The next completion.
     fn wait(&self) -> Event {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
-            let mut done = self.lane.completions.drain();
+            let mut done = self.events.take();
             assert!(done.len() <= 1, "one request has one completion");
-            if let Some(completion) = done.pop() {
-                return completion.event;
+            if let Some((_, event)) = done.pop() {
+                return event;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -182,8 +209,8 @@ impl Fixture {
         if let BodyPlan::Stream(_) = request.body() {
             let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
-                let lane = Arc::clone(&self.lane);
-                match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
+                let responder = self.responder();
+                match stream.admit(Box::new(move || responder.complete(0, Event::Resume))) {
                     Flow::More => stream.push(piece),
                     Flow::Wait => panic!("the budget is larger than this body"),
                     Flow::Stop => break,
@@ -212,8 +239,8 @@ impl Fixture {
             ResponseBody::Pieces(download) => {
                 let mut out = Vec::new();
                 while (out.len() as u64) < download.length() {
-                    let lane = Arc::clone(&self.lane);
-                    let piece = download.next(Box::new(move |piece| lane.complete(0, Event::Piece(piece))));
+                    let responder = self.responder();
+                    let piece = download.next(Box::new(move |piece| responder.complete(0, Event::Piece(piece))));
                     let piece = piece.unwrap_or_else(|| match self.wait() {
                         Event::Piece(piece) => piece,
                         _ => panic!("a piece was expected"),
@@ -387,7 +414,7 @@ fn only_root_may_ask_and_nobody_learns_of_buckets_first() {
     }
     let list: [(&[u8], &[u8]); 1] = [(b"host", b"localhost")];
     let head = RequestHead { method: b"GET", path: b"/missing/k", query: b"", headers: Headers::new(&list) };
-    assert_eq!(code(&fixture.lane.accept(&head, &near(0)).err().unwrap()), "AccessDenied");
+    assert_eq!(code(&fixture.lane.accept(&head, &near(0), &fixture.responder()).err().unwrap()), "AccessDenied");
     assert_eq!(code(&fixture.call("GET", "/missing/k", &[], b"")), "NoSuchBucket");
 }
 
@@ -462,7 +489,7 @@ fn whatever_a_head_holds_it_gets_an_answer() {
         let raw = [b"/bucket/".as_slice(), &path].concat();
         let list: Vec<(&[u8], &[u8])> = vec![(b"host", b"localhost"), (name.as_bytes(), &value)];
         let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
-        let answer = fixture.lane.accept(&head, &near(0)).err().unwrap();
+        let answer = fixture.lane.accept(&head, &near(0), &fixture.responder()).err().unwrap();
         prop_assert!((400..500).contains(&answer.status));
         let (described, diagnosis) = (fixture.lane.describe(&head, 0), fixture.lane.diagnose(&head));
         prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));

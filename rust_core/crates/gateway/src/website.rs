@@ -11,6 +11,7 @@ use super::lane::Lane;
 use super::operations::ReadPage;
 use super::problem::Problem;
 use super::reading::{Reading, Sender};
+use super::reply::Responder;
 use super::request::{Call, Request};
 use super::response::{Envelope, Response};
 use orcas_http::{Query, RequestHead, percent_decode};
@@ -33,6 +34,7 @@ impl Lane {
         self: &Arc<Self>,
         head: &RequestHead<'_>,
         ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
         bucket: String,
     ) -> Result<Arc<dyn Request>, Response> {
         let cors = self.cors_lines(head, ingress.root);
@@ -50,7 +52,7 @@ impl Lane {
             let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { principal, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
-            Call::<ReadPage>::accept(&Reading::new(self, ingress, *head, sender, asked, &cors))
+            Call::<ReadPage>::accept(&Reading::new((self, responder), ingress, *head, sender, asked, &cors))
         };
         read().map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());

@@ -73,7 +73,7 @@ impl Upload {
     }
 
     /// Sends the next piece, or ends.
-    fn step(&mut self, slot: u32, lane: &Arc<Lane>) -> Flow {
+    fn step(&mut self, slot: u32) -> Flow {
         let Some(stream) = &self.stream else { return Flow::Stop };
         let end = match self.plan.end {
             End::Whole | End::Wrong => self.wire.len(),
@@ -81,8 +81,8 @@ impl Upload {
             End::Aborted => self.wire.len() / 2,
         };
         if self.sent < end {
-            let resumed = Arc::clone(lane);
-            match stream.admit(Box::new(move || resumed.complete(slot, Event::Resume))) {
+            let responder = Arc::clone(self.request.responder());
+            match stream.admit(Box::new(move || responder.complete(slot, Event::Resume))) {
                 Flow::More => {}
                 other => return other,
             }
@@ -132,12 +132,12 @@ fn drive(fixture: &Fixture, uploads: &mut [Upload]) -> HashMap<usize, Response> 
         assert!(Instant::now() < deadline, "an upload waits for ever");
         for (number, upload) in uploads.iter_mut().enumerate() {
             if !waiting[number] && upload.stream.is_some() {
-                waiting[number] = upload.step(number as u32, &fixture.lane) == Flow::Wait;
+                waiting[number] = upload.step(number as u32) == Flow::Wait;
             }
         }
-        for completion in fixture.lane.completions.drain().drain(..) {
-            let number = completion.slot as usize;
-            let answer = match completion.event {
+        for (slot, event) in fixture.events.take() {
+            let number = slot as usize;
+            let answer = match event {
                 Event::Resume => {
                     waiting[number] = false;
                     continue;

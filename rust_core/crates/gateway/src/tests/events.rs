@@ -54,9 +54,9 @@ fn a_stream_begins_at_its_time_though_older_events_reach_the_journal_with_the_fi
     let listener = Listener::open(&fixture.lane.events, options, StreamFormat::Lines).map_err(|e| e.code).unwrap();
     assert_eq!(listener.take(), None, "it has to look into the journal first");
     assert_eq!(listener.read().unwrap(), Some(Bytes::new()));
-    assert!(listener.wait(7));
+    assert!(listener.wait(Box::new(|| ())));
     let ahead = [removed(1001, began - 1, b"older"), removed(1002, began, b"first"), removed(1003, began - 1, b"next")];
-    assert_eq!(fixture.lane.events.hub.taken(Some(&ahead), Place::behind(1003)), [7]);
+    assert_eq!(fixture.lane.events.hub.taken(Some(&ahead), Place::behind(1003)).len(), 1);
     let text = String::from_utf8(listener.take().unwrap().to_vec()).unwrap();
     let keys: Vec<_> = ["older", "first", "next"].into_iter().filter(|key| text.contains(key)).collect();
     // A clock that goes back later ends nothing.

@@ -28,7 +28,8 @@ impl Fixture {
             (b"content-length", length.as_bytes()),
         ];
         let head = RequestHead { method: b"POST", path: b"/bucket", query: b"", headers: Headers::new(&list) };
-        let form = self.lane.form(&head, &near(0)).unwrap().unwrap_or_else(|refused| panic!("{}", code(&refused)));
+        let form = self.lane.form(&head, &near(0), &self.responder()).unwrap();
+        let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
         let verdict = form.push(&self.lane, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
         match verdict.request {
             Ok(request) => self.carry_out(&request, &body[verdict.taken..]),

@@ -24,8 +24,8 @@ fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str,
     let headers = Headers::new(&list);
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
     let ingress = near(root);
-    assert!(fixture.lane.form(&head, &ingress).is_none());
-    match fixture.lane.accept(&head, &ingress) {
+    assert!(fixture.lane.form(&head, &ingress, &fixture.responder()).is_none());
+    match fixture.lane.accept(&head, &ingress, &fixture.responder()) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }

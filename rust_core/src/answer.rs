@@ -3,19 +3,17 @@
 //! The fields of a response are Python objects, so that reading one is a member access and not a call.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
-use super::tally::Delivery;
 use orcas_bodies::download;
+use orcas_gateway::accounting::Facts;
 use orcas_gateway::response::ResponseBody;
+use orcas_gateway::tally::Delivery;
 use orcas_gateway::{Event, Responder};
 use orcas_http::hex;
-use orcas_s3::{ErrorCode, Operation};
-use orcas_telemetry::traces::Trace;
 
 /// A whole response, ready for the wire.
 #[pyclass(frozen, module = "orcas._core")]
@@ -33,49 +31,16 @@ pub struct Response {
     pub facts: Facts,
 }
 
-/// What is counted of a response.
-pub struct Facts {
-    pub status: u16,
-    pub request_id: [u8; 16],
-    pub code: Option<ErrorCode>,
-    /// Bytes of the body.
-    pub body: u64,
-    /// If the body leaves in pieces.
-    pub delivery: Option<Arc<Delivery>>,
-    /// What a refused head asked for, and when.
-    pub operation: Option<Operation>,
-    pub began: Option<Instant>,
-    /// Of a refused head that is traced.
-    pub trace: Option<Box<Trace>>,
-    /// When this response was ready to be sent.
-    pub ready: Instant,
-}
-
 impl Response {
     pub fn new(py: Python<'_>, responder: &Arc<dyn Responder>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
-        let mut facts = Facts {
-            status: answer.status,
-            request_id: answer.request_id,
-            code: answer.code,
-            body: 0,
-            delivery: None,
-            operation: answer.operation,
-            began: None,
-            trace: None,
-            ready: Instant::now(),
-        };
+        let facts = Facts::of(&answer);
         let (rest, download) = match answer.body {
             ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
-            ResponseBody::Bytes(body) => {
-                facts.body = body.len() as u64;
-                (rest(py, lines, &body)?, py.None())
-            }
+            ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
             ResponseBody::Pieces(pieces) => {
-                let delivery = Arc::new(Delivery::new(pieces.broken()));
-                (facts.body, facts.delivery) = (pieces.length(), Some(Arc::clone(&delivery)));
-                let download = Download { pieces, responder: Arc::clone(responder), delivery };
-                (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
+                let (responder, delivery) = (Arc::clone(responder), facts.delivery.clone());
+                (rest(py, lines, b"")?, Py::new(py, Download { pieces, responder, delivery })?.into_any())
             }
         };
         let status = answer.status.into_pyobject(py)?.unbind();
@@ -137,7 +102,7 @@ fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
 pub struct Download {
     pieces: Arc<download::Download>,
     responder: Arc<dyn Responder>,
-    delivery: Arc<Delivery>,
+    delivery: Option<Arc<Delivery>>,
 }
 
 #[pymethods]
@@ -149,7 +114,9 @@ impl Download {
 
     /// `count` bytes were handed to the socket.
     fn sent(&self, count: u64) {
-        self.delivery.add(count);
+        if let Some(delivery) = &self.delivery {
+            delivery.add(count);
+        }
     }
 
     /// The next piece, or None: then one completion for `slot` brings it.

@@ -1,21 +1,19 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use super::access::{self, Done};
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::content_keys::KeyringKeys;
 use super::describe::{Description, Diagnosis, Recovery};
+use super::done::{self, Stages, Verdict};
 use super::errors::{StoreError, refusal_of, store_error};
 use super::event_loop::EventLoop;
 use super::events::{EventDeliveries, EventListener, EventsStats};
-use super::finished::{Stages, Verdict};
 use super::form::Form;
 use super::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::keyring::{KeyringOptions, Opened, PyKeyring};
@@ -25,14 +23,14 @@ use super::options::{Options, environment};
 use super::request::Request;
 use super::request_logs::RequestLogs;
 use super::snapshots::{self, Snapshot};
-use super::tally::Watch;
 use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
-use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place, Responder};
+use orcas_gateway::accounting::Done;
+use orcas_gateway::{Begun, Event, Identities, Lane, MovedPrefix, Place, Responder};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -48,7 +46,6 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
-    watch: Watch,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -87,7 +84,6 @@ impl Core {
         let data = settings.data().to_owned();
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
-        let watch = settings.watch();
         let lane_options = settings.lane(event_targets, workers, false)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
@@ -97,7 +93,7 @@ impl Core {
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let identities = Identities::new(credentials, root);
             let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
-            Self::over(engine, lane, keyring, watch).map_err(advised)
+            Self::over(engine, lane, keyring).map_err(advised)
         })
     }
 
@@ -114,7 +110,6 @@ impl Core {
         keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
-        let watch = settings.watch();
         let engine_options = settings.engine()?;
         let lane_options = settings.lane(event_targets, workers, true)?;
         let opened = py.detach(|| {
@@ -126,7 +121,7 @@ impl Core {
         let (engine, lane, report) = opened.map_err(store_error)?;
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
-        Ok((Self::over(engine, lane, keyring, watch).map_err(store_error)?, report.into()))
+        Ok((Self::over(engine, lane, keyring).map_err(store_error)?, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -158,22 +153,19 @@ impl Core {
     /// bytes of the path are signed, and name neither bucket nor key.
     fn accept<'py>(&self, py: Python<'py>, scope: &Bound<'py, PyDict>, root: usize) -> PyResult<Bound<'py, PyAny>> {
         let ingress = head::ingress(scope, root)?;
-        let began = ingress.began;
-        self.lane.metrics.begin();
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
-        let head = scope.head(&pairs)?;
-        match self.lane.form(&head, &ingress, &self.responder) {
-            None => {}
-            Some(Ok(form)) => {
+        match self.lane.begin(&scope.head(&pairs)?, &ingress, &self.responder) {
+            Begun::Request(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
+            Begun::Form(head) => {
                 let (lane, responder) = (Arc::clone(&self.lane), Arc::clone(&self.responder));
-                return Ok(Bound::new(py, Form::new(lane, responder, form, began))?.into_any());
+                Ok(Bound::new(py, Form::new(lane, responder, head))?.into_any())
             }
-            Some(Err(answer)) => return self.refusal(py, *answer, began, &head.headers),
-        }
-        match self.lane.accept(&head, &ingress, &self.responder) {
-            Ok(inner) => Ok(Bound::new(py, Request::new(inner, &self.watch, began, &head.headers))?.into_any()),
-            Err(answer) => self.refusal(py, *answer, began, &head.headers),
+            Begun::Refused(answer, trace) => {
+                let mut response = Response::new(py, &self.responder, *answer)?;
+                (response.facts.began, response.facts.trace) = (Some(ingress.began), trace);
+                Ok(Bound::new(py, response)?.into_any())
+            }
         }
     }
 
@@ -186,8 +178,6 @@ impl Core {
         slot: u32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = Arc::clone(&request.inner);
-        request.tally.add(body.len());
-        request.tally.end();
         let answer = if body.len() > TAKE_ATTACHED_MAX {
             py.detach(|| inner.start(body, slot))
         } else {
@@ -211,13 +201,13 @@ impl Core {
     ) -> PyResult<Option<Stages>> {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
-        let finished = verdict.finished(py, response, refusal);
-        verdict.count(py, &finished, &self.lane.metrics, &self.watch);
-        verdict.count_usage(py, &finished, &self.lane.meter);
-        if let Some(scope) = scope.filter(|_| access::is_wanted(&self.lane)) {
-            access::log(py, &self.lane, &Done { verdict: &verdict, response, finished: &finished, scope, root })?;
+        let done = Done { verdict: verdict.inner(), response: response.map(|response| &response.facts), refusal };
+        let finished = self.lane.finish(&done);
+        if let Some(scope) = scope.filter(|_| self.lane.logs_requests()) {
+            let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
+            done::log(&self.lane, &done, &finished, (scope, root), answered)?;
         }
-        Ok(verdict.stages(py, response, &finished, &self.watch))
+        Ok(self.lane.stages(&done, &finished).map(Stages::from))
     }
 
     /// The logs of requests.
@@ -232,7 +222,7 @@ impl Core {
 
     /// The page of all metrics. Blocks.
     fn metrics(&self, py: Python<'_>, openmetrics: bool, around: Surroundings) -> String {
-        let around = around.with(&self.keyring, self.watch.declined());
+        let around = around.with(&self.keyring, self.lane.watch.declined());
         py.detach(|| self.lane.metrics_page(format_of(openmetrics), &around))
     }
 
@@ -440,30 +430,15 @@ impl Core {
 }
 
 impl Core {
-    fn over(engine: Engine, lane: Arc<Lane>, keyring: Opened, watch: Watch) -> Result<Self, Error> {
+    fn over(engine: Engine, lane: Arc<Lane>, keyring: Opened) -> Result<Self, Error> {
         let event_loop = Arc::new(EventLoop::new()?);
         let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
         let replayed = engine.replayed();
-        Ok(Self { lane, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring, watch })
+        Ok(Self { lane, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring })
     }
 
     fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {
         let response = Response::new(py, &self.responder, answer)?;
-        Ok(Bound::new(py, response)?.into_any())
-    }
-
-    /// The response to a head that is refused.
-    fn refusal<'py>(
-        &self,
-        py: Python<'py>,
-        answer: orcas_gateway::Response,
-        began: Instant,
-        headers: &Headers<'_>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let mut response = Response::new(py, &self.responder, answer)?;
-        response.facts.began = Some(began);
-        // The answer to a preflight is no refusal.
-        response.facts.trace = response.facts.code.and_then(|_| self.watch.trace(began, headers, false));
         Ok(Bound::new(py, response)?.into_any())
     }
 }

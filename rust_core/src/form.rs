@@ -1,7 +1,6 @@
 //! Arriving forms as Python objects.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
@@ -9,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::answer::Response;
 use super::request::Request;
-use super::tally::Tally;
+use orcas_gateway::tally::Tally;
 use orcas_gateway::{FormHead, FormVerdict, Lane, Responder};
 
 /// A form whose file has not begun.
@@ -19,18 +18,15 @@ pub struct Form {
     responder: Arc<dyn Responder>,
     /// None once there is a verdict. In a box of its own, because Python does not align it.
     head: Mutex<Option<Box<FormHead>>>,
-    pub tally: Tally,
-    made: Mutex<Option<Py<Request>>>,
+    pub tally: Arc<Tally>,
+    /// The request that it has made.
+    pub made: OnceLock<Arc<dyn orcas_gateway::Request>>,
 }
 
 impl Form {
-    pub fn new(lane: Arc<Lane>, responder: Arc<dyn Responder>, head: Box<FormHead>, began: Instant) -> Self {
-        Self { lane, responder, head: Mutex::new(Some(head)), tally: Tally::new(began), made: Mutex::new(None) }
-    }
-
-    /// The request that the form has made.
-    pub fn request<'py>(&self, py: Python<'py>) -> Option<Bound<'py, Request>> {
-        self.made.lock().as_ref().map(|request| request.bind(py).clone())
+    pub fn new(lane: Arc<Lane>, responder: Arc<dyn Responder>, head: Box<FormHead>) -> Self {
+        let tally = Arc::clone(head.tally());
+        Self { lane, responder, head: Mutex::new(Some(head)), tally, made: OnceLock::new() }
     }
 }
 
@@ -43,20 +39,14 @@ impl Form {
         let form = head.take().ok_or_else(|| PyRuntimeError::new_err("the fields of the form are read"))?;
         match form.push(&self.lane, piece, last) {
             Err(form) => {
-                self.tally.add(piece.len());
                 *head = Some(form);
                 Ok(None)
             }
             Ok(FormVerdict { request: Ok(inner), taken }) => {
-                // The rest of the body is counted by the request.
-                let tally = Tally::new(self.tally.began);
-                tally.add(self.tally.received() as usize + taken);
-                let request = Bound::new(py, Request { inner, tally })?;
-                *self.made.lock() = Some(request.clone().unbind());
-                Ok(Some((request.into_any(), taken)))
+                self.made.get_or_init(|| Arc::clone(&inner));
+                Ok(Some((Bound::new(py, Request { inner })?.into_any(), taken)))
             }
             Ok(FormVerdict { request: Err(answer), taken }) => {
-                self.tally.add(piece.len());
                 let answer = Response::new(py, &self.responder, *answer)?;
                 Ok(Some((Bound::new(py, answer)?.into_any(), taken)))
             }

@@ -7,7 +7,6 @@
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
 
-mod access;
 mod answer;
 mod checks;
 mod content_keys;
@@ -15,11 +14,11 @@ mod core;
 mod describe;
 mod diagnostics;
 mod digests;
+mod done;
 mod errors;
 mod event_loop;
 mod event_stream;
 mod events;
-mod finished;
 mod form;
 mod format;
 mod head;
@@ -34,7 +33,6 @@ mod request_logs;
 mod room;
 mod seal_stored;
 mod snapshots;
-mod tally;
 mod tools;
 mod usage;
 

@@ -7,14 +7,12 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::tally::Watch;
 use orcas_chunks::PACK_SIZE;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_gateway::{EventTarget, LaneOptions};
 use orcas_log::FILE_SIZE;
 use orcas_record::{Durability, RefLevel};
-use orcas_telemetry::traces::Traces;
 
 /// The size of a log file in memory, where a spare file takes memory as well.
 const MEMORY_LOG_FILE_SIZE: u64 = 8 << 20;
@@ -98,14 +96,6 @@ impl Options {
         })
     }
 
-    pub fn watch(&self) -> Watch {
-        Watch {
-            slow: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
-            counts: self.metrics,
-            traces: self.traces_endpoint.is_some().then(|| Traces::new(self.traces_ratio, self.traces_asked_per_sec)),
-        }
-    }
-
     pub fn lifecycle(&self) -> LifecycleOptions {
         LifecycleOptions { day_ms: self.lifecycle_day_sec * 1000, read: orcas_s3::lifecycle::rules }
     }
@@ -136,6 +126,9 @@ impl Options {
             explains: self.dev,
             event_listeners_max: self.events_listeners_max,
             meters_usage: self.usage_interval_sec > 0 && !salvage,
+            slow_request: (self.slow_request_ms > 0).then(|| Duration::from_millis(self.slow_request_ms)),
+            counts_requests: self.metrics,
+            traces: self.traces_endpoint.map(|_| (self.traces_ratio, self.traces_asked_per_sec)),
         })
     }
 }

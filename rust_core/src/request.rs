@@ -1,7 +1,6 @@
 //! Verified requests and arriving bodies as Python objects.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
@@ -9,13 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use super::room;
-use super::tally::{Tally, Watch};
 use orcas_base::buffers::Room;
 use orcas_base::completions::Resume;
 use orcas_bodies::stream::Flow;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::{BodyPlan, Event, Reply};
-use orcas_http::{Headers, hex};
+use orcas_http::hex;
 use orcas_s3::target::{hosted_bucket, hosted_website};
 
 pub const FLOW_MORE: u8 = 0;
@@ -36,25 +34,6 @@ pub fn names_bucket(host: &[u8], domains: Vec<String>, website_host: Option<&str
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Request {
     pub inner: Arc<dyn orcas_gateway::Request>,
-    pub tally: Tally,
-}
-
-impl Request {
-    /// One that is accepted now.
-    pub fn new(
-        mut inner: Arc<dyn orcas_gateway::Request>,
-        watch: &Watch,
-        began: Instant,
-        headers: &Headers<'_>,
-    ) -> Self {
-        let verified = !inner.principal().access_key.is_empty();
-        let tally = watch.tally(began, headers, verified);
-        // Nobody else has it yet.
-        if let (Some(stopwatch), Some(request)) = (&tally.stopwatch, Arc::get_mut(&mut inner)) {
-            request.time(Arc::clone(stopwatch));
-        }
-        Self { inner, tally }
-    }
 }
 
 #[pymethods]
@@ -73,7 +52,7 @@ impl Request {
     /// The id of its trace in hexadecimal digits, if it is traced.
     #[getter]
     pub fn trace_id(&self) -> Option<String> {
-        self.tally.trace.as_ref().map(|trace| hex(&trace.trace_id))
+        self.inner.tally().trace.as_ref().map(|trace| hex(&trace.trace_id))
     }
 
     /// Whether the body is streamed.
@@ -110,11 +89,11 @@ impl Request {
     }
 
     /// Starts receiving a streamed body from the client at `host`.
-    fn open_body(slf: &Bound<'_, Self>, host: &str) -> PyResult<BodySink> {
-        let request = Arc::clone(&slf.get().inner);
+    fn open_body(&self, host: &str) -> PyResult<BodySink> {
+        let request = Arc::clone(&self.inner);
         let stream = request.open_body(host);
         let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the body of the request is not streamed"))?;
-        Ok(BodySink { stream, request, owner: slf.clone().unbind(), lent: Mutex::new(None) })
+        Ok(BodySink { stream, request, lent: Mutex::new(None) })
     }
 }
 
@@ -123,7 +102,6 @@ impl Request {
 pub struct BodySink {
     stream: UploadStream,
     request: Arc<dyn orcas_gateway::Request>,
-    owner: Py<Request>,
     /// The memory of the read in progress.
     lent: Mutex<Option<Room>>,
 }
@@ -143,7 +121,7 @@ impl BodySink {
 
     /// Takes one received piece.
     fn push(&self, py: Python<'_>, piece: &[u8]) {
-        self.owner.get().tally.add(piece.len());
+        self.request.tally().add(piece.len());
         if piece.len() > COPY_ATTACHED_MAX {
             py.detach(|| self.stream.push(piece));
         } else {
@@ -162,7 +140,7 @@ impl BodySink {
     fn filled(&self, count: usize) -> PyResult<bool> {
         let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
         let length = lent.length();
-        self.owner.get().tally.add(count);
+        self.request.tally().add(count);
         Ok(self.stream.fill(room::filled(lent, count)?, length))
     }
 
@@ -175,7 +153,7 @@ impl BodySink {
     /// No further piece comes; the completion for `slot` brings the answer.
     fn finish(&self, slot: u32) {
         *self.lent.lock() = None;
-        self.owner.get().tally.end();
+        self.request.tally().end();
         self.stream.finish(Reply::new(self.request.clone(), slot));
     }
 

@@ -84,6 +84,9 @@ impl Server {
             explains: false,
             event_listeners_max: 16,
             meters_usage: true,
+            slow_request: None,
+            counts_requests: false,
+            traces: None,
             salvage: false,
         };
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");

@@ -17,6 +17,7 @@ use super::reading::{Reading, Sender};
 use super::reply::Responder;
 use super::request::{Call, Request};
 use super::response::Envelope;
+use super::tally::Tally;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, check_form_head};
 use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
@@ -29,6 +30,8 @@ use orcas_sigv4::{Authentication, PayloadMode, SignedForm, authenticate_form, cl
 pub struct FormHead {
     fields: FieldsReader,
     address: Address,
+    /// Of what is not the body of a request.
+    tally: Arc<Tally>,
 }
 
 /// Where a form is sent to, and its length.
@@ -89,26 +92,41 @@ impl Lane {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
                 let (bucket, ingress, responder) = (bucket.clone(), *ingress, Arc::clone(responder));
                 let address = Address { path, host, bucket, length, ingress, responder, envelope };
-                Ok(Box::new(FormHead { fields, address }))
+                let tally = Arc::new(Tally::new(address.ingress.began));
+                Ok(Box::new(FormHead { fields, address, tally }))
             }
         })
     }
 }
 
 impl FormHead {
+    /// What is counted of it, unless it makes a request.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
     /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
     pub fn push(mut self: Box<Self>, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
-                let Self { fields, address } = *self;
+                let Self { fields, address, tally } = *self;
                 let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(lane, &form));
                 let request = accepted.map_err(|problem| address.refused(problem, last));
+                match &request {
+                    // The rest of the body is counted by the request.
+                    Ok(request) => request.tally().add(tally.received() as usize + taken),
+                    Err(_) => tally.add(piece.len()),
+                }
                 return Ok(FormVerdict { request, taken });
             }
-            Ok(None) if !last => return Err(self),
+            Ok(None) if !last => {
+                self.tally.add(piece.len());
+                return Err(self);
+            }
             Ok(None) => ErrorCode::MalformedPOSTRequest.into(),
             Err(error) => error.into(),
         };
+        self.tally.add(piece.len());
         Ok(FormVerdict { request: Err(self.address.refused(problem, last)), taken: 0 })
     }
 }

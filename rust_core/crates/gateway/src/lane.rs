@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -17,6 +17,7 @@ use super::prefixes::Prefixes;
 use super::replays::Replays;
 use super::response::Envelope;
 use super::store_body::StoreBody;
+use super::tally::Watch;
 use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
@@ -62,6 +63,11 @@ pub struct LaneOptions {
     pub event_listeners_max: usize,
     /// Requests are counted for whoever pays for them.
     pub meters_usage: bool,
+    /// Requests that take as long are reported.
+    pub slow_request: Option<Duration>,
+    pub counts_requests: bool,
+    /// The share of requests that are traced, and how many a second because their callers ask for it. `None`: none is.
+    pub traces: Option<(f64, u32)>,
     /// The store is open for salvage: whatever would change something is refused.
     pub salvage: bool,
 }
@@ -91,6 +97,7 @@ pub struct Lane {
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
+    pub watch: Watch,
     /// What requests cost whom.
     pub meter: UsageMeter,
     /// Read a moment ago, for the page of metrics.
@@ -138,6 +145,7 @@ impl Lane {
             ),
             engine,
             meter: UsageMeter::new(options.meters_usage, now_ms),
+            watch: Watch::new(options.slow_request, options.counts_requests, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),
             signing_keys: SigningKeys::new(),

@@ -8,6 +8,7 @@
 
 mod accept;
 pub mod access_log;
+pub mod accounting;
 mod annotation;
 mod attributes;
 mod authorize;
@@ -33,10 +34,12 @@ mod reading;
 pub mod replays;
 pub mod reply;
 pub mod request;
+pub mod request_log;
 pub mod response;
 mod settings;
 mod sources;
 pub mod store_body;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 mod treatment;
@@ -48,6 +51,7 @@ use orcas_bodies::{
     body_md5, budget, download, form_file, hashes, intake, pool, prefixes, problem, stream, worker_group,
 };
 
+pub use accounting::Begun;
 pub use body_plan::BodyPlan;
 pub use describe::Description;
 pub use form::{FormHead, FormVerdict};

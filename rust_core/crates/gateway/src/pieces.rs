@@ -24,7 +24,7 @@ impl<O: Operation> Call<O> {
         let work = Box::pin(work(Arc::clone(self)));
         let since = self.now_if_timed();
         self.lane.pool.spawn(move || {
-            if let (Some(stopwatch), Some(since)) = (&reply.request().stopwatch, since) {
+            if let (Some(stopwatch), Some(since)) = (&reply.request().tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
             Self::run_piece(reply, work);

@@ -22,6 +22,7 @@ use super::reply::{Event, Pending, Reply, Responder};
 use super::response::{Envelope, Response};
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
+use super::tally::Tally;
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter};
@@ -29,7 +30,6 @@ use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
 use orcas_telemetry::access_log::note::Note;
-use orcas_telemetry::stopwatch::Stopwatch;
 
 /// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.
 const INLINE_HASH_MAX: usize = 8 * 1024;
@@ -166,8 +166,8 @@ pub trait Request: Pending {
     /// Nobody waits for the answer any more.
     fn abandon(&self);
 
-    /// From here on, its steps are timed. Before anything is done with it.
-    fn time(&mut self, stopwatch: Arc<Stopwatch>);
+    /// What is counted of it. The front end adds the bytes of a streamed body, and says when that has ended.
+    fn tally(&self) -> &Tally;
 
     /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
     fn admit(self: Arc<Self>, slot: u32) -> bool;
@@ -201,8 +201,7 @@ pub struct Call<O> {
     pub(super) abandoned: AtomicBool,
     /// Covers a body collected in memory, until the request is done.
     permit: Mutex<Option<Permit>>,
-    /// If its steps are timed.
-    pub stopwatch: Option<Arc<Stopwatch>>,
+    pub tally: Tally,
 }
 
 impl<O: Operation> Call<O> {
@@ -245,13 +244,21 @@ impl<O: Operation> Call<O> {
             unread: AtomicBool::new(reading.has_body),
             abandoned: AtomicBool::new(false),
             permit: Mutex::new(None),
-            stopwatch: None,
+            tally: match reading.operation {
+                // Its steps are not timed.
+                Name::PostObject => Tally::new(reading.ingress.began),
+                _ => reading.lane.watch.tally(
+                    reading.ingress.began,
+                    reading.headers(),
+                    !reading.principal.is_anonymous(),
+                ),
+            },
         }))
     }
 
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
-        if let Some(stopwatch) = &self.stopwatch {
+        if let Some(stopwatch) = &self.tally.stopwatch {
             stopwatch.submitted();
         }
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
@@ -287,7 +294,7 @@ impl<O: Operation> Call<O> {
         let since = self.now_if_timed();
         self.lane.pool.spawn(move || {
             let call = reply.request();
-            if let (Some(stopwatch), Some(since)) = (&call.stopwatch, since) {
+            if let (Some(stopwatch), Some(since)) = (&call.tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
             match job(call) {
@@ -301,7 +308,7 @@ impl<O: Operation> Call<O> {
 
     /// The time, for a step that is timed.
     pub fn now_if_timed(&self) -> Option<Instant> {
-        self.stopwatch.as_ref().map(|_| Instant::now())
+        self.tally.stopwatch.as_ref().map(|_| Instant::now())
     }
 
     fn take(
@@ -373,8 +380,8 @@ impl<O: Operation> Request for Call<O> {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    fn time(&mut self, stopwatch: Arc<Stopwatch>) {
-        self.stopwatch = Some(stopwatch);
+    fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     fn admit(self: Arc<Self>, slot: u32) -> bool {
@@ -408,6 +415,8 @@ impl<O: Operation> Request for Call<O> {
     }
 
     fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response> {
+        self.tally.add(body.len());
+        self.tally.end();
         let step = match &self.body {
             BodyPlan::Whole(declared) => {
                 let body = self.lane.buffers.copy(body);
@@ -471,7 +480,7 @@ impl<O: Operation> CompletionSink for Commit<O> {
     }
 
     fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
-        if let Some(stopwatch) = &self.0.stopwatch {
+        if let Some(stopwatch) = &self.0.tally.stopwatch {
             stopwatch.committed(round, self.0.lane.engine.monotonic());
         }
         self.push_quietly(token, result)

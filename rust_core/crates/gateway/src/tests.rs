@@ -125,6 +125,9 @@ impl Fixture {
             explains: false,
             event_listeners_max: 16,
             meters_usage: true,
+            slow_request: None,
+            counts_requests: false,
+            traces: None,
             salvage: false,
         };
         let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();

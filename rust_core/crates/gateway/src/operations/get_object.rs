@@ -164,7 +164,7 @@ impl Call<GetObject> {
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
             content.resize(length, 0);
-            if reading(self.stopwatch.as_deref(), || self.lane.engine.try_read(found, first, &mut content))? {
+            if reading(self.tally.stopwatch.as_deref(), || self.lane.engine.try_read(found, first, &mut content))? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));
@@ -178,11 +178,16 @@ impl Call<GetObject> {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { input: &self.input, lane: &self.lane, envelope: &self.envelope, stopwatch: self.stopwatch.as_ref() }
+        Reader {
+            input: &self.input,
+            lane: &self.lane,
+            envelope: &self.envelope,
+            stopwatch: self.tally.stopwatch.as_ref(),
+        }
     }
 
     fn note_found(&self, since: Option<Instant>) {
-        if let (Some(stopwatch), Some(since)) = (&self.stopwatch, since) {
+        if let (Some(stopwatch), Some(since)) = (&self.tally.stopwatch, since) {
             stopwatch.found(since);
         }
     }

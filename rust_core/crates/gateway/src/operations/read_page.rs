@@ -106,7 +106,12 @@ impl Call<ReadPage> {
     fn read(&self, key: &[u8], headers: &PageHeaders, found: &PinnedObject) -> Result<Response, Problem> {
         let (bucket, key) = (Arc::clone(&self.input.bucket), Bytes::copy_from_slice(key));
         let address = VersionAddress::current("GET", bucket, key);
-        GetObject::of_page(address, headers).answer_page(&self.lane, &self.envelope, found, self.stopwatch.as_ref())
+        GetObject::of_page(address, headers).answer_page(
+            &self.lane,
+            &self.envelope,
+            found,
+            self.tally.stopwatch.as_ref(),
+        )
     }
 
     fn redirect(&self, to: Redirection) -> Response {

@@ -14,10 +14,15 @@ pub struct Watch {
     pub slow: Option<Duration>,
     /// Requests are counted.
     pub counts: bool,
-    pub traces: Option<Traces>,
+    traces: Option<Traces>,
 }
 
 impl Watch {
+    /// `traces`: the share of requests that are traced, and how many a second because their callers ask for it.
+    pub fn new(slow: Option<Duration>, counts: bool, traces: Option<(f64, u32)>) -> Self {
+        Self { slow, counts, traces: traces.map(|(ratio, per_second)| Traces::new(ratio, per_second)) }
+    }
+
     /// The tally of a request that is accepted now. `verified`: somebody has signed it.
     pub fn tally(&self, began: Instant, headers: &Headers<'_>, verified: bool) -> Tally {
         let trace = self.trace(began, headers, verified);

@@ -1,0 +1,110 @@
+//! A request that is done: from its Python objects to what the gateway counts and logs, and back.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::answer::Response;
+use super::form::Form;
+use super::head::{ScopeHead, client, field};
+use super::request::Request;
+use orcas_gateway::Lane;
+use orcas_gateway::accounting::{self, Done};
+use orcas_gateway::request_log::Logged;
+use orcas_http::hex;
+use orcas_telemetry::metrics::requests::Finished;
+use orcas_telemetry::traces::Trace;
+
+/// What `Core.accept` returned for a request.
+#[derive(FromPyObject)]
+pub enum Verdict<'py> {
+    Request(Bound<'py, Request>),
+    Form(Bound<'py, Form>),
+    /// A refusal.
+    Response(Bound<'py, Response>),
+}
+
+impl Verdict<'_> {
+    /// As the gateway knows it.
+    pub fn inner(&self) -> accounting::Verdict<'_> {
+        match self {
+            Self::Request(request) => accounting::Verdict::Request(&*request.get().inner),
+            Self::Form(form) => match form.get().made.get() {
+                Some(request) => accounting::Verdict::Request(&**request),
+                None => accounting::Verdict::Form(&form.get().tally),
+            },
+            Self::Response(refusal) => accounting::Verdict::Refusal(&refusal.get().facts),
+        }
+    }
+}
+
+/// Adds the line of a request, and its record if its bucket is logged.
+pub fn log(
+    lane: &Lane,
+    done: &Done<'_>,
+    finished: &Finished,
+    (scope, root): (&Bound<'_, PyDict>, usize),
+    answered: &[u8],
+) -> PyResult<()> {
+    let client = client(scope)?;
+    let remote = client.as_ref().map(|host| host.to_string_lossy()).unwrap_or_default();
+    let logged = Logged { done, finished, remote: &remote };
+    if let Some(wanted) = lane.log_noted(&logged) {
+        let head = ScopeHead::of(scope)?;
+        let pairs = head.pairs();
+        let version = field(scope, intern!(scope.py(), "http_version"))?.extract::<String>().unwrap_or_default();
+        lane.log_head(&logged, wanted, &head.head(&pairs)?, &version, root, answered);
+    }
+    Ok(())
+}
+
+/// As the gateway has them.
+#[derive(IntoPyObject)]
+pub struct Stages {
+    total: f64,
+    authenticate: f64,
+    receive: f64,
+    execute: f64,
+    send: f64,
+    steps: Vec<(&'static str, &'static str, f64, f64)>,
+    refused: bool,
+    verified: bool,
+    status: Option<u16>,
+    code: Option<&'static str>,
+    slow: bool,
+    trace: Option<TraceIds>,
+}
+
+impl From<accounting::Stages<'_>> for Stages {
+    fn from(stages: accounting::Stages<'_>) -> Self {
+        Self {
+            total: stages.total,
+            authenticate: stages.authenticate,
+            receive: stages.receive,
+            execute: stages.execute,
+            send: stages.send,
+            steps: stages.steps,
+            refused: stages.refused,
+            verified: stages.verified,
+            status: stages.status,
+            code: stages.code.map(|code| code.as_str()),
+            slow: stages.slow,
+            trace: stages.trace.map(TraceIds::from),
+        }
+    }
+}
+
+/// The ids of a traced request, in hexadecimal digits.
+#[derive(IntoPyObject)]
+struct TraceIds {
+    trace_id: String,
+    span_id: String,
+    parent_id: Option<String>,
+}
+
+impl From<&Trace> for TraceIds {
+    fn from(trace: &Trace) -> Self {
+        let Trace { trace_id, span_id, parent } = trace;
+        Self { trace_id: hex(trace_id), span_id: hex(span_id), parent_id: parent.as_ref().map(|parent| hex(parent)) }
+    }
+}

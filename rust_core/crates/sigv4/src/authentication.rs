@@ -1,5 +1,6 @@
 //! What both versions of signatures share: the requirements of the server, and the result of a verification.
 
+use super::error::SignatureError;
 use super::payload::PayloadMode;
 
 /// What the server requires of a signature at this moment.
@@ -56,6 +57,12 @@ pub struct Stamp {
     /// Milliseconds since 1970, a whole second.
     pub signed_at_ms: i64,
     pub signature: [u8; 32],
+}
+
+/// Whether a session token, as a header, an address or a form presents it, is valid. No sessions are issued, so there is
+/// none; an empty one stands for none.
+pub(super) fn check_session_token(token: Option<&[u8]>) -> Result<(), SignatureError> {
+    if token.is_some_and(|token| !token.is_empty()) { Err(SignatureError::InvalidToken) } else { Ok(()) }
 }
 
 /// The secret for access keys that do not exist, so that refusing them takes as long as refusing a wrong signature.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::PRESIGN_EXPIRES_S_MAX;
-use super::authentication::Authentication;
+use super::authentication::{Authentication, check_session_token};
 use super::canonical::{CanonicalQuery, SERVICE, parse_hex, parts};
 use super::date::Timestamp;
 use super::error::SignatureError;
@@ -125,9 +125,7 @@ impl<'a> Claim<'a> {
         let expires_s = expires(&parameter("X-Amz-Expires")?).map_err(fault)?;
         let signed = parameter("X-Amz-SignedHeaders")?;
         check_signed_names(&signed).map_err(fault)?;
-        if query.get("X-Amz-Security-Token").is_some_and(|token| !token.is_empty()) {
-            return Err(SignatureError::InvalidToken);
-        }
+        check_session_token(query.get("X-Amz-Security-Token"))?;
         Ok(Self {
             how: Authentication::Presigned,
             access_key: Cow::Owned(scope.access_key.to_owned()),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
-use super::authentication::{NOBODY, Requirements};
+use super::authentication::{NOBODY, Requirements, check_session_token};
 use super::canonical::{SERVICE, is_graphic, parse_hex};
 use super::claim::{ACCESS_KEY_BYTES_MAX, ALGORITHM, Scope};
 use super::date::Timestamp;
@@ -82,9 +82,7 @@ pub fn authenticate_form<'a>(
         (true, false) => of_version_four(form, requirements, credential)?,
         (false, true) => of_version_two(form, requirements, credential)?,
     };
-    if form.security_token.is_some_and(|token| !token.is_empty()) {
-        return Err(SignatureError::InvalidToken.into());
-    }
+    check_session_token(form.security_token)?;
     Ok(Some(verified))
 }
 

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp};
+use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp, check_session_token};
 use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, parts, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
@@ -119,10 +119,7 @@ fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), Signa
     if head.method.is_empty() || !is_graphic(head.method) || !is_complete {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
-    if head.headers.get("x-amz-security-token").is_some_and(|token| !token.trim_ascii().is_empty()) {
-        return Err(SignatureError::InvalidToken);
-    }
-    Ok(())
+    check_session_token(head.headers.get("x-amz-security-token").map(<[u8]>::trim_ascii))
 }
 
 fn is_amz(name: &[u8]) -> bool {

@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
 use super::PRESIGN_EXPIRES_S_MAX;
-use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, VersionTwo};
+use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, VersionTwo, check_session_token};
 use super::canonical::is_graphic;
 use super::claim::{ACCESS_KEY_BYTES_MAX, DUPLICATE_PARAMETER, single};
 use super::error::SignatureError;
@@ -151,9 +151,7 @@ fn strings_to_sign(
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     let amz = amz_headers(head, parameters)?;
-    if amz.get(&b"x-amz-security-token"[..]).is_some_and(|token| !token.is_empty()) {
-        return Err(SignatureError::InvalidToken);
-    }
+    check_session_token(amz.get(&b"x-amz-security-token"[..]).map(|token| &token[..]))?;
     let mut text = Vec::with_capacity(512);
     for line in [
         head.method,

@@ -64,6 +64,11 @@ pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
 /// Decodes `%XX` once and leaves `+` unchanged. `None` if an escape is incomplete or not hexadecimal.
 pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
+    percent_decode_into(&mut out, raw)?;
+    Some(out)
+}
+
+fn percent_decode_into(out: &mut Vec<u8>, raw: &[u8]) -> Option<()> {
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..at]);
@@ -72,13 +77,24 @@ pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
         rest = &rest[at + 3..];
     }
     out.extend_from_slice(rest);
-    Some(out)
+    Some(())
 }
 
 /// Decodes `%XX` once and `+` to a space. `None` as in `percent_decode`.
 pub fn form_decode(raw: &[u8]) -> Option<Vec<u8>> {
-    let spaced: Vec<u8> = raw.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
-    percent_decode(&spaced)
+    let mut out = Vec::with_capacity(raw.len());
+    form_decode_into(&mut out, raw)?;
+    Some(out)
+}
+
+fn form_decode_into(out: &mut Vec<u8>, raw: &[u8]) -> Option<()> {
+    for (spaces, part) in raw.split(|&byte| byte == b'+').enumerate() {
+        if spaces > 0 {
+            out.push(b' ');
+        }
+        percent_decode_into(out, part)?;
+    }
+    Some(())
 }
 
 /// The value of one hexadecimal digit of either case.
@@ -149,28 +165,35 @@ const CLASSES: [u8; 256] = {
 /// A decoded query string: names and values in the order of the request. A name without `=` has an empty value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// All names and values, one after the other.
+    text: Vec<u8>,
+    /// Where a name begins, where its value does, and where that ends.
+    pairs: Vec<[usize; 3]>,
 }
 
 impl Query {
     /// Splits at `&` and `=`, then decodes names and values. A `+` is a space, as in every S3 server. `None` if an escape is
     /// malformed.
     pub fn parse(raw: &[u8]) -> Option<Self> {
-        let mut pairs = Vec::new();
+        let (mut text, mut pairs) = (Vec::with_capacity(raw.len()), Vec::new());
         for pair in raw.split(|&b| b == b'&').filter(|pair| !pair.is_empty()) {
             let (name, value) = match memchr::memchr(b'=', pair) {
                 Some(at) => (&pair[..at], &pair[at + 1..]),
                 None => (pair, &b""[..]),
             };
-            pairs.push((form_decode(name)?, form_decode(value)?));
+            let begin = text.len();
+            form_decode_into(&mut text, name)?;
+            let middle = text.len();
+            form_decode_into(&mut text, value)?;
+            pairs.push([begin, middle, text.len()]);
         }
-        Some(Self { pairs })
+        Some(Self { text, pairs })
     }
 
     /// The first value of `name`.
     #[inline]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.pairs.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| v.as_slice())
+        self.iter().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
     }
 
     #[inline]
@@ -180,7 +203,7 @@ impl Query {
 
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.pairs.iter().map(|(n, v)| (n.as_slice(), v.as_slice()))
+        self.pairs.iter().map(|&[begin, middle, end]| (&self.text[begin..middle], &self.text[middle..end]))
     }
 }
 

@@ -41,10 +41,17 @@ pub fn hoisted_headers(query: &Query, headers: &Headers<'_>, also: &[&str]) -> V
         b"x-amz-security-token",
         b"x-amz-content-sha256",
     ];
-    let lower = query.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()));
-    let moved = |name: &[u8]| name.starts_with(b"x-amz-") || also.iter().any(|also| also.as_bytes() == name);
-    lower
-        .filter(|(name, _)| moved(name) && !OF_THE_SIGNATURE.contains(&name.as_slice()) && !is_checksum(name))
+    let moved = |name: &[u8]| {
+        name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"x-amz-"))
+            || also.iter().any(|also| name.eq_ignore_ascii_case(also.as_bytes()))
+    };
+    let signs = |name: &[u8]| OF_THE_SIGNATURE.iter().any(|of| name.eq_ignore_ascii_case(of));
+    query
+        .iter()
+        // Most addresses have no others, and nothing is copied for them.
+        .filter(|(name, _)| moved(name) && !signs(name))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()))
+        .filter(|(name, _)| !is_checksum(name))
         .filter(|(name, _)| !headers.iter().any(|(sent, _)| sent == name.as_slice()))
         .collect()
 }

@@ -1,5 +1,6 @@
 //! What the log says about requests and starts: structs that become dicts, field by field.
 
+use orcas_s3::Operation;
 use pyo3::prelude::*;
 
 /// Who asked for what, according to the head. Nothing of it is verified.
@@ -14,7 +15,7 @@ pub struct Description {
 impl From<orcas_gateway::Description> for Description {
     fn from(described: orcas_gateway::Description) -> Self {
         let orcas_gateway::Description { operation, bucket, key, access_key } = described;
-        Self { operation, bucket, key, access_key }
+        Self { operation: operation.map(Operation::name), bucket, key, access_key }
     }
 }
 

@@ -40,11 +40,8 @@ fn name_of(change: &Change) -> Option<EventName> {
     Some(match change.kind {
         ChangeKind::BucketCreated => EventName::BucketCreated,
         ChangeKind::BucketRemoved => EventName::BucketRemoved,
-        ChangeKind::Stored => match operation(&change.cause) {
-            Some(Operation::PostObject) => EventName::ObjectCreatedPost,
-            Some(Operation::CopyObject | Operation::RenameObject | Operation::MoveObject) => {
-                EventName::ObjectCreatedCopy
-            }
+        ChangeKind::Stored => match event_of_operation(&change.cause) {
+            Some(name @ (EventName::ObjectCreatedPost | EventName::ObjectCreatedCopy)) => name,
             _ => EventName::ObjectCreatedPut,
         },
         ChangeKind::Completed => EventName::ObjectCreatedCompleteMultipartUpload,
@@ -53,21 +50,14 @@ fn name_of(change: &Change) -> Option<EventName> {
         ChangeKind::Removed => EventName::ObjectRemovedDelete,
         ChangeKind::Marked if by_rule => EventName::LifecycleExpirationDeleteMarkerCreated,
         ChangeKind::Marked => EventName::ObjectRemovedDeleteMarkerCreated,
-        ChangeKind::Updated => match operation(&change.cause)? {
-            Operation::PutObjectTagging => EventName::ObjectTaggingPut,
-            Operation::DeleteObjectTagging => EventName::ObjectTaggingDelete,
-            Operation::PutObjectAnnotation => EventName::ObjectAnnotationPut,
-            Operation::DeleteObjectAnnotation => EventName::ObjectAnnotationDelete,
-            Operation::PutObjectRetention | Operation::PutObjectLegalHold => EventName::ObjectRetentionPut,
-            _ => return None,
-        },
+        ChangeKind::Updated => event_of_operation(&change.cause)?,
         ChangeKind::Configured => return None,
     })
 }
 
-fn operation(cause: &Cause) -> Option<Operation> {
+fn event_of_operation(cause: &Cause) -> Option<EventName> {
     match cause {
-        Cause::Request(request) => Operation::from_code(request.operation),
+        Cause::Request(request) => Operation::from_code(request.operation)?.row().event,
         Cause::Engine | Cause::Lifecycle | Cause::Sealing => None,
     }
 }

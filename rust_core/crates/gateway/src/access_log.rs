@@ -11,7 +11,7 @@ use super::request::Request;
 use orcas_http::{Query, RequestHead};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::bucket_logging::{BucketLogging, invalid_target};
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, Operation, S3Error};
 use orcas_sigv4::claims_nobody;
 use orcas_telemetry::access_log::note::Auth;
 use orcas_telemetry::access_log::parcels::{Destination, Due, LogObject};
@@ -48,7 +48,7 @@ impl Lane {
         let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
         let principal = request.map(Request::principal);
         let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
-        let is_form = finished.operation.is_some_and(|operation| operation.name() == "PostObject");
+        let is_form = finished.operation == Some(Operation::PostObject);
         let auth = match () {
             () if is_form => Auth::Form,
             () if head.headers.get("authorization").is_some() => Auth::Header,
@@ -63,7 +63,7 @@ impl Lane {
             request_id: seen.request_id,
             trace_id: seen.trace_id,
             principal: principal.map_or("", |principal| principal.owner.as_str()),
-            operation: finished.operation.map(|operation| operation.name()).or(operation),
+            operation: finished.operation.or(operation),
             bucket,
             key,
             access_key: verified.or(access_key),

@@ -4,7 +4,7 @@
 use super::identities::{Facts, Identities, Resource};
 use super::problem::Problem;
 use super::reading::Reading;
-use orcas_s3::permissions::Subject;
+use orcas_s3::operations::Subject;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -15,7 +15,7 @@ impl Reading<'_> {
     /// # Errors
     /// `AccessDenied`, and those of a malformed source.
     pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
-        for permission in self.operation.permissions() {
+        for permission in self.operation.row().permissions {
             let (resource, versioned) = match permission.subject {
                 Subject::Service => (Resource::Service, false),
                 Subject::Bucket => (Resource::Bucket(self.target_bucket()?), false),

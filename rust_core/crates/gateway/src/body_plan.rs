@@ -2,7 +2,10 @@
 
 use super::intake::DeclaredBody;
 use super::problem::Problem;
-use orcas_s3::ErrorCode;
+use orcas_http::Headers;
+use orcas_s3::operations::RequestBody;
+use orcas_s3::{ErrorCode, Operation};
+use orcas_sigv4::PayloadMode;
 
 /// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts with SHA-512 checksums fit, and a parser's memory is bounded.
 const DOCUMENT_LEN_MAX: u64 = 3 * 1024 * 1024;
@@ -17,6 +20,20 @@ pub enum BodyPlan {
 }
 
 impl BodyPlan {
+    /// The document of a request, if its operation has one.
+    pub fn of_operation(operation: Operation, headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, Problem> {
+        let digested = match operation.row().body {
+            Some(RequestBody::Document) => false,
+            Some(RequestBody::DigestedDocument) => true,
+            Some(RequestBody::Content) | None => return Ok(Self::None),
+        };
+        let plan = Self::document(DeclaredBody::of_document(headers, payload)?)?;
+        if let (true, Self::Whole(declared)) = (digested, &plan) {
+            declared.require_integrity_header()?;
+        }
+        Ok(plan)
+    }
+
     /// A document, which is collected.
     pub fn document(declared: DeclaredBody) -> Result<Self, Problem> {
         if declared.length > DOCUMENT_LEN_MAX {

@@ -5,14 +5,14 @@ use super::accept::below;
 use super::lane::{Lane, now_ms};
 use super::website::page_target;
 use orcas_http::{Query, RequestHead};
-use orcas_s3::Target;
 use orcas_s3::resolve::resolve;
+use orcas_s3::{Operation, Target};
 use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_signature, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    pub operation: Option<&'static str>,
+    pub operation: Option<Operation>,
     pub bucket: Option<String>,
     pub key: Option<String>,
     pub access_key: Option<String>,
@@ -31,9 +31,8 @@ impl Lane {
         let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
             return Description { access_key, ..Description::default() };
         };
-        let operation = Query::parse(head.query)
-            .and_then(|query| resolve(head.method, &target, &query, &head.headers).ok())
-            .map(|operation| operation.name());
+        let operation =
+            Query::parse(head.query).and_then(|query| resolve(head.method, &target, &query, &head.headers).ok());
         let key = target.key().map(|key| String::from_utf8_lossy(key).into_owned());
         Description { operation, bucket: target.bucket().map(str::to_owned), key, access_key }
     }

@@ -1,42 +1,7 @@
-//! Which operations concern which document of a bucket, and what documents mean for other operations.
+//! What the documents of a bucket mean for operations on other things.
 
 use super::lane::Lane;
 use orcas_record::{BucketId, DocumentKind};
-use orcas_s3::Operation;
-
-/// The document that an operation reads, writes or removes.
-pub fn kind_of(operation: Operation) -> Option<DocumentKind> {
-    Some(match operation {
-        Operation::GetBucketAccelerateConfiguration | Operation::PutBucketAccelerateConfiguration => {
-            DocumentKind::Accelerate
-        }
-        Operation::GetBucketCors | Operation::PutBucketCors | Operation::DeleteBucketCors => DocumentKind::Cors,
-        Operation::GetBucketEncryption | Operation::PutBucketEncryption | Operation::DeleteBucketEncryption => {
-            DocumentKind::Encryption
-        }
-        Operation::GetBucketLifecycleConfiguration
-        | Operation::PutBucketLifecycleConfiguration
-        | Operation::DeleteBucketLifecycle => DocumentKind::Lifecycle,
-        Operation::GetBucketLogging | Operation::PutBucketLogging => DocumentKind::Logging,
-        Operation::GetBucketOwnershipControls
-        | Operation::PutBucketOwnershipControls
-        | Operation::DeleteBucketOwnershipControls => DocumentKind::OwnershipControls,
-        Operation::GetBucketRequestPayment | Operation::PutBucketRequestPayment => DocumentKind::RequestPayment,
-        Operation::GetBucketTagging | Operation::PutBucketTagging | Operation::DeleteBucketTagging => {
-            DocumentKind::Tagging
-        }
-        Operation::GetPublicAccessBlock | Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => {
-            DocumentKind::PublicAccessBlock
-        }
-        Operation::GetBucketNotificationConfiguration | Operation::PutBucketNotificationConfiguration => {
-            DocumentKind::Notification
-        }
-        Operation::GetBucketWebsite | Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => {
-            DocumentKind::Website
-        }
-        _ => return None,
-    })
-}
 
 impl Lane {
     /// Whether the ownership controls of the bucket disable ACLs, as those of a new bucket do.

@@ -48,9 +48,9 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// Reads the input from the head.
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem>;
 
-    /// What its body must be.
-    fn body(&self, _reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        Ok(BodyPlan::None)
+    /// What its body must be: what the table of operations says, unless that is content.
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::of_operation(reading.operation, reading.headers(), reading.payload)
     }
 
     /// Begins an operation without a body. On the event loop: does not block.

@@ -26,7 +26,6 @@ pub mod metadata;
 pub mod notification;
 pub mod object_lock;
 pub mod operations;
-pub mod permissions;
 /// What the benchmarks measure against, so that tests hold the product to the same.
 #[cfg(test)]
 #[path = "../../../benches/support/plain.rs"]
@@ -35,7 +34,6 @@ pub mod query;
 pub mod range;
 pub mod resolve;
 pub mod restore;
-mod routes;
 pub mod support;
 pub mod tags;
 pub mod target;

@@ -3,8 +3,8 @@
 //! Numbers are clamped to the page limits of S3. Text parameters are UTF-8, as names and keys are.
 
 use super::errors::{ErrorCode, S3Error};
+use super::operations::subresource;
 use super::range::{PART_NUMBER_MAX, part_number};
-use super::routes::ROUTES;
 use super::versions::VersionName;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, base64_decode, base64_encode};
 use orcas_http::{Headers, Query};
@@ -86,7 +86,7 @@ pub fn is_resource_parameter(name: &[u8]) -> bool {
         "response-cache-control",
         "response-expires",
     ];
-    OTHERS.iter().any(|other| other.as_bytes() == name) || ROUTES.iter().any(|route| route.name.as_bytes() == name)
+    OTHERS.iter().any(|other| other.as_bytes() == name) || subresource(name).is_some()
 }
 
 /// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
@@ -408,6 +408,7 @@ fn url_encoded(query: &Query) -> Result<bool, S3Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operations::Operation;
     use proptest::prelude::*;
 
     fn query(raw: &str) -> Query {
@@ -483,7 +484,8 @@ mod tests {
         for name in ["uploads", "instant", "renameObject", "orcas-settings", "uploadId", "response-expires"] {
             assert!(is_resource_parameter(name.as_bytes()), "{name}");
         }
-        assert!(ROUTES.iter().all(|route| is_resource_parameter(route.name.as_bytes())));
+        let mut named = Operation::ALL.iter().filter_map(|operation| operation.row().subresource);
+        assert!(named.all(|name| is_resource_parameter(name.as_bytes())));
         assert!(!is_resource_parameter(b"prefix") && !is_resource_parameter(b"x-amz-acl"));
         assert!(!is_resource_parameter(b"response-expires=x&uploadId"), "it would be two parameters to the signature");
     }

@@ -7,8 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::errors::{ErrorCode, S3Error};
-use super::operations::Operation;
-use super::routes::{Level, Method, ROUTES};
+use super::operations::{Level, Method, Operation, subresource};
 use super::target::Target;
 use orcas_http::{Headers, Query};
 
@@ -21,17 +20,17 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
     if method == b"OPTIONS" {
         return Err(ErrorCode::AccessForbidden.into());
     }
-    let resource = subresource(query)?;
+    let resource = named_subresource(query)?;
     let verb = Method::parse(method).ok_or_else(|| match target {
         Target::Service => method_not_allowed(method, "SERVICE", OF_THE_SERVICE),
         Target::Bucket(_) => method_not_allowed(method, "BUCKET", OF_A_BUCKET),
         Target::Object { .. } | Target::ObjectLambda => method_not_allowed(method, "OBJECT", OF_AN_OBJECT),
     })?;
     match target {
-        Target::Service => match verb {
-            _ if resource.is_some() => Err(misplaced(resource.unwrap_or_default(), "the service")),
-            Method::Get => Ok(Operation::ListBuckets),
-            _ => Err(method_not_allowed(method, "SERVICE", OF_THE_SERVICE)),
+        Target::Service => match resource {
+            Some(name) => routed(name, Level::Service, verb, method, query),
+            None if verb == Method::Get => Ok(Operation::ListBuckets),
+            None => Err(method_not_allowed(method, "SERVICE", OF_THE_SERVICE)),
         },
         Target::ObjectLambda if verb == Method::Post => Ok(Operation::WriteGetObjectResponse),
         Target::ObjectLambda => {
@@ -141,13 +140,15 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
     }
 }
 
-/// The operation of sub-resource `name`, which is one of `ROUTES`.
+/// The operation of the sub-resource `name`.
 fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) -> Result<Operation, S3Error> {
     let (kind, shown) = match level {
+        Level::Service => ("SERVICE", "the service"),
         Level::Bucket => ("BUCKET", "a bucket"),
         Level::Object => ("OBJECT", "a key"),
     };
-    let at_level = || ROUTES.iter().filter(|route| route.name == name && route.level == level);
+    let has_it = |operation: &&Operation| operation.row().subresource == Some(name) && operation.row().level == level;
+    let at_level = || Operation::ALL.iter().filter(has_it);
     if at_level().next().is_none() {
         return Err(misplaced(name, shown));
     }
@@ -155,17 +156,19 @@ fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) 
         let message = "Key is not expected for the GET method ?uploads subresource";
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
-    let mut missing = None;
-    for route in at_level().filter(|route| route.method == verb) {
-        match route.needs {
-            Some(parameter) if !query.has(parameter) => missing = Some(parameter),
-            _ => return Ok(route.operation),
+    let (mut plain, mut missing) = (None, None);
+    for operation in at_level().filter(|operation| operation.row().method == verb) {
+        match operation.row().parameter {
+            None => plain = Some(*operation),
+            Some(parameter) if query.has(parameter) => return Ok(*operation),
+            Some(parameter) => missing = Some(parameter),
         }
     }
-    match missing {
-        Some(parameter) => Err(S3Error::argument("A required query parameter is missing", parameter, b"")),
-        None => {
-            let mut methods: Vec<&str> = at_level().map(|route| route.method.name()).collect();
+    match (plain, missing) {
+        (Some(operation), _) => Ok(operation),
+        (None, Some(parameter)) => Err(S3Error::argument("A required query parameter is missing", parameter, b"")),
+        (None, None) => {
+            let mut methods: Vec<&str> = at_level().map(|operation| operation.row().method.name()).collect();
             methods.sort_unstable();
             methods.dedup();
             Err(method_not_allowed(method, kind, &methods.join(", ")).field("SubResource", name))
@@ -184,13 +187,13 @@ const ANNOTATION: &str = "annotation";
 ///
 /// Any two sub-resources conflict on S3, as do a sub-resource and the address of a part, whatever the method and whether
 /// the bucket exists or not. It names all of them in alphabetical order.
-fn subresource(query: &Query) -> Result<Option<&'static str>, S3Error> {
+fn named_subresource(query: &Query) -> Result<Option<&'static str>, S3Error> {
     let mut found: Option<&'static str> = None;
     let (mut conflicts, mut addresses) = (false, false);
     for (name, value) in query.iter() {
-        if let Some(route) = ROUTES.iter().find(|route| route.name.as_bytes() == name) {
-            conflicts |= found.is_some_and(|other| other != route.name);
-            found = Some(route.name);
+        if let Some(known) = subresource(name) {
+            conflicts |= found.is_some_and(|other| other != known);
+            found = Some(known);
         } else if is_address(name) {
             addresses = true;
         } else if value.is_empty() && !known_parameter(name) {
@@ -207,9 +210,9 @@ fn is_address(name: &[u8]) -> bool {
 
 /// The error for what cannot stand in one query.
 fn conflicting(query: &Query) -> S3Error {
-    let routed = |name: &[u8]| ROUTES.iter().any(|route| route.name.as_bytes() == name);
     let foreign = |name: &[u8]| name == ANNOTATION_NAME.as_bytes() && !query.has(ANNOTATION);
-    let parts = query.iter().map(|(name, _)| name).filter(|name| routed(name) || is_address(name) || foreign(name));
+    let conflicts = |name: &&[u8]| subresource(name).is_some() || is_address(name) || foreign(name);
+    let parts = query.iter().map(|(name, _)| name).filter(conflicts);
     let names: BTreeSet<Cow<'_, str>> = parts.map(String::from_utf8_lossy).collect();
     let list = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
     let first = names.first().map_or(&b""[..], |name| name.as_bytes());
@@ -264,9 +267,7 @@ fn misplaced(name: &str, level: &str) -> S3Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Name, method, address and required headers of every operation of the published service model.
-    const MODEL: &str = include_str!("testdata/operations.tsv");
+    use crate::operations::tests::REFERENCE;
 
     fn resolve_at(method: &str, uri: &str, headers: &[(&[u8], &[u8])]) -> Result<Operation, S3Error> {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -275,17 +276,20 @@ mod tests {
         resolve(method.as_bytes(), &target, &query, &Headers::new(headers))
     }
 
+    fn subresources() -> impl Iterator<Item = &'static str> {
+        Operation::ALL.iter().filter_map(|operation| operation.row().subresource)
+    }
+
     fn code(method: &str, uri: &str) -> ErrorCode {
         resolve_at(method, uri, &[]).unwrap_err().code
     }
 
     #[test]
     fn every_operation_of_the_model_resolves_to_itself() {
-        assert_eq!(MODEL.lines().count(), 116);
-        for line in MODEL.lines() {
+        assert_eq!(REFERENCE.lines().count(), 116);
+        for line in REFERENCE.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
-            let headers: Vec<(&[u8], &[u8])> =
-                fields.get(3).into_iter().map(|name| (name.as_bytes(), b"bucket/k".as_slice())).collect();
+            let headers: [(&[u8], &[u8]); 1] = [(fields[3].as_bytes(), b"bucket/k")];
             // Five names of the model are older or directory-bucket names of the same request.
             let expected = match fields[0] {
                 "GetBucketLifecycle" => "GetBucketLifecycleConfiguration",
@@ -302,14 +306,14 @@ mod tests {
 
     #[test]
     fn no_known_sub_resource_falls_through_with_any_method() {
-        for route in ROUTES {
+        for name in subresources() {
             for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"] {
                 for path in ["/", "/bucket", "/bucket/key"] {
-                    for query in [route.name.to_owned(), format!("{}=x&x-id=GetObject", route.name)] {
+                    for query in [name.to_owned(), format!("{name}=x&x-id=GetObject")] {
                         let headers: [(&[u8], &[u8]); 1] = [(b"x-amz-rename-source", b"/k")];
                         if let Ok(operation) = resolve_at(method, &format!("{path}?{query}"), &headers) {
-                            let sanctioned = ROUTES.iter().any(|r| r.name == route.name && r.operation == operation);
-                            assert!(sanctioned, "{method} {path}?{query} -> {operation:?}");
+                            let of_row = operation.row().subresource;
+                            assert_eq!(of_row, Some(name), "{method} {path}?{query} -> {operation:?}");
                         }
                     }
                 }
@@ -348,7 +352,7 @@ mod tests {
 
     #[test]
     fn any_two_sub_resources_conflict() {
-        let mut names: Vec<&str> = ROUTES.iter().map(|route| route.name).chain(ADDRESSES).collect();
+        let mut names: Vec<&str> = subresources().chain(ADDRESSES).collect();
         names.dedup();
         let pairs = || names.iter().flat_map(|one| names.iter().map(move |other| (*one, *other)));
         for (one, other) in pairs().filter(|(one, other)| one != other) {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -51,10 +50,6 @@ impl Operation for PutBucketLifecycle {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self { bucket: reading.bucket()?, default_size: DefaultSize::of_request(reading.headers())? })
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
@@ -36,10 +35,6 @@ pub struct PutBucketVersioning(Arc<Bucket>);
 impl Operation for PutBucketVersioning {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         reading.bucket().map(Self)
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {

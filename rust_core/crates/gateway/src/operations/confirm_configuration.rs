@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::pages::owner_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -39,13 +38,6 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
         };
         let canned_acl = reading.headers().get("x-amz-acl").map(<[u8]>::to_vec);
         Ok(Self { bucket, object, canned_acl, removes: reading.head.method == b"DELETE" })
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        if self.removes {
-            return Ok(BodyPlan::None);
-        }
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

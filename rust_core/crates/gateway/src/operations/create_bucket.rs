@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::lane::{EU, Lane};
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -96,10 +95,6 @@ impl Operation for CreateBucket {
             object_lock: enabled_for_bucket(reading.headers())?,
             ownership: ownership_of_new_bucket(reading.headers())?,
         })
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::documents::kind_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
@@ -20,7 +19,7 @@ impl Operation for DeleteConfiguration {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let kind = kind_of(call.operation()).ok_or_else(|| call.operation().not_implemented())?;
+        let kind = call.operation().row().document.ok_or_else(|| call.operation().not_implemented())?;
         let (bucket, document) = (call.input.0.id, Bytes::new());
         Ok(call.submit(Intent::PutDocument { bucket, kind, document }, slot))
     }

@@ -4,10 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
 use crate::conditions::of_deletion;
 use crate::identities::{Facts, Identities, Resource};
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::problem::{Problem, refused};
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
@@ -50,10 +49,6 @@ impl Operation for DeleteObjects {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let checked = reading.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(reading.headers())?)));
         Ok(Self { name: reading.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
@@ -123,7 +118,7 @@ impl Operation for DeleteObjects {
 impl Call<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
     fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
-        let [permission] = self.operation().permissions() else { return Some(ErrorCode::AccessDenied.into()) };
+        let [permission] = self.operation().row().permissions else { return Some(ErrorCode::AccessDenied.into()) };
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
         let action = permission.action(entry.version_id.is_some());
         identities.decide(&self.principal, action, resource, Facts::UNKNOWN).err()

@@ -45,7 +45,6 @@ mod version_attributes;
 
 use std::sync::Arc;
 
-use super::body_plan::BodyPlan;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::request::{Call, Operation, Request};
@@ -61,27 +60,17 @@ pub struct Row {
     name: Name,
     pub understood: Understood,
     accept: fn(&Reading<'_>) -> Result<Arc<dyn Request>, Problem>,
-    /// Its document must come with a digest.
-    vouched: bool,
 }
 
 impl Row {
-    const fn vouched(self) -> Self {
-        Self { vouched: true, ..self }
-    }
-
     /// Reads a request whose sender is known.
     pub fn accept(&self, reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
-        let request = (self.accept)(reading)?;
-        if let (true, BodyPlan::Whole(declared)) = (self.vouched, request.body()) {
-            declared.require_integrity_header()?;
-        }
-        Ok(request)
+        (self.accept)(reading)
     }
 }
 
 const fn row<O: Operation>(name: Name) -> Row {
-    Row { name, understood: O::UNDERSTOOD, accept: Call::<O>::accept, vouched: false }
+    Row { name, understood: O::UNDERSTOOD, accept: Call::<O>::accept }
 }
 
 const ROWS: &[Row] = &[
@@ -108,7 +97,7 @@ const ROWS: &[Row] = &[
     row::<delete_object::DeleteObject>(Name::DeleteObject),
     row::<delete_object_annotation::DeleteObjectAnnotation>(Name::DeleteObjectAnnotation),
     row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
-    row::<delete_objects::DeleteObjects>(Name::DeleteObjects).vouched(),
+    row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
     row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAccelerateConfiguration),
@@ -161,23 +150,23 @@ const ROWS: &[Row] = &[
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAbac),
     row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketCors).vouched(),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
     row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
-    row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration).vouched(),
+    row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
     row::<put_configuration::PutConfiguration>(Name::PutBucketNotificationConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
     row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketTagging).vouched(),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
     row::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
     row::<put_configuration::PutConfiguration>(Name::PutBucketWebsite),
     row::<put_object::PutObject>(Name::PutObject),
     row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
     row::<put_object_annotation::PutObjectAnnotation>(Name::PutObjectAnnotation),
-    row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold).vouched(),
-    row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration).vouched(),
-    row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention).vouched(),
+    row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
+    row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
+    row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
     row::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
     row::<rename_object::RenameObject>(Name::RenameObject),

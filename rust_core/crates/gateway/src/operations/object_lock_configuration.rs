@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attributes::{shown_default, stored_default};
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -40,10 +39,6 @@ pub struct PutObjectLockConfiguration(Arc<Bucket>);
 impl Operation for PutObjectLockConfiguration {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         reading.bucket().map(Self)
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body_plan::BodyPlan;
-use crate::documents::kind_of;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -22,10 +20,6 @@ pub struct PutConfiguration(Arc<Bucket>);
 impl Operation for PutConfiguration {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         reading.bucket().map(Self)
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
@@ -47,7 +41,7 @@ impl Call<PutConfiguration> {
         let targets = Targets { region: &options.region, known: &options.event_targets };
         let stored = || documents::stored(self.operation(), body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();
-        let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
+        let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };
         Ok(self.envelope.empty(status, HeaderBlock::new()))

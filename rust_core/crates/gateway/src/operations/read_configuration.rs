@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::documents::kind_of;
 use crate::pages::{name_of, owner_of};
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -26,7 +25,7 @@ impl Operation for ReadBucketConfiguration {
     fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
         let bucket = &call.input.0;
         let (operation, name, owner) = (call.operation(), name_of(bucket), owner_of(bucket));
-        let stored = kind_of(operation).and_then(|kind| call.lane.engine.document(bucket.id, kind));
+        let stored = operation.row().document.and_then(|kind| call.lane.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
         let of_the_store =
             operation == orcas_s3::Operation::GetBucketEncryption && call.lane.options.encrypt_by_default;

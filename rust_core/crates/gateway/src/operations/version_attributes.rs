@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attributes::{shown_retention, stored_retention, stored_tags};
-use crate::body_plan::BodyPlan;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::Digests;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
@@ -82,13 +81,6 @@ impl Operation for ChangeAttribute {
         let address = VersionAddress::parse(reading)?;
         let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
         Ok(Self { address, bypass })
-    }
-
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        if reading.operation == Name::DeleteObjectTagging {
-            return Ok(BodyPlan::None);
-        }
-        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     /// DeleteObjectTagging, the one without a body.

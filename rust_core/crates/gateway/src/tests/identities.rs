@@ -102,8 +102,8 @@ fn refusals(fixture: &Fixture, signer: Option<&Signer>) -> Vec<(String, String)>
     let by_key = |line: &&str| signer.is_some() && line.starts_with("DeleteObjects\t");
     let model = MODEL.lines().filter(|line| !by_key(line)).map(|line| {
         let fields: Vec<&str> = line.split('\t').collect();
-        let headers = fields.get(3).map(|name| (*name, "bucket/key/name")).into_iter().collect::<Vec<_>>();
-        (fields[1], fields[2], headers)
+        let headers = Some((fields[3], "bucket/key/name")).filter(|(name, _)| !name.is_empty());
+        (fields[1], fields[2], headers.into_iter().collect::<Vec<_>>())
     });
     let extensions = EXTENSIONS.iter().map(|(method, address, headers)| (*method, *address, headers.to_vec()));
     let answer = |(method, address, headers): (&str, &str, Vec<(&str, &str)>)| {

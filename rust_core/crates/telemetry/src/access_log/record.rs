@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::note::{Asked, Auth, Ended, Note, without_query};
 use crate::metrics::requests::Finished;
 use orcas_http::RequestHead;
+use orcas_s3::Operation;
 
 /// One request and what became of it.
 pub struct AccessRecord<'a> {
@@ -18,7 +19,7 @@ pub struct AccessRecord<'a> {
     pub trace_id: Option<&'a str>,
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
-    pub operation: Option<&'static str>,
+    pub operation: Option<Operation>,
     pub bucket: Option<String>,
     pub key: Option<String>,
     pub access_key: Option<String>,
@@ -38,7 +39,7 @@ impl<'a> AccessRecord<'a> {
             principal: self.principal,
             access_key: self.access_key.as_deref(),
             auth: self.auth,
-            operation: self.operation,
+            operation: self.operation.map(Operation::name),
             method: self.head.method,
             bucket: self.bucket.as_deref(),
             key: self.key.as_deref().map(str::as_bytes),

@@ -9,6 +9,7 @@ use super::note::Auth;
 use super::record::{AccessRecord, millis};
 use orcas_http::calendar::civil_from_days;
 use orcas_http::{form_decode, percent_encode_into};
+use orcas_s3::Operation;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 /// Characters of a field: the longest key has as many when it is encoded twice.
@@ -33,7 +34,7 @@ impl AccessRecord<'_> {
         line.word(Some(self.remote));
         line.word(Some(self.principal));
         line.word(Some(self.request_id));
-        line.word(Some(&operation(self.operation.unwrap_or_default(), self.head.method)));
+        line.word(Some(&operation_name(self.operation, self.head.method)));
         line.word(self.key.as_deref().map(encoded_twice).as_deref());
         line.quoted(Some(&self.request_line()));
         line.word(finished.status.map(|status| status.to_string()).as_deref());
@@ -86,13 +87,13 @@ impl AccessRecord<'_> {
     fn object_size(&self) -> Option<String> {
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         match self.operation? {
-            "GetObject" | "HeadObject" if matches!(self.finished.status, Some(200 | 206)) => {
+            Operation::GetObject | Operation::HeadObject if matches!(self.finished.status, Some(200 | 206)) => {
                 match self.answered("content-range") {
                     Some(range) => range.rsplit(|byte| *byte == b'/').next().map(text),
                     None => self.answered("content-length").map(text),
                 }
             }
-            "PutObject" | "UploadPart" if self.finished.status == Some(200) => {
+            Operation::PutObject | Operation::UploadPart if self.finished.status == Some(200) => {
                 self.header("x-amz-decoded-content-length").or(self.header("content-length")).map(text)
             }
             _ => None,
@@ -139,34 +140,13 @@ fn encoded_twice(key: &str) -> String {
 }
 
 /// `REST.GET.OBJECT`: the method and what it was applied to.
-fn operation(name: &str, method: &[u8]) -> String {
-    let method = String::from_utf8_lossy(method);
-    let resource = match name {
-        "CopyObject" => return "REST.COPY.OBJECT".to_owned(),
-        "UploadPartCopy" => return "REST.COPY.PART".to_owned(),
-        "DeleteObjects" => "MULTI_OBJECT_DELETE",
-        "CreateMultipartUpload" | "ListMultipartUploads" => "UPLOADS",
-        "CompleteMultipartUpload" | "AbortMultipartUpload" | "ListParts" => "UPLOAD",
-        "UploadPart" => "PART",
-        "ListObjectVersions" => "BUCKETVERSIONS",
-        "GetBucketLocation" => "LOCATION",
-        "GetBucketVersioning" | "PutBucketVersioning" => "VERSIONING",
-        "GetBucketLogging" | "PutBucketLogging" => "LOGGING_STATUS",
-        "GetBucketLifecycleConfiguration" | "PutBucketLifecycleConfiguration" | "DeleteBucketLifecycle" => "LIFECYCLE",
-        "GetObjectTagging" | "PutObjectTagging" | "DeleteObjectTagging" => "OBJECT_TAGGING",
-        "GetBucketTagging" | "PutBucketTagging" | "DeleteBucketTagging" => "TAGGING",
-        "GetBucketCors" | "PutBucketCors" | "DeleteBucketCors" => "CORS",
-        "GetBucketWebsite" | "PutBucketWebsite" | "DeleteBucketWebsite" => "WEBSITE",
-        "GetBucketPolicy" | "PutBucketPolicy" | "DeleteBucketPolicy" => "BUCKETPOLICY",
-        "GetBucketAcl" | "PutBucketAcl" | "GetObjectAcl" | "PutObjectAcl" => "ACL",
-        "GetBucketEncryption" | "PutBucketEncryption" | "DeleteBucketEncryption" => "ENCRYPTION",
-        "CreateBucket" | "DeleteBucket" | "HeadBucket" | "ListObjects" | "ListObjectsV2" => "BUCKET",
-        "ListBuckets" => "SERVICE",
-        "" => "UNKNOWN",
-        name if name.ends_with("Object") => "OBJECT",
-        other => return format!("REST.{method}.{}", other.to_ascii_uppercase()),
+fn operation_name(operation: Option<Operation>, method: &[u8]) -> Cow<'static, str> {
+    let Some(operation) = operation else {
+        return format!("REST.{}.UNKNOWN", String::from_utf8_lossy(method)).into();
     };
-    format!("REST.{method}.{resource}")
+    let row = operation.row();
+    let composed = || format!("REST.{}.{}", row.method.name(), operation.name().to_ascii_uppercase()).into();
+    row.log.map_or_else(composed, Cow::Borrowed)
 }
 
 struct Line {
@@ -228,20 +208,16 @@ mod tests {
 
     #[test]
     fn operations_have_the_names_of_s3() {
-        for (name, method, expected) in [
-            ("GetObject", "GET", "REST.GET.OBJECT"),
-            ("PutObject", "PUT", "REST.PUT.OBJECT"),
-            ("HeadObject", "HEAD", "REST.HEAD.OBJECT"),
-            ("ListObjectsV2", "GET", "REST.GET.BUCKET"),
-            ("DeleteObjects", "POST", "REST.POST.MULTI_OBJECT_DELETE"),
-            ("CopyObject", "PUT", "REST.COPY.OBJECT"),
-            ("UploadPart", "PUT", "REST.PUT.PART"),
-            ("PutBucketLogging", "PUT", "REST.PUT.LOGGING_STATUS"),
-            ("GetBucketAccelerateConfiguration", "GET", "REST.GET.GETBUCKETACCELERATECONFIGURATION"),
-            ("", "GET", "REST.GET.UNKNOWN"),
+        for (operation, expected) in [
+            (Operation::GetObject, "REST.GET.OBJECT"),
+            (Operation::ListObjectsV2, "REST.GET.BUCKET"),
+            (Operation::CopyObject, "REST.COPY.OBJECT"),
+            (Operation::PutBucketLogging, "REST.PUT.LOGGING_STATUS"),
+            (Operation::GetBucketAccelerateConfiguration, "REST.GET.GETBUCKETACCELERATECONFIGURATION"),
         ] {
-            assert_eq!(operation(name, method.as_bytes()), expected);
+            assert_eq!(operation_name(Some(operation), b"GET"), expected);
         }
+        assert_eq!(operation_name(None, b"GET"), "REST.GET.UNKNOWN");
     }
 
     #[test]

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,9 @@ from processes import UNSCRUBBED, Orcas, scratch
 from run import circumstances
 from small import cpu_per_request, make_bucket, unique
 
-_OBJECTS = 1000
+# Objects of each size. They are read in an order in which neither memory nor the index has them.
+_KEYS, _QUICK_KEYS, _STRIDE = 10_000, 1000, 7919
+_MIDDLE_BYTES = 64 << 10
 _LARGE_BYTES = 10 << 20
 _BUFFER_BYTES = 1 << 20
 # Exit codes.
@@ -91,18 +94,21 @@ class Side:
 class Subject:
     """A server of one side, and the requests that measure it. Costs are per request."""
 
-    def __init__(self, package: Path | None, data: Path, count: int) -> None:
+    def __init__(self, package: Path | None, data: Path, keys: int) -> None:
         # The side's package takes precedence over the installed one; both sides use the same dependencies.
         self._orcas = Orcas(data, settings=UNSCRUBBED | ({"PYTHONPATH": str(package)} if package else {}))
-        self._count, self._written = count, 0
+        self._keys, self._written, self._uploaded = keys, 0, 0
         self._buffer = bytearray(_BUFFER_BYTES)
 
     def __enter__(self) -> Subject:
         with ExitStack() as stack:
             stack.push(self)
-            make_bucket(self._orcas, "objects")
-            make_bucket(self._orcas, "large")
-            self._put(_OBJECTS)
+            for bucket in ("small", "middle", "new", "large"):
+                make_bucket(self._orcas, bucket)
+            signer, numbers = self._orcas.signer(), range(self._keys)
+            load.run(self._orcas.address, (signer.put(f"/small/{n:016x}", unique(n)) for n in numbers))
+            middle = (signer.put(f"/middle/{n:016x}", unique(n, _MIDDLE_BYTES)) for n in numbers)
+            load.run(self._orcas.address, middle)
             self._upload()
             stack.pop_all()
         return self
@@ -110,23 +116,28 @@ class Subject:
     def __exit__(self, *_: object) -> None:
         self._orcas.stop()
 
-    def get_small(self) -> float:
-        """GET of 1 KiB: microseconds of CPU."""
+    def get(self, bucket: str, *, presigned: bool = False) -> float:
+        """GET of each object of a bucket: microseconds of CPU."""
         signer = self._orcas.signer()
-        return cpu_per_request(self._orcas, [signer.get(f"/objects/{n % _OBJECTS:016x}") for n in range(self._count)])
+        sign = partial(signer.presigned, "GET") if presigned else signer.get
+        numbers = (n * _STRIDE % self._keys for n in range(self._keys))
+        return cpu_per_request(self._orcas, [sign(f"/{bucket}/{n:016x}") for n in numbers])
 
-    def put_small(self) -> float:
-        """PUT of 1 KiB that no other is like: microseconds of CPU."""
-        return self._put(self._count)
+    def put_small(self, *, presigned: bool = False) -> float:
+        """PUT of 1 KiB with a new key that no other is like: microseconds of CPU."""
+        signer, numbers = self._orcas.signer(), range(self._written, self._written + self._keys)
+        self._written += self._keys
+        sign = partial(signer.presigned, "PUT") if presigned else signer.put
+        return cpu_per_request(self._orcas, [sign(f"/new/{n:016x}", unique(n)) for n in numbers])
 
     def list_page(self) -> float:
         """A page of 1,000 keys: microseconds of CPU."""
-        page = self._orcas.signer().get("/objects", {"list-type": "2", "max-keys": "1000"})
-        return cpu_per_request(self._orcas, [page] * max(self._count // 40, 1))
+        page = self._orcas.signer().get("/small", {"list-type": "2", "max-keys": "1000"})
+        return cpu_per_request(self._orcas, [page] * (self._keys // 100))
 
     def get_large(self) -> float:
         """GET of 10 MiB: microseconds of CPU."""
-        request = self._orcas.signer().get("/large/ten")
+        request = self._orcas.signer().get("/large/0")
 
         def download() -> None:
             with load.connect(self._orcas.address) as connected:
@@ -139,7 +150,7 @@ class Subject:
         return self._cpu(self._upload)
 
     def _cpu(self, once: Callable[[], None]) -> float:
-        calls = max(self._count // 200, 1)
+        calls = self._keys // 1000
         self._orcas.settle()
         before = self._orcas.cpu_ns()
         for _ in range(calls):
@@ -147,19 +158,20 @@ class Subject:
         self._orcas.settle()
         return (self._orcas.cpu_ns() - before) / calls / 1000
 
-    def _put(self, count: int) -> float:
-        signer, numbers = self._orcas.signer(), range(self._written, self._written + count)
-        self._written += count
-        return cpu_per_request(self._orcas, [signer.put(f"/objects/{n:016x}", unique(n)) for n in numbers])
-
     def _upload(self) -> None:
-        head = self._orcas.signer().put_head("/large/ten", _LARGE_BYTES)
+        # A key of its own: what it would replace is reclaimed at some later time, and caches are cleared then.
+        head = self._orcas.signer().put_head(f"/large/{self._uploaded}", _LARGE_BYTES)
+        self._uploaded += 1
         load.upload(self._orcas.address, head, _LARGE_BYTES)
 
 
 _ASKED: dict[str, Callable[[Subject], float]] = {
-    "get-1kib-cpu": Subject.get_small,
+    "get-1kib-cpu": lambda subject: subject.get("small"),
     "put-1kib-cpu": Subject.put_small,
+    "get-64kib-cpu": lambda subject: subject.get("middle"),
+    "presigned-get-1kib-cpu": lambda subject: subject.get("small", presigned=True),
+    "presigned-put-1kib-cpu": lambda subject: subject.put_small(presigned=True),
+    "presigned-get-64kib-cpu": lambda subject: subject.get("middle", presigned=True),
     "list-1000-cpu": Subject.list_page,
     "get-10mib-cpu": Subject.get_large,
     "put-10mib-cpu": Subject.put_large,
@@ -187,7 +199,7 @@ def servers(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compariso
     with scratch(plan.directory) as directory, ExitStack() as stack:
 
         def start(side: Side) -> Subject:
-            subject = Subject(packages[side.name], directory / side.name, plan.size(4000, 2000))
+            subject = Subject(packages[side.name], directory / side.name, plan.size(_KEYS, _QUICK_KEYS))
             return stack.enter_context(subject)
 
         subjects = _of_each(sides, start)
@@ -311,7 +323,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("base", nargs="?", help="the commit to compare with (default: that of the newest figures)")
     parser.add_argument("head", nargs="?", help="another commit (default: the working tree)")
     parser.add_argument("--only", action="append", choices=("servers", "criterion", "instructions"))
-    parser.add_argument("--rounds", type=int, default=8, help="of servers and suites (default: 8)")
+    parser.add_argument("--rounds", type=int, default=10, help="of servers and suites (default: 10)")
     parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
     parser.add_argument("--cargo-profile", default="release", metavar="NAME", help="of both builds (default: release)")
     parser.add_argument(

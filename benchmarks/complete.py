@@ -15,7 +15,9 @@ from typing import Any, Final
 
 # The contents of a short pass of each, as docs/benchmarks.md names them.
 FIGURES: Final = ("get-cpu", "put-cpu", "get-10mib", "get-10mib-cpu", "ready")
-COMPARED: Final = ("get-1kib-cpu", "put-1kib-cpu", "list-1000-cpu", "get-10mib-cpu", "put-10mib-cpu")
+_SMALL: Final = ("get-1kib-cpu", "put-1kib-cpu", "get-64kib-cpu")
+_PRESIGNED: Final = tuple(f"presigned-{name}" for name in _SMALL)
+COMPARED: Final = (*_SMALL, *_PRESIGNED, "list-1000-cpu", "get-10mib-cpu", "put-10mib-cpu")
 _GROUP: Final = re.compile(r'@pytest\.mark\.benchmark\(group="([^"]+)"')
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from tests.fixtures.signing import UNSIGNED, Identity, signed_pairs
-from tests.fixtures.wire import Signed, request_target
+from tests.fixtures.signing import UNSIGNED, Identity, presigned_url, signed_pairs
+from tests.fixtures.wire import Signed, request_head, request_target
 
 REGION = "us-east-1"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
@@ -72,6 +72,15 @@ class Signer:
             "x-amz-checksum-crc32": base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode(),
         }
         return self.request("PUT", path, None, headers, hashlib.sha256(body).hexdigest()) + body
+
+    def presigned(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """A request that is signed in its query, as somebody sends it who was given a presigned URL."""
+        origin = f"http://{self.host}"
+        url = presigned_url(self._identity, method, origin + request_target(path), 900, {"host": self.host})
+        headers = {"host": self.host, "accept": "*/*", "user-agent": "curl/8.14.1"}
+        if body:
+            headers["content-length"] = str(len(body))
+        return request_head(method, url.removeprefix(origin), headers) + body
 
     def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
         """The head of a PUT whose body follows unsigned, with a checksum header if `sha256` is given."""

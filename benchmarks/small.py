@@ -20,9 +20,9 @@ _QUICK_UPLOAD_BYTES = 64 << 20
 _ALONE_SECONDS_MAX = 10.0
 
 
-def unique(number: int) -> bytes:
-    """A body that no other number has."""
-    return number.to_bytes(8, "big") * (_BODY_BYTES // 8)
+def unique(number: int, length: int = _BODY_BYTES) -> bytes:
+    """A body that no other number has; `length` is a multiple of 8."""
+    return number.to_bytes(8, "big") * (length // 8)
 
 
 def make_bucket(orcas: Orcas, name: str, **settings: str) -> None:

@@ -68,7 +68,9 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        if b"events=" in scope["query_string"] and await self._listens(scope, receive, send):
+        query = scope["query_string"]
+        # Not `in`, which raises and catches an exception first.
+        if query and query.find(b"events=") >= 0 and await self._listens(scope, receive, send):
             return
         verdict = self._core.accept(scope, self._root)
         response: Response | None = None
@@ -112,7 +114,7 @@ class Dispatcher:
         finally:
             # What a download has sent is known; another response was sent whole or not at all.
             took = (
-                response if response is None or response.download is not None or (sent and GONE not in scope) else None
+                response if (sent and GONE not in scope) or response is None or response.download is not None else None
             )
             stages = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
             if stages is not None:

@@ -11,7 +11,8 @@ use super::content_keys::KeyringKeys;
 use super::errors::store_error;
 use super::keyring::{KeyringOptions, Opened, opened_in};
 use super::options::{Options, environment};
-use orcas_engine::{self as engine, CheckOptions, CheckReport, ContentKeys, IndexState, Repaired, ScrubProgress};
+use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
+use orcas_store::ContentKeys;
 
 /// The progress of a check, which any thread may read. Any thread may also cancel the check.
 #[pyclass(frozen, module = "orcas._core")]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use orcas_base::error::{Error, KeyFault, Result};
-use orcas_engine::ContentKeys;
 use orcas_keyring::{KeyError, Keyring};
 use orcas_seal::{
     Algorithm, BlobKey, CheckKey, DataKey, DataKeyId, Error as SealError, KMS_DEFAULT_KEY, KeyId, KeyReference, SealId,
     StoreId,
 };
+use orcas_store::ContentKeys;
 
 /// What data keys of SSE-S3 are kept under, followed by the owner.
 const MANAGED: &[u8] = b"content:";

@@ -9,12 +9,7 @@ use orcas_base::error::Error;
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 use orcas_fuzz::{Input, fuzz_target};
-
-#[allow(dead_code, reason = "the engine uses more of it")]
-#[path = "../../crates/engine/src/keys.rs"]
-mod keys;
-
-use keys::{NAMES, StoreKeys, fingerprint};
+use orcas_store::{KEY_FILES, StoreKeys, fingerprint};
 
 const DIR: &str = "/";
 
@@ -55,20 +50,20 @@ fuzz_target!(|data: &[u8]| {
     let (dir, random) = (Path::new(DIR), SimRandom::new(1));
     let made = StoreKeys::open(&fs, dir, &random, true).expect("a new store gets keys");
     made.establish(&fs, dir).expect("the disk has room");
-    let good = content(&fs, NAMES[0]).expect("it was written");
-    assert_eq!(content(&fs, NAMES[1]).expect("it was written"), good);
+    let good = content(&fs, KEY_FILES[0]).expect("it was written");
+    assert_eq!(content(&fs, KEY_FILES[1]).expect("it was written"), good);
 
     let how = input.u8();
     let first = changed(&mut input, how, &good);
     let second = changed(&mut input, how >> 2, &good);
-    replace(&fs, NAMES[0], &first).expect("the disk has room");
-    replace(&fs, NAMES[1], &second).expect("the disk has room");
+    replace(&fs, KEY_FILES[0], &first).expect("the disk has room");
+    replace(&fs, KEY_FILES[1], &second).expect("the disk has room");
     let counts = |bytes: &[u8]| bytes.starts_with(&good);
     match StoreKeys::open(&fs, dir, &random, false) {
         Ok(found) => {
             assert!(found.is_same(&made), "other keys were believed");
             assert!(found.established && (counts(&first) || counts(&second)));
-            assert!(counts(&content(&fs, NAMES[1]).expect("it is there")), "the copy was not repaired");
+            assert!(counts(&content(&fs, KEY_FILES[1]).expect("it is there")), "the copy was not repaired");
             let scope = made.scope(data);
             assert_eq!(found.scope(data), scope);
             assert_eq!(fingerprint(&scope, data), fingerprint(&found.scope(data), data));

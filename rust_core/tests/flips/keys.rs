@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use orcas_base::error::{Error, KeyFault, Result};
-use orcas_engine::{ContentKeys, KeyId};
 use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
+use orcas_store::{ContentKeys, KeyId};
 
 /// One data key of a store, for every owner and every named key.
 pub struct OneKey(Arc<DataKey>);

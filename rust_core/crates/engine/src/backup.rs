@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::epochs::EpochPin;
 use super::handle::Handle;
-use super::keys::NAMES;
 use super::reclaim::PauseGuard;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
 use orcas_log::{LogPosition, files_up_to};
 use orcas_record::Sequence;
+use orcas_store::KEY_FILES;
 
 /// Between two looks at the applier, which is due after a quarter of a second at the latest.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -88,7 +88,7 @@ impl EngineState {
     fn files_up_to(&self, end: &LogPosition) -> Result<Vec<PinnedFile>> {
         let data = &self.options.data;
         let mut files = Vec::new();
-        for name in NAMES {
+        for name in KEY_FILES {
             let length = self.fs.open(&data.join(name), Open::Read)?.len()?;
             files.push(PinnedFile { name: name.to_owned(), length });
         }

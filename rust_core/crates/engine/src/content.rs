@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::content_keys::ContentKeys;
 use super::encrypting::Sealing;
 use super::handle::Handle;
-use super::keys::fingerprint;
 use super::overlay::{BlobPlace, StoredBytes};
 use super::sealing::{OpenBlob, ReadStored, SealingWriter, Unopened};
 use super::state::EngineState;
@@ -22,6 +20,7 @@ use orcas_record::{
     BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Seal, Sequence, head_of,
 };
 use orcas_seal::DataKey;
+use orcas_store::{ContentKeys, fingerprint};
 
 impl Handle {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::content_keys::ContentKeys;
 use super::handle::Handle;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_record::{Bucket, Encryption, KeyCheck, Seal};
-use orcas_seal::{Algorithm, BlobKey, CheckValue, CustomerKey, DataKey, DataKeyId, KeyId, SealId};
+use orcas_seal::{BlobKey, CheckValue, CustomerKey, DataKey, DataKeyId, KeyId, SealId};
+use orcas_store::{ContentKeys, algorithm_of, blob_key, bound, key_of_blob};
 
 /// The account in the names of keys.
 const ACCOUNT: &str = "000000000000";
@@ -142,7 +142,7 @@ impl EngineState {
     /// The key of a blob that is read. Keys that depend on more than the keyring, such as a context, are not cached.
     pub fn blob_key(&self, seal: &Seal, sealing: &Sealing) -> Result<Arc<BlobKey>> {
         match &sealing.encryption {
-            Some(Encryption::Customer(_)) => derived(&*sealing.of_request()?, seal).map(Arc::new),
+            Some(Encryption::Customer(_)) => blob_key(&*sealing.of_request()?, seal).map(Arc::new),
             Some(Encryption::Named(named)) if named.context.is_empty() => self.cached_key(seal).map_err(of_named),
             Some(Encryption::Named(named)) => {
                 key_of_blob(self.content_keys()?, seal, &named.context).map(Arc::new).map_err(of_named)
@@ -156,29 +156,11 @@ impl EngineState {
     }
 }
 
-/// The key of a blob that a data key of the keyring seals, bound to a context unless that is empty.
-pub(super) fn key_of_blob(keys: &dyn ContentKeys, seal: &Seal, context: &[u8]) -> Result<BlobKey> {
-    derived(&bound(keys.by_id(DataKeyId(seal.data_key))?, context), seal)
-}
-
-fn derived(key: &DataKey, seal: &Seal) -> Result<BlobKey> {
-    Ok(key.blob_key(algorithm_of(seal)?, SealId(seal.id)))
-}
-
-fn algorithm_of(seal: &Seal) -> Result<Algorithm> {
-    let known = Algorithm::from_code(seal.algorithm);
-    known.ok_or(Error::Record { reason: "a blob is sealed with an unknown algorithm" })
-}
-
 impl Sealing {
     fn of_request(&self) -> Result<Arc<DataKey>> {
         let key = self.key.as_ref().ok_or(Error::NoCustomerKey)?;
         Ok(Arc::clone(&key.0.1))
     }
-}
-
-fn bound(key: Arc<DataKey>, context: &[u8]) -> Arc<DataKey> {
-    if context.is_empty() { key } else { Arc::new(key.bound(context)) }
 }
 
 fn of_named(error: Error) -> Error {

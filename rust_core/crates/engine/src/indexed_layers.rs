@@ -7,12 +7,12 @@ use super::hidden::pass_all;
 use super::key_changes::{Known, NewerChanges};
 use super::overlay::Overlay;
 use super::state::EngineState;
-use super::stored::version_of;
 use super::versions::newest_shown;
 use orcas_base::error::Result;
 use orcas_decide::Layers;
 use orcas_index::{Reader, Stored};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
+use orcas_store::version_of;
 
 pub(super) struct IndexedLayers<'r, 'i> {
     pub(super) shared: &'r EngineState,

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::handle::Handle;
 use super::reads::PinnedObject;
 use super::state::EngineState;
-use super::stored::version_of;
 use orcas_base::error::Result;
 use orcas_record::{Bucket, BucketId, BucketRole, INSTANT_SIZE_MIN, RefLevel};
+use orcas_store::version_of;
 
 /// Versions with the same SHA-256 that are looked at: any that is current will do.
 const CANDIDATES_MAX: usize = 64;

@@ -8,7 +8,7 @@ use super::indexed_layers::IndexedLayers;
 use super::list::{RESTARTS_MAX, applied_to};
 use super::list_versions::{
     ListStart, ListVersions, Merge, Next, Page, Read, VersionMarker, VersionRows, VersionScanRow, VersionSink,
-    VersionStart, first_sequence,
+    VersionStart,
 };
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
@@ -39,7 +39,7 @@ impl LayeredStart {
         match self {
             Self::At(start) => start.continued(),
             Self::Within { key, .. } => Some(key.clone()),
-            Self::AfterGone { key, id } => first_sequence(*id).map(|_| key.clone()),
+            Self::AfterGone { key, id } => id.first_sequence().map(|_| key.clone()),
         }
     }
 }
@@ -277,7 +277,7 @@ impl<'r, 'i> LayeredRows<'r, 'i> {
             LayeredStart::At(start) => self.seek(start.clone()),
             LayeredStart::AfterGone { key, id } => {
                 self.seek(VersionStart::From(key.clone()));
-                self.seen = first_sequence(*id).map(|sequence| (key.clone(), sequence));
+                self.seen = id.first_sequence().map(|sequence| (key.clone(), sequence));
             }
             LayeredStart::Within { key, layer, sequence } => {
                 let at = self.layers.iter().position(|rows| rows.layer == *layer).unwrap_or_default();
@@ -359,7 +359,7 @@ impl VersionRows for LayeredRows<'_, '_> {
                 self.over = Some((row.key.clone(), at));
             }
             let was_seen = |(key, seen): &(Bytes, Sequence)| {
-                *key == row.key && first_sequence(row.id).is_some_and(|first| first >= *seen)
+                *key == row.key && row.id.first_sequence().is_some_and(|first| first >= *seen)
             };
             if is_single && row.delete_marker || self.seen.as_ref().is_some_and(was_seen) {
                 continue;

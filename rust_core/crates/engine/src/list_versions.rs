@@ -133,15 +133,7 @@ impl EngineState {
         if let Some(located) = self.version_below(bucket, key, id, NewerChanges::default())? {
             return Ok(Some(located.object.sequence));
         }
-        Ok(first_sequence(id))
-    }
-}
-
-/// The sequence with which a version was first put, as its name has it.
-pub(super) fn first_sequence(id: VersionId) -> Option<Sequence> {
-    match id {
-        VersionId::Null => None,
-        VersionId::Named([a, b, c, d, e, f, g, h, ..]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        Ok(id.first_sequence())
     }
 }
 

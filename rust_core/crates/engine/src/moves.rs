@@ -11,11 +11,11 @@ use bytes::Bytes;
 use super::handle::Handle;
 use super::key_changes::Current;
 use super::state::EngineState;
-use super::stored::version_of;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_decide::{Failure, Intent, MOVE_RECORDS_LEN_MAX, MovePrefix, Outcome, Refusal, UnderPrefix, record_len};
 use orcas_record::{BucketId, Object};
+use orcas_store::version_of;
 
 /// Times the objects are looked up again, because attributes of objects were changed meanwhile.
 const ATTEMPTS_MAX: usize = 8;

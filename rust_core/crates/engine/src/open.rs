@@ -17,7 +17,6 @@ use super::events::{self, EventQueue, Follower};
 use super::faults::Faults;
 use super::handle::Handle;
 use super::index_rebuild::{self, RebuildRequests};
-use super::keys::StoreKeys;
 use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
 use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
@@ -39,6 +38,7 @@ use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
 use orcas_journal::{JournalFiles, JournalOptions};
 use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
+use orcas_store::StoreKeys;
 
 /// The parts of an open store, before anything runs.
 pub(super) struct Opened {

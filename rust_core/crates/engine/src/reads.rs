@@ -13,7 +13,6 @@ use super::handle::Handle;
 use super::key_changes::{Current, KeyChanges, NewerChanges};
 use super::overlay::{BlobPlace, Overlay};
 use super::state::EngineState;
-use super::stored::{upload_of, version_of};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, ObjectChecksum};
@@ -21,6 +20,7 @@ use orcas_decide::Completed;
 use orcas_record::{
     self as record, Attributes, BucketId, Extent, Object, ObjectHeaders, Sequence, Upload, UploadId, Version,
 };
+use orcas_store::{upload_of, version_of};
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
 #[derive(Clone)]

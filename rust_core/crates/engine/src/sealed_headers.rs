@@ -6,19 +6,14 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-
 use super::encrypting::Sealing;
 use super::handle::Handle;
 use super::reads::PinnedObject;
-use super::sealing::is_authentic;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
-use orcas_base::verifying::verifying;
-use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, decode_headers, encode_headers};
-use orcas_seal::{BlobKey, DataKey, TAG_LENGTH};
-
-const NOT_AUTHENTIC: Error = Error::Record { reason: "sealed metadata does not match its tag" };
+use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, encode_headers};
+use orcas_seal::DataKey;
+use orcas_store::open_headers;
 
 impl Handle {
     /// The headers as an object of the bucket stores them that is encrypted like this. May wait for the data key of the
@@ -62,16 +57,6 @@ impl EngineState {
     }
 
     fn open_headers(&self, sealed: &SealedHeaders, sealing: &Sealing) -> Result<ObjectHeaders> {
-        opened(&*self.blob_key(&sealed.seal, sealing)?, sealed)
+        open_headers(&*self.blob_key(&sealed.seal, sealing)?, sealed)
     }
-}
-
-/// What was sealed, with the key that the seal leads to.
-pub(super) fn opened(key: &BlobKey, sealed: &SealedHeaders) -> Result<ObjectHeaders> {
-    let (bytes, tag) = sealed.bytes.split_last_chunk::<TAG_LENGTH>().ok_or(NOT_AUTHENTIC)?;
-    let mut bytes = bytes.to_vec();
-    if !is_authentic(verifying(|| key.open_metadata(&mut bytes, tag))) {
-        return Err(NOT_AUTHENTIC);
-    }
-    decode_headers(&Bytes::from(bytes))
 }

@@ -16,6 +16,7 @@ use orcas_base::verifying::verifying;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_record::Seal;
 use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
+use orcas_store::is_authentic;
 
 /// Bytes that a writer of large content seals and writes at once.
 const PIECE: usize = 4 * BLOCK_SIZE;
@@ -233,11 +234,6 @@ fn named_seal(seal: &Seal, stored: u32, read: ReadStored<'_>) -> Result<Seal> {
 
 fn authentic<T, E>(opened: Result<T, E>) -> Result<(), Unopened> {
     if is_authentic(opened) { Ok(()) } else { Err(Unopened::NotAuthentic) }
-}
-
-/// Whether tags match what was opened.
-pub(super) fn is_authentic<T, E>(opened: Result<T, E>) -> bool {
-    opened.is_ok() || planted::is(Bug::TagsNotCompared)
 }
 
 const BEYOND: Error = Error::Record { reason: "a manifest reaches beyond its blob" };

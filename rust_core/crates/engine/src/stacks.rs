@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::list_versions::first_sequence;
 use orcas_base::error::Result;
 use orcas_decide::{delete_marker, layer_name};
 use orcas_index::Index;
@@ -48,7 +47,7 @@ pub(super) struct Traces {
 impl Traces {
     /// To be called with each version that is put there.
     pub fn see(&mut self, version: &Version) {
-        match first_sequence(version.version_id) {
+        match version.version_id.first_sequence() {
             Some(first) if first < version.bucket.0 => self.amendments = true,
             Some(_) => self.histories = true,
             None => {}

@@ -10,13 +10,11 @@ use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check::ScrubStatus;
 use super::clock::Clock;
-use super::content_keys::ContentKeys;
 use super::epochs::Epochs;
 use super::events::{EventQueue, EventSink};
 use super::faults::Faults;
 use super::hidden::HiddenRuns;
 use super::index_rebuild::RebuildRequests;
-use super::keys::StoreKeys;
 use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::metrics::EngineMetrics;
@@ -39,6 +37,7 @@ use orcas_index::Index;
 use orcas_journal::JournalFiles;
 use orcas_log::{LogReader, SpareMaker};
 use orcas_record::Bucket;
+use orcas_store::{ContentKeys, StoreKeys};
 
 /// What the upkeep thread is asked to do.
 pub(super) enum UpkeepTask {

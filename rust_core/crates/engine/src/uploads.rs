@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::handle::Handle;
 use super::list::successor;
-use super::stored::{part_of, upload_of};
 use orcas_base::error::Result;
 use orcas_index::UploadFrom;
 use orcas_record::{BucketId, Part, Upload, UploadId};
+use orcas_store::{part_of, upload_of};
 
 /// What a page of ListMultipartUploads is asked for.
 #[derive(Clone, Debug)]

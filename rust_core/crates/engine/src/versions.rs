@@ -11,10 +11,10 @@ use super::key_changes::{Known, NewerChanges};
 use super::overlay::BlobPlace;
 use super::reads::{PinnedObject, in_overlay, single_blob};
 use super::state::EngineState;
-use super::stored::version_of;
 use orcas_base::error::Result;
 use orcas_index::{Reader, Stored};
 use orcas_record::{BucketId, Object, Sequence, VersionId};
+use orcas_store::version_of;
 
 impl Handle {
     /// The version with this id, current or not, also a delete marker. Blocking.

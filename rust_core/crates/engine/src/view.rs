@@ -11,7 +11,6 @@ use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
 use super::list::successor;
 use super::overlay::Overlay;
 use super::state::EngineState;
-use super::stored::part_of;
 use super::tokens::RequestTokens;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
@@ -20,6 +19,7 @@ use orcas_record::{
     BlobLocation, Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence,
     Upload, UploadId, VersionId,
 };
+use orcas_store::part_of;
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,

@@ -69,6 +69,16 @@ pub enum VersionId {
     Named([u8; 16]),
 }
 
+impl VersionId {
+    /// The sequence with which the version was first put, as its name has it.
+    pub fn first_sequence(self) -> Option<Sequence> {
+        match self {
+            Self::Null => None,
+            Self::Named([a, b, c, d, e, f, g, h, ..]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        }
+    }
+}
+
 /// Content up to this size is stored in the version record itself.
 pub const INLINE_MAX: usize = 256;
 /// Extents in one segment record.

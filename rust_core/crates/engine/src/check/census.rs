@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::stored::{part_of, upload_of, version_of};
 use super::collect::Collector;
 use super::{FindingKind, Phase};
 use orcas_base::error::Result;
@@ -13,6 +12,7 @@ use orcas_record::{
     self as record, BlobLocation, Bucket, BucketId, BucketRole, Extent, LayerKind, LogFileId, PackId, Record, Seal,
     Sequence, UploadId, Versioning,
 };
+use orcas_store::{part_of, upload_of, version_of};
 
 /// Blobs that are counted at a time.
 const WINDOW: usize = 2_000_000;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::super::stacks::reported_names;
-use super::super::stored::{part_of, upload_of, version_of};
 use super::Loss;
 use orcas_base::error::Result;
 use orcas_index::{Index, UploadFrom, UploadPart};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, Version, VersionId};
+use orcas_store::{part_of, upload_of, version_of};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 
 use super::super::content::has_fingerprint;
-use super::super::keys::StoreKeys;
 use orcas_record::{Bucket, BucketId, Fingerprint};
+use orcas_store::StoreKeys;
 
 /// The scopes that are known so far.
 pub(crate) struct Owners {

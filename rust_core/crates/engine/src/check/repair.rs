@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::keys::StoreKeys;
 use super::super::open::Engine;
 use super::super::options::{EngineOptions, Environment, IndexPlace};
 use super::collect::Collector;
@@ -15,6 +14,7 @@ use super::{CheckOptions, CheckProgress, CheckReport, Finding, FindingKind, Inde
 use orcas_base::error::Result;
 use orcas_fs::FileSystem;
 use orcas_journal::discard;
+use orcas_store::StoreKeys;
 
 /// What the files of an index are called after its name.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::content_keys::ContentKeys;
-use super::super::keys::StoreKeys;
 use super::collect::Collector;
 use super::journal::check_journal;
 use super::owners::Owners;
@@ -18,6 +16,7 @@ use orcas_fs::FileSystem;
 use orcas_fs::real::SystemRandom;
 use orcas_fs::scratch::ScratchDir;
 use orcas_log::LogOptions;
+use orcas_store::{ContentKeys, StoreKeys};
 
 /// Checks the store in `data`, which nobody may have open, and with `keys` also the tags of what is sealed. Blocking: it
 /// reads everything.

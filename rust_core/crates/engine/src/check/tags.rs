@@ -10,10 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::super::content_keys::ContentKeys;
-use super::super::encrypting::key_of_blob;
-use super::super::sealed_headers::opened;
-use super::super::stored::upload_of;
 use super::TagCounts;
 use super::collect::Collector;
 use super::manifests::{each_part, each_version};
@@ -22,6 +18,7 @@ use orcas_base::error::{Error, Result};
 use orcas_index::Index;
 use orcas_record::{self as record, BlobLocation, Encryption, Extent, Seal, SealedHeaders, Sequence};
 use orcas_seal::{BlobKey, TAG_LENGTH, Tag};
+use orcas_store::{ContentKeys, key_of_blob, open_headers, upload_of};
 
 /// Blobs at most that wait for a context.
 const WAITING_MAX: usize = 1 << 20;
@@ -88,7 +85,7 @@ impl<'a> TagCheck<'a> {
         let context = context_of(encryption).unwrap_or_default();
         match self.keys.map(|keys| key_of_blob(keys, &sealed.seal, &context)) {
             Some(Ok(key)) => {
-                let authentic = opened(&key, sealed).is_ok();
+                let authentic = open_headers(&key, sealed).is_ok();
                 self.verified.fetch_add(u64::from(authentic), Ordering::Relaxed);
                 authentic
             }

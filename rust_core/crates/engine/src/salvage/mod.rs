@@ -17,7 +17,6 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::check::{FINDINGS_MAX, Finding, FindingKind, Loss};
-use super::keys::StoreKeys;
 use super::open::{Engine, ReadOnlyParts, read_only};
 use super::options::{EngineOptions, Environment, IndexPlace};
 use super::recover::load_buckets;
@@ -29,6 +28,7 @@ use orcas_fs::scratch::ScratchDir;
 use orcas_index::{Index, IndexOptions};
 use orcas_log::{self as log, LogOptions, LogPosition, LogReader, LogSalvage};
 use orcas_record::Sequence;
+use orcas_store::StoreKeys;
 
 use replay::{Base, ReplayOutcome};
 

@@ -12,7 +12,6 @@ use super::super::handle::Handle;
 use super::super::reads::PinnedObject;
 use super::super::stacks::{removal_of_lost, reported_names};
 use super::super::state::EngineState;
-use super::super::stored::version_of;
 use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
@@ -20,6 +19,7 @@ use orcas_checksum::{Etag, Md5Hasher};
 use orcas_index::{Applied, Stored};
 use orcas_log::LogPosition;
 use orcas_record::{self as record, BucketId, Encryption, Extent, Object, Sequence, Version, VersionId};
+use orcas_store::version_of;
 
 /// Rows taken at a time, and bytes read at a time.
 const PAGE: usize = 256;

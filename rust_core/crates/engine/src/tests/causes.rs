@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::Effort;
-use super::super::keys::StoreKeys;
 use super::support::{Store, noise};
 use orcas_decide::{BucketChange, Intent, Move, Outcome, Precondition};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_log::{LogOptions, Seen, inspect};
 use orcas_record::{BucketId, BucketSettings, Cause, DocumentKind, Record, RequestCause, Sequence, decode_caused};
+use orcas_store::StoreKeys;
 
 fn request(number: u64) -> Cause {
     let operation = NonZeroU8::new(number as u8 + 1).unwrap();

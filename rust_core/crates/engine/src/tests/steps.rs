@@ -264,7 +264,7 @@ impl Steps {
     }
 
     pub fn fingerprint(&self, bucket: &Bucket, bytes: &[u8]) -> Fingerprint {
-        super::super::keys::fingerprint(&self.shared().scope(&bucket.owner), bytes)
+        orcas_store::fingerprint(&self.shared().scope(&bucket.owner), bytes)
     }
 
     /// References that the index counts; `None` when it does not have the blob.

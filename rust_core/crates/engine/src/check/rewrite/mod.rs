@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::keys::StoreKeys;
 use super::collect::Collector;
 use super::present::{Copied, PresentIndex, copy_index, private_options};
 use super::store::places;
@@ -28,6 +27,7 @@ use orcas_fs::scratch::ScratchDir;
 use orcas_index::{Applied, Index, Writer};
 use orcas_log::{CONTENT_PREFIX, LogPosition, LogRewrite, inspect, set_aside_before};
 use orcas_record::{self as record, BlobLocation, LogLocation, Record, Sequence};
+use orcas_store::StoreKeys;
 use source::Source;
 
 /// Records that go into a private index at a time.

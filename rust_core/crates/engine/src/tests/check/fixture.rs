@@ -119,7 +119,7 @@ impl Everything {
         let reader = index.read().unwrap();
         let mut found = Vec::new();
         for stored in reader.versions_after(0, usize::MAX).unwrap() {
-            let version = super::super::super::stored::version_of(&stored).unwrap();
+            let version = orcas_store::version_of(&stored).unwrap();
             let bucket = reader.buckets().unwrap().iter().any(|stored| {
                 matches!(orcas_record::decode(stored.kind, &stored.record).unwrap(),
                     orcas_record::Record::CreateBucket(b) if b.id == version.bucket && &b.name[..] == bucket.as_bytes())

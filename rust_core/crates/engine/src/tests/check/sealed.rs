@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::super::{
-    CheckOptions, CheckProgress, CheckReport, ContentKeys, FindingKind, Repaired, Sealing, TagCounts, check_store,
-    repair_store,
+    CheckOptions, CheckProgress, CheckReport, FindingKind, Repaired, Sealing, TagCounts, check_store, repair_store,
 };
 use super::super::sealing::{OneKey, managed};
 use super::super::steps::Steps;
@@ -19,6 +18,7 @@ use orcas_fs::sim::SimDisk;
 use orcas_index::BlobEntry;
 use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
 use orcas_seal::TAG_LENGTH;
+use orcas_store::ContentKeys;
 
 fn store() -> Store {
     let store = Store::with(|options| options.chunk_size = CHUNK);

@@ -1,5 +1,5 @@
 //! The secrets of a store: its id, the key of commit records and the key from which every owner's scope is derived.
-//! Kept twice, because without them nothing in the store can be read. Owned by the engine alone.
+//! Kept twice, because without them nothing in the store can be read. Written by the engine alone.
 //!
 //! Format (docs/format.md, "Store keys"): magic 8 | version u32 | store id 16 | commit key 32 | scope key 32 | BLAKE3
 //! of everything before, 32.
@@ -14,10 +14,11 @@ use orcas_record::Fingerprint;
 const MAGIC: &[u8; 8] = b"ORCASKEY";
 const VERSION: u32 = 1;
 const LENGTH: usize = 8 + 4 + 16 + 32 + 32 + 32;
-pub(super) const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
+/// The files of a store's keys.
+pub const KEY_FILES: [&str; 2] = ["store.keys", "store.keys.copy"];
 
 #[derive(Clone)]
-pub(super) struct StoreKeys {
+pub struct StoreKeys {
     pub store_id: [u8; 16],
     pub commit_key: [u8; 32],
     scope_key: [u8; 32],
@@ -32,7 +33,7 @@ impl StoreKeys {
     /// # Errors
     /// [`Error::Missing`] when a store with a log has no keys, [`Error::Corrupt`] when neither copy can be read.
     pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, random: &dyn Random, new: bool) -> Result<Self> {
-        let copies: Vec<(PathBuf, Result<Self>)> = NAMES
+        let copies: Vec<(PathBuf, Result<Self>)> = KEY_FILES
             .iter()
             .map(|name| dir.join(name))
             .map(|path| {
@@ -53,7 +54,7 @@ impl StoreKeys {
             // Prefer to say that a copy is damaged: a missing one is no news when the other cannot be read.
             let damaged = copies.iter().filter_map(|(_, read)| read.as_ref().err());
             let reason = damaged.max_by_key(|error| !matches!(error, Error::Missing { .. })).cloned();
-            return Err(reason.unwrap_or(Error::Missing { path: dir.join(NAMES[0]) }));
+            return Err(reason.unwrap_or(Error::Missing { path: dir.join(KEY_FILES[0]) }));
         }
         let mut keys = Self::blank();
         random.fill(&mut keys.store_id)?;
@@ -66,7 +67,7 @@ impl StoreKeys {
     /// Writes the first file if it is not there or cannot be read. To be called once a log is in force, so that the
     /// file tells a store that lost its log from one that never had any.
     pub fn establish(&self, fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
-        let path = dir.join(NAMES[0]);
+        let path = dir.join(KEY_FILES[0]);
         let Err(error) = Self::read(fs, &path) else { return Ok(()) };
         // A new store has none yet.
         if !matches!(error, Error::Missing { .. }) {
@@ -77,7 +78,7 @@ impl StoreKeys {
 
     /// Both copies as they are, without writing anything.
     pub fn inspect(fs: &Arc<dyn FileSystem>, dir: &Path) -> [(PathBuf, Result<Self>); 2] {
-        NAMES.map(|name| {
+        KEY_FILES.map(|name| {
             let path = dir.join(name);
             let read = Self::read(fs, &path);
             (path, read)
@@ -151,6 +152,6 @@ impl StoreKeys {
 }
 
 /// The fingerprint of `bytes` within a scope.
-pub(super) fn fingerprint(scope: &[u8; 32], bytes: &[u8]) -> Fingerprint {
+pub fn fingerprint(scope: &[u8; 32], bytes: &[u8]) -> Fingerprint {
     Fingerprint(*blake3::keyed_hash(scope, bytes).as_bytes())
 }

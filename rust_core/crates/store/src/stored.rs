@@ -7,7 +7,7 @@ use orcas_index::Stored;
 use orcas_record::{self as record, Part, Record, Upload, Version};
 
 /// The version in any record that brings one, with its present attributes.
-pub(super) fn version_of(stored: &Stored) -> Result<Version> {
+pub fn version_of(stored: &Stored) -> Result<Version> {
     let version = match record::decode(stored.kind, &stored.record)? {
         Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
             version
@@ -21,14 +21,14 @@ pub(super) fn version_of(stored: &Stored) -> Result<Version> {
     }
 }
 
-pub(super) fn part_of(stored: &Stored) -> Result<Part> {
+pub fn part_of(stored: &Stored) -> Result<Part> {
     match record::decode(stored.kind, &stored.record)? {
         Record::PutPart(part) => Ok(part),
         _ => Err(Error::Record { reason: "the record of a part is of another type" }),
     }
 }
 
-pub(super) fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
+pub fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
     match record::decode(kind, payload)? {
         Record::CreateUpload(upload) => Ok(upload),
         _ => Err(Error::Record { reason: "the record of an upload is of another type" }),

@@ -62,7 +62,7 @@ def rust_locks() -> set[tuple[str, str]]:
     for path in RUST:
         parts = set(path.relative_to(ROOT).parts)
         # The locks of checks and salvage are not taken by requests.
-        if {"tests", "check", "salvage", *UNSERVED} & parts or path.stem.endswith("tests"):
+        if {"tests", "fsck", "salvage", *UNSERVED} & parts or path.stem.endswith("tests"):
             continue
         file = path.relative_to(ROOT / "rust_core").as_posix().removeprefix("crates/")
         code = without_tests(path.read_text(encoding="utf-8"))

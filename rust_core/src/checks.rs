@@ -11,17 +11,18 @@ use super::content_keys::KeyringKeys;
 use super::errors::store_error;
 use super::keyring::{KeyringOptions, Opened, opened_in};
 use super::options::{Options, environment};
-use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
+use orcas_engine::{self as engine, Repaired, ScrubProgress};
+use orcas_fsck::{self as fsck, CheckOptions, CheckReport, IndexState};
 use orcas_store::ContentKeys;
 
 /// The progress of a check, which any thread may read. Any thread may also cancel the check.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct CheckProgress {
-    inner: Arc<engine::CheckProgress>,
+    inner: Arc<fsck::CheckProgress>,
 }
 
 impl CheckProgress {
-    pub fn shared(&self) -> Arc<engine::CheckProgress> {
+    pub fn shared(&self) -> Arc<fsck::CheckProgress> {
         Arc::clone(&self.inner)
     }
 }
@@ -140,8 +141,8 @@ impl From<IndexState> for Index {
     }
 }
 
-impl From<engine::Finding> for Finding {
-    fn from(finding: engine::Finding) -> Self {
+impl From<fsck::Finding> for Finding {
+    fn from(finding: fsck::Finding) -> Self {
         Self {
             kind: finding.kind.name(),
             damage: finding.kind.is_damage(),
@@ -151,8 +152,8 @@ impl From<engine::Finding> for Finding {
     }
 }
 
-impl From<engine::Group> for Group {
-    fn from(group: engine::Group) -> Self {
+impl From<fsck::Group> for Group {
+    fn from(group: fsck::Group) -> Self {
         Self {
             kind: group.kind.name(),
             damage: group.kind.is_damage(),
@@ -165,9 +166,9 @@ impl From<engine::Group> for Group {
 }
 
 /// Made while the GIL is held again.
-fn losses(found: Vec<engine::Loss>) -> Vec<Loss> {
+fn losses(found: Vec<fsck::Loss>) -> Vec<Loss> {
     Python::attach(|py| {
-        let loss = |loss: engine::Loss| Loss {
+        let loss = |loss: fsck::Loss| Loss {
             bucket: loss.bucket,
             key: PyBytes::new(py, &loss.key).unbind(),
             version_id: loss.version_id,
@@ -248,7 +249,7 @@ impl Report {
             Opened::Open(_) | Opened::Absent => None,
             Opened::Closed(why) => Some(why.clone()),
         };
-        let engine::TagCounts { verified, of_customers, without_key } = report.tags;
+        let fsck::TagCounts { verified, of_customers, without_key } = report.tags;
         Self {
             tags: Tags { verified, of_customers, without_key, why },
             clean: report.is_clean(),
@@ -341,7 +342,7 @@ pub fn check_store(
             Opened::Absent | Opened::Closed(_) => None,
         };
         let keys = keys.as_ref().map(|keys| keys as &dyn ContentKeys);
-        let checked = engine::check_store(&environment().fs, &data, &options, keys, &progress);
+        let checked = fsck::check_store(&environment().fs, &data, &options, keys, &progress);
         checked.map(|report| Report::new(report, &keyring)).map_err(store_error)
     })
 }

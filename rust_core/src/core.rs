@@ -27,8 +27,9 @@ use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats,
 use super::usage::UsageCounts;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
-use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
+use orcas_engine::{Effort, Engine, Replayed, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
+use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{Begun, Event, Identities, Lane, MovedPrefix, Place, Responder};
 use orcas_http::{Headers, RequestHead};

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_base::error::Error;
-use orcas_engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, Stepper, check_store, repair_store};
+use orcas_engine::{IndexPlace, Stepper, repair_store};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{File, FileSystem, Open};
 
 use crate::buckets;
 use crate::observe::{Observed, Seen, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
+use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, check_store};
 
 /// What a store shows.
 #[derive(Debug)]

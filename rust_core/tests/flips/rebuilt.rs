@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use orcas_base::error::Error;
-use orcas_engine::{Condition, Engine, IndexPlace, IndexState};
+use orcas_engine::{Condition, Engine, IndexPlace};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
 
@@ -15,6 +15,7 @@ use crate::is_clear;
 use crate::judge::{Bench, Scratch, check, write_index};
 use crate::observe::{Seen, compare};
 use crate::store::{self, INDEX, LARGE, environment, options};
+use orcas_fsck::IndexState;
 
 const PAGE: u64 = 4096;
 const RUNS: u64 = 8;

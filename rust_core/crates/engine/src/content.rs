@@ -15,10 +15,7 @@ use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, Sharing};
-use orcas_log::LogReader;
-use orcas_record::{
-    BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Seal, Sequence, head_of,
-};
+use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, head_of};
 use orcas_seal::DataKey;
 use orcas_store::{ContentKeys, fingerprint};
 
@@ -186,9 +183,7 @@ impl EngineState {
     fn read_stored(&self, bytes: &StoredBytes, start: u32, buf: &mut [u8]) -> Result<()> {
         match bytes {
             StoredBytes::Memory(bytes) => copy_from(bytes, start, buf),
-            StoredBytes::At(BlobLocation::Log { at, length }) => {
-                read_content(&self.log_reader, (*at, *length), start, buf)
-            }
+            StoredBytes::At(BlobLocation::Log { at, length }) => self.log_reader.read_content(*at, *length, start, buf),
             StoredBytes::At(BlobLocation::Pack { at, .. }) => self.packs.read(*at, start, buf),
         }
     }
@@ -277,41 +272,6 @@ pub(super) fn read_inline(stored: &Bytes, sealing: &Sealing, start: u32, buf: &m
         return Err(Error::Record { reason: UNLIKE_ITS_OBJECT });
     }
     copy_from(stored, start, buf)
-}
-
-/// Bytes from `start` of a content in the log, which has a length; verified.
-pub(super) fn read_content(
-    log: &LogReader,
-    (at, length): (LogLocation, u32),
-    start: u32,
-    buf: &mut [u8],
-) -> Result<()> {
-    log.read_content(at, length, start, buf)
-}
-
-/// Computes the fingerprint of a chunk from what is stored of it.
-pub(super) struct StoredHasher {
-    hasher: blake3::Hasher,
-}
-
-impl StoredHasher {
-    pub fn new(scope: &[u8; 32]) -> Self {
-        Self { hasher: blake3::Hasher::new_keyed(scope) }
-    }
-
-    /// The next blocks.
-    pub fn update(&mut self, stored: &[u8]) {
-        self.hasher.update(stored);
-    }
-
-    pub fn finish(self) -> Fingerprint {
-        Fingerprint(*self.hasher.finalize().as_bytes())
-    }
-}
-
-/// Whether what is stored of a content has this fingerprint in a scope.
-pub(super) fn has_fingerprint(stored: &[u8], scope: &[u8; 32], expected: &Fingerprint) -> bool {
-    fingerprint(scope, stored) == *expected
 }
 
 fn copy_from(bytes: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {

@@ -13,7 +13,6 @@ mod ballast;
 mod body;
 mod buckets;
 mod cache;
-mod check;
 mod clock;
 mod closed;
 mod commit;
@@ -52,19 +51,20 @@ mod quotas;
 mod reads;
 mod reclaim;
 mod recover;
+mod repair;
 mod requirements;
 mod retired_segments;
 mod round;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
+mod scrub;
 mod seal_ids;
 mod seal_stored;
 mod sealed_headers;
 mod sealing;
 mod sharing;
 mod space;
-mod stacks;
 mod state;
 mod stepper;
 mod tokens;
@@ -81,10 +81,6 @@ mod tests;
 
 pub use backup::{BackupPin, PinnedFile};
 pub use body::{BodyObserver, BodyWriter};
-pub use check::{
-    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, Group, IndexState,
-    LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, TagCounts, check_store, repair_store,
-};
 pub use clock::{Clock, SystemClock};
 pub use copy::{CopyKeys, CopyPartRequest, CopyRequest, run_copy};
 pub use documents::Document;
@@ -106,8 +102,10 @@ pub use quotas::Addition;
 pub use reads::{ObjectReader, PinnedObject};
 pub use reclaim::{Effort, ReclaimLimits, ReclaimProgress, Reclaimed, Step};
 pub use recover::Replayed;
+pub use repair::{Repaired, repair_store};
 pub use round::RoundTimes;
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
+pub use scrub::{ScrubDamage, ScrubProgress};
 pub use seal_stored::{Left, SealProgress, SealReport};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};

@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use super::apply::Applier;
 use super::ballast::Ballast;
 use super::buckets::BucketTable;
-use super::check;
 use super::clock::Clock;
 use super::closed;
 use super::commit::Committer;
@@ -24,6 +23,7 @@ use super::queue::{ApplyQueue, IntentQueue};
 use super::quotas::standing::Standings;
 use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, note_lengths, recover_index};
+use super::scrub::{self, ScrubStatus};
 use super::seal_ids::SealIds;
 use super::sharing::{HeadFilter, fill_head_filter};
 use super::state::{EngineState, UpkeepTask};
@@ -109,7 +109,7 @@ impl Engine {
             spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
         ];
         let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
-        let scrub = Box::new(move || check::run_scrub(&for_scrub, &scrubbed));
+        let scrub = Box::new(move || scrub::run(&for_scrub, &scrubbed));
         let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
         let index_rebuild = spawn(
@@ -405,7 +405,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         candidates: Candidates::default(),
         pins: Arc::default(),
         reclaim: ReclaimRequests::default(),
-        scrub: check::ScrubStatus::default(),
+        scrub: ScrubStatus::default(),
         lifecycle,
         overlay: RwLock::new(Overlay::default()),
         cache: Default::default(),

@@ -5,7 +5,6 @@
 //! entity tag. Objects that are incomplete are listed, and so are those that a lost record may have deleted or
 //! replaced.
 
-mod replay;
 mod verify;
 
 use std::collections::HashMap;
@@ -16,7 +15,6 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::buckets::BucketTable;
-use super::check::{FINDINGS_MAX, Finding, FindingKind, Loss};
 use super::open::{Engine, ReadOnlyParts, read_only};
 use super::options::{EngineOptions, Environment, IndexPlace};
 use super::recover::load_buckets;
@@ -25,14 +23,12 @@ use orcas_chunks::{self as chunks, PackOptions, PackSalvage};
 use orcas_fs::FileSystem;
 use orcas_fs::read_only::ReadOnlyFileSystem;
 use orcas_fs::scratch::ScratchDir;
+use orcas_fsck::{Base, FINDINGS_MAX, Finding, FindingKind, INDEX_NAME, Loss, ReplayOutcome, replay_rest};
 use orcas_index::{Index, IndexOptions};
 use orcas_log::{self as log, LogOptions, LogPosition, LogReader, LogSalvage};
 use orcas_record::Sequence;
 use orcas_store::StoreKeys;
 
-use replay::{Base, ReplayOutcome};
-
-const INDEX_NAME: &str = "index.db";
 const WAL_SUFFIX: &str = "-wal";
 const COPY_NAME: &str = "present.db";
 const REBUILT_NAME: &str = "rebuilt.db";
@@ -206,7 +202,7 @@ fn choose(
     owner: &Bytes,
 ) -> Result<(Index, SalvageSource, ReplayOutcome)> {
     let index = place.new_index(options)?;
-    let from_log = replay::run(log, &index, Base::Nothing, owner);
+    let from_log = replay_rest(log, &index, Base::Nothing, owner);
     if let Some((present, position)) = present {
         let lacks = from_log.as_ref().map_or(true, |outcome| {
             !outcome.gone.is_empty() || outcome.unreadable || outcome.torn || outcome.last < position.sequence
@@ -215,7 +211,7 @@ fn choose(
         if lacks
             && position.sequence >= log.compacted_up_to()
             && present.integrity_check().is_ok()
-            && let Ok(outcome) = replay::run(log, &present, Base::Index(position), owner)
+            && let Ok(outcome) = replay_rest(log, &present, Base::Index(position), owner)
         {
             return Ok((present, SalvageSource::Index, outcome));
         }

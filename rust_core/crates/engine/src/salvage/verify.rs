@@ -7,15 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::super::check::{ANNOTATION_DAMAGED, LOSSES_MAX, Loss};
 use super::super::handle::Handle;
 use super::super::reads::PinnedObject;
-use super::super::stacks::{removal_of_lost, reported_names};
 use super::super::state::EngineState;
-use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, Md5Hasher};
+use orcas_fsck::{ANNOTATION_DAMAGED, LOSSES_MAX, Loss, ReplayOutcome, removal_of_lost, reported_names};
 use orcas_index::{Applied, Stored};
 use orcas_log::LogPosition;
 use orcas_record::{self as record, BucketId, Encryption, Extent, Object, Sequence, Version, VersionId};

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::super::{
-    CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store, repair_store, salvage_store,
-};
+use super::super::{CopyRequest, Effort, repair_store, salvage_store};
 use super::backup::copy;
 use super::seal_stored::has;
 use super::sealing::OneKey;
@@ -20,6 +18,7 @@ use orcas_decide::{
     Outcome, Precondition, Refusal, SourceConditions, UpdateVersion,
 };
 use orcas_fs::sim::SimDisk;
+use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, check_store};
 use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Encryption, Extent};
 
 /// Inline, a content, and the longest text.

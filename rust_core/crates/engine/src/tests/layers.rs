@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::super::{Effort, FindingKind, ListObjects, ListPage};
+use super::super::{Effort, ListObjects, ListPage};
 use super::check::fixture::check;
 use super::support::{Store, noise};
 use orcas_decide::{AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, UpdateVersion};
 use orcas_fs::sim::SimRng;
+use orcas_fsck::FindingKind;
 use orcas_record::{Bucket, DocumentKind};
 
 type Objects = BTreeMap<String, Vec<u8>>;

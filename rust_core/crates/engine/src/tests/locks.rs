@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{CheckProgress, Clock, Effort, Engine, Environment, Handle, repair_store};
+use super::super::{Clock, Effort, Engine, Environment, Handle, repair_store};
 use super::backup::copy;
 use super::support::{Store, environment, noise, options};
 use orcas_decide::{AttributeChange, Failure, Intent, Outcome, Precondition, Refusal, UpdateVersion};
+use orcas_fsck::CheckProgress;
 use orcas_record::{Bucket, BucketId, BucketSettings, Retention, RetentionMode, VersionId};
 
 const YEAR_MS: u64 = 365 * 86_400_000;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::buckets::BucketTable;
 use super::super::merges::LayerMerge;
-use super::super::stacks::bare_bucket;
+use orcas_fsck::bare_bucket;
 use orcas_record::{Bucket, BucketId, BucketRole};
 
 fn table(stacks: &[(u64, BucketRole, &[u64])]) -> BucketTable {

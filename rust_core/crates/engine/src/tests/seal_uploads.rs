@@ -1,11 +1,12 @@
 //! Sealing uploads that are not completed: clients see no change, and go on.
 
-use super::super::{CheckOptions, CheckProgress, CopyPartRequest, Left, ListParts};
+use super::super::{CopyPartRequest, Left, ListParts};
 use super::seal_stored::{has, key, pieces};
 use super::sealing::OneKey;
 use super::support::{Store, noise};
 use orcas_checksum::Etag;
 use orcas_decide::{Failure, Intent, Outcome, Refusal, SourceConditions};
+use orcas_fsck::{CheckOptions, CheckProgress};
 use orcas_record::{Bucket, Encryption, ObjectHeaders, Part, UploadId};
 
 /// What a client sees of the parts of an upload.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::{FindingKind, IndexState};
 use super::fixture::{CHUNK, Everything, check, files, flip, flipped, without};
 use super::{kinds, lost_keys};
+use orcas_fsck::{FindingKind, IndexState};
 use orcas_index::BlobEntry;
 use orcas_record::BlobLocation;
 use orcas_record::placement::codec;
@@ -231,9 +231,8 @@ fn a_header_of_zeros_before_bytes_is_suspicious() {
     std::fs::OpenOptions::new().write(true).open(&head).unwrap().write_all_at(&[0; 4096], 0).unwrap();
     let report = check(store.path());
     let name = head.file_name().unwrap().to_string_lossy().into_owned();
-    let suspicious = |finding: &super::super::super::Finding| {
-        finding.kind == FindingKind::Suspicious && finding.place.contains(&name)
-    };
+    let suspicious =
+        |finding: &orcas_fsck::Finding| finding.kind == FindingKind::Suspicious && finding.place.contains(&name);
     assert!(report.findings.iter().any(suspicious), "{report:#?}");
     std::fs::write(&head, bytes).unwrap();
 }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::super::super::{CheckProgress, Environment, IndexPlace, ReclaimLimits, Repaired, Step, repair_store};
+use super::super::super::{Environment, IndexPlace, ReclaimLimits, Repaired, Step, repair_store};
 use super::super::steps::Steps;
 use super::super::support::{environment, noise, options};
 use orcas_base::error::{Error, Result};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{File, FileSystem, Open};
+use orcas_fsck::CheckProgress;
 use orcas_record::{self as record, Record};
 
 const DATA: &str = "/data";

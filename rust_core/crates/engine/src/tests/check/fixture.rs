@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::super::{CheckOptions, CheckProgress, CheckReport, CopyRequest, Effort, check_store};
+use super::super::super::{CopyRequest, Effort};
 use super::super::support::{Store, noise};
 use orcas_base::error::Result;
 use orcas_decide::{Copy, Intent, Outcome, Precondition};
 use orcas_fs::FileSystem;
 use orcas_fs::real::RealFileSystem;
+use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, check_store};
 use orcas_index::{BlobEntry, Index, IndexOptions};
 use orcas_record::{Bucket, BucketSettings, Cause, DocumentKind};
 
@@ -208,7 +209,7 @@ pub fn check(path: &Path) -> CheckReport {
 /// Lost objects as `bucket/key`, lost uploads as `bucket/key#`, lost parts as `bucket/key#number`.
 pub fn losses(report: &CheckReport) -> Vec<String> {
     assert_eq!(report.losses.len() as u64, report.losses_total);
-    let name = |loss: &super::super::super::Loss| {
+    let name = |loss: &orcas_fsck::Loss| {
         let part =
             loss.upload.as_ref().map(|upload| format!("#{}", upload.split_once('/').map_or("", |(_, part)| part)));
         format!("{}/{}{}", loss.bucket, String::from_utf8_lossy(&loss.key), part.unwrap_or_default())

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::{CheckProgress, FindingKind, IndexState, repair_store};
+use super::super::super::repair_store;
 use super::super::support::{environment, options};
 use super::fixture::{Everything, check, flip, without};
 use super::{kinds, lost_keys};
+use orcas_fsck::{CheckProgress, FindingKind, IndexState};
 
 /// Runs SQL on the store's index while nobody has it open.
 fn sql(store: &Everything, statement: &str) {
@@ -14,7 +15,7 @@ fn sql(store: &Everything, statement: &str) {
     assert!(changed > 0, "{statement}");
 }
 
-fn changed(statement: &str) -> super::CheckReport {
+fn changed(statement: &str) -> orcas_fsck::CheckReport {
     let store = Everything::new();
     sql(&store, statement);
     let report = check(store.path());

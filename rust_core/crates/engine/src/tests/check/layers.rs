@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::super::{
-    CheckProgress, Effort, Engine, GivenUp, IndexState, SalvageReport, repair_store, salvage_store,
-};
+use super::super::super::{Effort, Engine, SalvageReport, repair_store, salvage_store};
 use super::super::support::{Store, environment, noise, options};
 use super::fixture::{check, files, flip};
 use orcas_decide::{Intent, Move, Precondition};
+use orcas_fsck::{CheckProgress, GivenUp, IndexState};
 use orcas_record::{self as record, Bucket, Record};
 
 pub(super) struct Layered {

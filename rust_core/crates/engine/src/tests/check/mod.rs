@@ -12,9 +12,9 @@ mod sealed;
 mod speed;
 mod versioned_layers;
 
+use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState};
 use std::collections::BTreeSet;
 
-use super::super::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState};
 use fixture::{Everything, check, losses};
 
 #[test]
@@ -56,7 +56,7 @@ fn a_store_that_is_open_or_is_none_is_refused() {
     assert!(matches!(refused, Err(orcas_base::error::Error::Locked { .. })));
     let empty = tempfile::tempdir().unwrap();
     let fs: std::sync::Arc<dyn orcas_fs::FileSystem> = std::sync::Arc::new(orcas_fs::real::RealFileSystem);
-    let refused = super::super::check_store(&fs, empty.path(), &options, None, &CheckProgress::default());
+    let refused = orcas_fsck::check_store(&fs, empty.path(), &options, None, &CheckProgress::default());
     assert!(matches!(refused, Err(orcas_base::error::Error::Missing { .. })));
     assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
 }

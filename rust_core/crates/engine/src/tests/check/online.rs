@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::super::super::{CheckOptions, CheckProgress, Effort, IndexState};
+use super::super::super::Effort;
 use super::super::support::{Store, noise};
 use super::fixture::{Everything, files, flip};
 use super::lost_keys;
 use orcas_base::error::Error;
+use orcas_fsck::{CheckOptions, CheckProgress, IndexState};
 use orcas_record::BlobLocation;
 use orcas_record::placement::codec;
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::super::{CheckProgress, FindingKind, GivenUp, IndexState, Loss, Repaired, repair_store};
+use super::super::super::{Repaired, repair_store};
 use super::super::support::{environment, options};
 use super::fixture::{Everything, check, files, flip, flipped, without};
 use super::{kinds, lost_keys};
+use orcas_fsck::{CheckProgress, FindingKind, GivenUp, IndexState, Loss};
 use orcas_record::placement::codec;
 use orcas_record::{BlobLocation, DocumentKind};
 

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::super::{
-    CheckOptions, CheckProgress, CheckReport, FindingKind, Repaired, Sealing, TagCounts, check_store, repair_store,
-};
+use super::super::super::{Repaired, Sealing, repair_store};
 use super::super::sealing::{OneKey, managed};
 use super::super::steps::Steps;
 use super::super::support::{Store, environment, noise};
@@ -15,6 +13,7 @@ use super::{kinds, lost_keys};
 use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
 use orcas_fs::sim::SimDisk;
+use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, FindingKind, TagCounts, check_store};
 use orcas_index::BlobEntry;
 use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
 use orcas_seal::TAG_LENGTH;

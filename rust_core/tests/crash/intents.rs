@@ -9,11 +9,11 @@ use orcas_decide::{
     CopyAttributes, CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart,
     RequestToken, SourceConditions, UpdateVersion,
 };
-use orcas_engine::Sealing;
 use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectHeaders, ObjectLock, Period};
 
 use crate::model::{Expiring, Named, Op, Payload, is_locked};
 use crate::run::Run;
+use orcas_store::Sealing;
 
 /// What a client says of a body. The rest is up to the caller.
 fn put_of(body: &Payload, stored: Body, encryption: Option<Encryption>) -> PutObject {

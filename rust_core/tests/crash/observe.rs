@@ -6,10 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
-use orcas_engine::{
-    Handle, ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject,
-    VersionSink,
-};
+use orcas_engine::Handle;
 use orcas_record::{
     Annotation, Attributes, Bucket, DocumentKind, Encryption, Extent, LayerKind, Object, ObjectHeaders, Part, Sequence,
     UploadId, Version, VersionId, Versioning,
@@ -18,6 +15,9 @@ use orcas_record::{
 use crate::sealed::key_for;
 use crate::text::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
 use crate::workload::KEYS;
+use orcas_catalog::{
+    ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject, VersionSink,
+};
 
 /// Small, so that pages end everywhere.
 const PAGE: usize = 3;

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use orcas_engine::{ObjectReader, PinnedObject, ReclaimLimits, Step};
+use orcas_engine::{ObjectReader, ReclaimLimits, Step};
 use orcas_fs::sim::SimRng;
 
 use crate::model::Payload;
 use crate::run::{Run, is_fault};
 use crate::sealed::key_for;
 use crate::steps::Phase;
+use orcas_catalog::PinnedObject;
 
 /// Readers that are open at a time.
 const READERS_MAX: usize = 4;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
-use orcas_engine::{Handle, RequestKey, Sealing};
+use orcas_engine::Handle;
 use orcas_record::{Encryption, NamedKey};
 
 use crate::model::Op;
+use orcas_store::{RequestKey, Sealing};
 
 /// The key that every request brings.
 const CUSTOMERS: [u8; 32] = [9; 32];

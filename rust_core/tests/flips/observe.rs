@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
-use orcas_engine::{Condition, Handle, ListObjects, ListPage, ListParts, ListUploads, Listed, PinnedObject};
+use orcas_engine::{Condition, Handle};
 use orcas_record::{Attributes, Bucket, BucketId, Encryption, Extent, Object, Part, Version, VersionId};
 
 use crate::versions::{self, Versions};
+use orcas_catalog::{ListObjects, ListPage, ListParts, ListUploads, Listed, PinnedObject};
 
 /// Small, so that pages end in many places.
 const PAGE: usize = 17;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use orcas_base::block::{BLOCK_SIZE, block_count, block_crc};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Intent, Precondition, PutObject};
-use orcas_engine::{CompletionSink, Handle, IndexPlace, RequestKey, Sealing, Stepper, Waiter};
+use orcas_engine::{CompletionSink, Handle, IndexPlace, Stepper, Waiter};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{Attributes, Bucket, BucketSettings, Cause, Encryption, NamedKey, Seal};
@@ -17,6 +17,7 @@ use orcas_seal::TAG_LENGTH;
 
 use crate::store::keys::OneKey;
 use crate::store::{BLOCKS, disk_with, environment, noise, options};
+use orcas_store::{RequestKey, Sealing};
 
 const DATA: &str = "/data";
 const CUSTOMERS: [u8; 32] = [9; 32];

@@ -11,12 +11,13 @@ use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Sealing, Step, Stepper, Waiter};
+use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
 use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{
     Attributes, Bucket, BucketSettings, Cause, Chunking, Encryption, INLINE_MAX, ObjectHeaders, UploadId, VersionId,
 };
+use orcas_store::Sealing;
 use parking_lot::Mutex;
 
 #[path = "grown.rs"]

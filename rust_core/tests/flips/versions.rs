@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
-use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionMarker, VersionSink};
+use orcas_engine::Handle;
 use orcas_record::{Attributes, Bucket, BucketId, DocumentKind, VersionId, Versioning};
 
 use crate::observe::{Seen, head, read};
+use orcas_catalog::{ListVersions, ListedVersion, PinnedObject, VersionMarker, VersionSink};
 
 /// Small, so that pages end in many places.
 const PAGE: usize = 5;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_base::error::Result;
-use orcas_engine::{
-    Environment, Handle, IndexPlace, ListObjects, ListPage, PinnedObject, SalvageReport, SystemClock, salvage_store,
-};
+use orcas_engine::{Environment, Handle, IndexPlace, SalvageReport, SystemClock, salvage_store};
 use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{Bucket, BucketId, Sequence};
@@ -17,6 +15,7 @@ use crate::damage::{Index, Plan};
 use crate::places::{Frame, Places, Range};
 use crate::store::{Built, INDEX, WAL, disk_with, options};
 use crate::versions::{self, Looking};
+use orcas_catalog::{ListObjects, ListPage, PinnedObject};
 
 const OWNER: &str = "root";
 /// Bytes of a frame that say which record it is.

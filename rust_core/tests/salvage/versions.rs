@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use orcas_base::error::Error;
-use orcas_engine::{Handle, ListVersions, ListedVersion, SalvageReport, VersionSink};
+use orcas_engine::{Handle, SalvageReport};
 use orcas_record::{Bucket, BucketId, VersionId};
 
 use crate::judge::{Damage, Tally, is_said, read};
 use crate::places::{Places, Range};
 use crate::store::Built;
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 
 pub type Name = (BucketId, Bytes, VersionId);
 

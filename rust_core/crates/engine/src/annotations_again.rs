@@ -5,15 +5,15 @@
 
 use bytes::Bytes;
 
-use super::encrypting::Sealing;
 use super::handle::Handle;
-use super::reads::PinnedObject;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::PinnedObject;
 use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_chunks::WrittenChunk;
 use orcas_decide::{Body, ChunkPlace, Failure, PlacedChunk, Refusal, StoredAnnotations, StoredText};
 use orcas_record::{Bucket, Extent, Fingerprint, Version};
+use orcas_store::Sealing;
 
 /// Bytes of texts that a copy brings into the log. What is beyond goes to packs.
 const LOG_BYTES_MAX: usize = 8 << 20;

@@ -26,7 +26,7 @@ impl Applier {
     }
 
     fn continue_with(&mut self, mut writer: Writer) {
-        let retired = Arc::clone(&self.shared.retired_segments);
+        let retired = Arc::clone(&self.shared.catalog.retired_segments);
         writer.on_segment_removal(Box::new(move |segment, record| retired.keep(segment, record)));
         self.writer = Some(writer);
     }
@@ -44,7 +44,9 @@ impl Applier {
                 Ok(()) => {}
                 Err(Error::StorageFull) if self.shared.applies.wait_for_space() => {}
                 Err(Error::StorageFull) => return,
-                Err(Error::Index { reason } | Error::IndexDamaged { reason }) if self.shared.index.is_file() => {
+                Err(Error::Index { reason } | Error::IndexDamaged { reason })
+                    if self.shared.catalog.index.is_file() =>
+                {
                     self.shared.index_rebuild.request(&reason);
                     if !self.pause() {
                         return;
@@ -61,7 +63,7 @@ impl Applier {
         if !self.shared.applies.halted() {
             return false;
         }
-        match self.shared.index.writer() {
+        match self.shared.catalog.index.writer() {
             Ok(writer) => {
                 self.continue_with(writer);
                 true
@@ -88,7 +90,7 @@ impl Applier {
         if matches!(applied, Err(Error::StorageFull)) {
             // One batch needs least, and what is checkpointed leaves its place in the write-ahead log to it.
             self.shared.make_room();
-            let _ = self.shared.index.checkpoint();
+            let _ = self.shared.catalog.index.checkpoint();
             self.shared.applies.put_back(batches.split_off(1.min(batches.len())));
             applied = self.apply(&batches);
         }
@@ -115,7 +117,7 @@ impl Applier {
 
     fn note_applied(&self, batches: &[AppendedBatch], took: Duration) {
         let Some(last) = batches.last() else { return };
-        self.shared.retired_segments.committed(&self.shared.epochs);
+        self.shared.catalog.retired_segments.committed(&self.shared.catalog.epochs);
         self.shared.trim(batches, TRIM_RECORDS);
         self.shared.applies.applied(batches, last.position.clone(), took);
         let records = batches.iter().map(|batch| batch.records.len()).sum();

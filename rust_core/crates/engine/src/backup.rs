@@ -8,11 +8,10 @@
 
 use std::time::Duration;
 
-use super::epochs::EpochPin;
 use super::handle::Handle;
-use super::reclaim::PauseGuard;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::{EpochPin, PauseGuard};
 use orcas_fs::Open;
 use orcas_log::{LogPosition, files_up_to};
 use orcas_record::Sequence;
@@ -47,8 +46,8 @@ impl Handle {
     /// the index cannot follow, or what looking at the files ran into.
     pub fn pin_for_backup(&self) -> Result<BackupPin> {
         let shared = &self.shared;
-        let pause = shared.reclaim_pause.begin();
-        let pin = shared.epochs.pin();
+        let pause = shared.catalog.reclaim_pause.begin();
+        let pin = shared.catalog.epochs.pin();
         // The index holds durable batches only, so the position it has applied is a durable one.
         self.wait_until_applied()?;
         let end = shared.durable_position()?;
@@ -77,7 +76,7 @@ impl Handle {
 
 impl EngineState {
     fn durable_position(&self) -> Result<LogPosition> {
-        match self.index.position()? {
+        match self.catalog.index.position()? {
             // No batch yet.
             None => Ok(LogPosition::ORIGIN),
             Some(position) => LogPosition::decode(&position)

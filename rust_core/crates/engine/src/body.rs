@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::content::ContentWriter;
-use super::encrypting::Sealing;
 use super::handle::Handle;
 use super::sharing::HeldMemory;
 use super::state::EngineState;
@@ -20,6 +19,7 @@ use orcas_chunks::chunker::Chunker;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, SEALED_MAX, Seal, head_of};
 use orcas_seal::DataKey;
+use orcas_store::Sealing;
 
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;

@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::encrypting::Sealing;
 use super::handle::Handle;
-use super::overlay::{BlobPlace, StoredBytes};
 use super::sealing::{OpenBlob, ReadStored, SealingWriter, Unopened};
 use super::state::EngineState;
 use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::{BlobPlace, StoredBytes};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, Sharing};
 use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, head_of};
 use orcas_seal::DataKey;
-use orcas_store::{ContentKeys, fingerprint};
+use orcas_store::{ContentKeys, Sealing, fingerprint};
 
 impl Handle {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.

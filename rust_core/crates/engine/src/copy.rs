@@ -15,17 +15,17 @@ use bytes::Bytes;
 
 use super::annotations_again::texts_size;
 use super::body::BodyWriter;
-use super::encrypting::{RequestKey, Sealing};
 use super::handle::Handle;
 use super::quotas::Addition;
-use super::reads::PinnedObject;
 use orcas_base::error::Error;
+use orcas_catalog::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyAttributes, CopyHeaders, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX,
     PutObject, PutPart, Refusal, Source, SourceConditions, StoredAnnotations, StoredCopy, StoredInto,
 };
 use orcas_record::{Attributes, Bucket, BucketId, Cause, Encryption, ObjectHeaders, UploadId, Version};
+use orcas_store::{RequestKey, Sealing};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -77,7 +77,7 @@ impl Handle {
 
     async fn try_copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
         // It may have been sealed since.
-        let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
+        let upload = self.shared.catalog.open_upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
         let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
         let source = self.source(&request.source, &request.keys)?;
         let size = source.object.version.size;
@@ -142,7 +142,7 @@ impl Handle {
         let (CopyHeaders::Replace(headers), Some(encryption)) = (&mut copy.headers, &sealing.encryption) else {
             return Ok(());
         };
-        let bucket = self.shared.buckets.read().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
+        let bucket = self.shared.catalog.buckets.read().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         **headers = self.sealed_headers(&bucket, sealing, std::mem::take(&mut **headers))?;
         // The copy must not follow a source that is encrypted in another way by then.
         copy.attributes.encryption = Some(encryption.clone());
@@ -151,7 +151,7 @@ impl Handle {
 
     fn source(&self, (bucket, key, version): &Source, keys: &CopyKeys) -> Result<PinnedObject, Failure> {
         // Not a bucket of clients but a layer, if it is the source of an instant upload.
-        let bucket = self.shared.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
+        let bucket = self.shared.catalog.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         let found = match version {
             None => self.object_in(&bucket, key)?,
             Some(id) => self.version_in(&bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
@@ -176,7 +176,7 @@ impl Handle {
 
     /// The destination, if it exists and has another owner than the source.
     fn across_owners(&self, source: BucketId, destination: BucketId) -> Option<Arc<Bucket>> {
-        let buckets = self.shared.buckets.read();
+        let buckets = self.shared.catalog.buckets.read();
         let (from, to) = (buckets.by_id(source)?, buckets.by_id(destination)?);
         (from.owner != to.owner).then(|| Arc::clone(to))
     }
@@ -185,7 +185,7 @@ impl Handle {
     fn sealed_anew(&self, source: &PinnedObject, sealing: &Sealing, destination: BucketId) -> Option<Arc<Bucket>> {
         let of_source = source.object.version.attributes.encryption.as_ref();
         let differs = !Encryption::shares(of_source, sealing.encryption.as_ref());
-        self.shared.buckets.read().by_id(destination).filter(|_| differs).map(Arc::clone)
+        self.shared.catalog.buckets.read().by_id(destination).filter(|_| differs).map(Arc::clone)
     }
 
     /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.

@@ -1,4 +1,4 @@
-//! How content of one object is sealed, and which key opens it: one of the server, a named one, or the key of a
+//! Which data key seals content of an object, and which key opens it: one of the server, a named one, or the key of a
 //! request. Must not know headers, or how keys are kept.
 
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_record::{Bucket, Encryption, KeyCheck, Seal};
-use orcas_seal::{BlobKey, CheckValue, CustomerKey, DataKey, DataKeyId, KeyId, SealId};
-use orcas_store::{ContentKeys, algorithm_of, blob_key, bound, key_of_blob};
+use orcas_seal::{BlobKey, CheckValue, DataKey, DataKeyId, KeyId, SealId};
+use orcas_store::{ContentKeys, RequestKey, Sealing, algorithm_of, blob_key, bound, key_of_blob};
 
 /// The account in the names of keys.
 const ACCOUNT: &str = "000000000000";
@@ -19,39 +19,13 @@ pub fn key_arn(id: [u8; 16], region: &str) -> String {
     KeyId(id).arn(region, ACCOUNT)
 }
 
-/// The key that a customer sent with a request.
-#[derive(Clone, Debug)]
-pub struct RequestKey(Arc<(CustomerKey, Arc<DataKey>)>);
-
-/// How content is sealed: what its object says, and the key of the request where that is needed.
-#[derive(Clone, Debug, Default)]
-pub struct Sealing {
-    pub encryption: Option<Encryption>,
-    pub key: Option<RequestKey>,
-}
-
-impl From<Option<Encryption>> for Sealing {
-    fn from(encryption: Option<Encryption>) -> Self {
-        Self { encryption, key: None }
-    }
-}
-
-impl Sealing {
-    /// Whether nothing may share blobs with it.
-    pub fn is_private(&self) -> bool {
-        matches!(self.encryption, Some(Encryption::Customer(_)))
-    }
-}
-
 impl Handle {
     /// The key of a request.
     ///
     /// # Errors
     /// [`Error::NoKeyring`].
     pub fn request_key(&self, bytes: &[u8; 32]) -> Result<RequestKey> {
-        let (key, store) = (CustomerKey::new(bytes), self.shared.content_keys()?.store());
-        let data_key = Arc::new(key.data_key(store));
-        Ok(RequestKey(Arc::new((key, data_key))))
+        Ok(RequestKey::new(bytes, self.shared.content_keys()?.store()))
     }
 
     /// What a new object says of the key that encrypts it.
@@ -61,7 +35,7 @@ impl Handle {
     pub fn encryption_with(&self, key: &RequestKey) -> Result<Encryption> {
         let mut salt = [0; 16];
         self.shared.random.fill(&mut salt)?;
-        let CheckValue { salt, mac } = key.0.0.check_value(&self.shared.content_keys()?.check_key()?, salt);
+        let CheckValue { salt, mac } = key.check_value(&self.shared.content_keys()?.check_key()?, salt);
         Ok(Encryption::Customer(Arc::new(KeyCheck { salt, mac })))
     }
 
@@ -71,7 +45,7 @@ impl Handle {
     /// As of `encryption_with`.
     pub fn is_key_of(&self, key: &RequestKey, check: &KeyCheck) -> Result<bool> {
         let value = CheckValue { salt: check.salt, mac: check.mac };
-        Ok(key.0.0.matches(&self.shared.content_keys()?.check_key()?, &value))
+        Ok(key.matches(&self.shared.content_keys()?.check_key()?, &value))
     }
 
     /// Whether any bucket has default encryption.
@@ -153,13 +127,6 @@ impl EngineState {
 
     fn cached_key(&self, seal: &Seal) -> Result<Arc<BlobKey>> {
         self.content_keys()?.blob_key(DataKeyId(seal.data_key), algorithm_of(seal)?, SealId(seal.id))
-    }
-}
-
-impl Sealing {
-    fn of_request(&self) -> Result<Arc<DataKey>> {
-        let key = self.key.as_ref().ok_or(Error::NoCustomerKey)?;
-        Ok(Arc::clone(&key.0.1))
     }
 }
 

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::documents::Document;
-use super::epochs::EpochPin;
 use super::maintenance::MaintenanceIntent;
 use super::queue::Submitted;
 use super::state::EngineState;
@@ -12,6 +10,7 @@ use super::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
+use orcas_catalog::{Document, EpochPin};
 use orcas_decide::{Failure, Intent, Outcome};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind, Sequence};
 
@@ -71,12 +70,12 @@ impl Handle {
 
     /// From memory; never blocks.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
-        self.shared.bucket_by_name(name)
+        self.shared.catalog.bucket(name)
     }
 
     /// A document of a bucket, from memory; never blocks. Empty if it was removed, `None` if there never was one.
     pub fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Arc<Document>> {
-        self.shared.buckets.read().documents().get(bucket, kind).cloned()
+        self.shared.catalog.buckets.read().documents().get(bucket, kind).cloned()
     }
 
     /// Whether requests to any bucket are to be logged, from memory.
@@ -86,17 +85,17 @@ impl Handle {
 
     /// All buckets in byte order of their names, from memory.
     pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.shared.buckets.read().all().cloned().collect()
+        self.shared.catalog.buckets.read().all().cloned().collect()
     }
 
     /// The snapshots of the bucket with this name, in byte order of their names, from memory.
     pub fn snapshots(&self, bucket: &[u8]) -> Vec<Arc<Bucket>> {
-        self.shared.buckets.read().snapshots_of(bucket).cloned().collect()
+        self.shared.catalog.buckets.read().snapshots_of(bucket).cloned().collect()
     }
 
     /// Keeps everything that can be found from now on readable while the pin lives.
     pub fn pin_epoch(&self) -> EpochPin {
-        self.shared.epochs.pin()
+        self.shared.catalog.epochs.pin()
     }
 
     /// Memory for bodies on their way in and out.

@@ -110,7 +110,7 @@ impl Handle {
         Pools {
             enabled: shared.options.pooling_enabled,
             buffers: shared.buffers.counts(),
-            connections: shared.index.connections(),
+            connections: shared.catalog.index.connections(),
         }
     }
 

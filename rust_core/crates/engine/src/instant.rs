@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::handle::Handle;
-use super::reads::PinnedObject;
 use super::state::EngineState;
 use orcas_base::error::Result;
+use orcas_catalog::PinnedObject;
 use orcas_record::{Bucket, BucketId, BucketRole, INSTANT_SIZE_MIN, RefLevel};
 use orcas_store::version_of;
 
@@ -31,13 +31,13 @@ impl EngineState {
             return Ok(None);
         }
         // The overlay first: what it loses meanwhile is in the index by then.
-        let recent = self.overlay.read().with_sha256(sha256).map(|(bucket, key)| (bucket, key.clone()));
+        let recent = self.catalog.overlay.read().with_sha256(sha256).map(|(bucket, key)| (bucket, key.clone()));
         if let Some((bucket, key)) = recent
             && let Some(found) = self.instant_candidate(owner, sha256, size, bucket, &key)?
         {
             return Ok(Some(found));
         }
-        let stored = self.index.read()?.versions_by_sha256(sha256, CANDIDATES_MAX)?;
+        let stored = self.catalog.index.read()?.versions_by_sha256(sha256, CANDIDATES_MAX)?;
         for stored in &stored {
             let version = version_of(stored)?;
             if let Some(found) = self.instant_candidate(owner, sha256, size, version.bucket, &version.key)? {
@@ -60,12 +60,16 @@ impl EngineState {
             let holds_objects = matches!(bucket.role, BucketRole::Bucket | BucketRole::Layer);
             holds_objects && bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off
         };
-        let Some(bucket) = self.buckets.read().by_id(bucket).filter(offers).cloned() else { return Ok(None) };
+        let Some(bucket) = self.catalog.buckets.read().by_id(bucket).filter(offers).cloned() else { return Ok(None) };
         let wanted = |found: &PinnedObject| {
             let version = &found.object.version;
             version.sha256.as_ref() == Some(sha256) && version.size == size
         };
-        let found = if bucket.layers.is_empty() { self.object(bucket.id, key)? } else { self.find_in(bucket.id, key)? };
+        let found = if bucket.layers.is_empty() {
+            self.catalog.object(bucket.id, key)?
+        } else {
+            self.catalog.find_in(bucket.id, key)?
+        };
         Ok(found.filter(wanted))
     }
 }

@@ -60,12 +60,3 @@ impl CipherWork {
         Algorithm::ALL.iter().zip(&self.bytes).map(|(algorithm, bytes)| (algorithm.name(), bytes.get()))
     }
 }
-
-/// Lookups in the object cache, and what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounts {
-    pub hits: u64,
-    pub misses: u64,
-    pub entries: u64,
-    pub bytes: u64,
-}

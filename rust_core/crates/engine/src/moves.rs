@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::handle::Handle;
-use super::key_changes::Current;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
+use orcas_catalog::Current;
 use orcas_decide::{Failure, Intent, MOVE_RECORDS_LEN_MAX, MovePrefix, Outcome, Refusal, UnderPrefix, record_len};
 use orcas_record::{BucketId, Object};
 use orcas_store::version_of;
@@ -78,7 +78,7 @@ impl EngineState {
         let mut from = Bound::Included(prefix.clone());
         let mut records_len = 0;
         loop {
-            let page = self.index.read()?.objects(bucket, from.as_ref().map(|key| &key[..]), PAGE)?;
+            let page = self.catalog.index.read()?.objects(bucket, from.as_ref().map(|key| &key[..]), PAGE)?;
             let is_last = page.len() < PAGE;
             for stored in &page {
                 let version = version_of(stored)?;
@@ -106,7 +106,7 @@ impl EngineState {
 
     /// What the overlay says of these keys: the object, or that the index must not be believed.
     fn recent_under(&self, bucket: BucketId, prefix: &Bytes) -> BTreeMap<Bytes, Option<Arc<Object>>> {
-        let overlay = self.overlay.read();
+        let overlay = self.catalog.overlay.read();
         let changes = overlay.range(bucket, Bound::Included(&prefix[..]));
         let changes = changes.take_while(|(key, _)| key.starts_with(prefix));
         let object = |current| match current {

@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 
 use super::apply::Applier;
 use super::ballast::Ballast;
-use super::buckets::BucketTable;
 use super::clock::Clock;
 use super::closed;
 use super::commit::Committer;
@@ -18,7 +17,6 @@ use super::handle::Handle;
 use super::index_rebuild::{self, RebuildRequests};
 use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
 use super::options::{EngineOptions, Environment};
-use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::quotas::standing::Standings;
 use super::reclaim::{self, Candidates, ReclaimRequests};
@@ -32,6 +30,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64};
 use orcas_base::sync::{Mutex, RwLock};
+use orcas_catalog::{BucketTable, Catalog};
 use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
@@ -222,7 +221,7 @@ impl Engine {
             let _ = maintenance.join();
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one
             // file, whose pages a start can look at.
-            let emptied = shared.index.truncate_wal();
+            let emptied = shared.catalog.index.truncate_wal();
             let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
@@ -246,7 +245,7 @@ impl Drop for Engine {
 fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
     if unclean {
         // Damage is reported to the thread that rebuilds the index.
-        if let Err(error) = shared.index.quick_check()
+        if let Err(error) = shared.catalog.index.quick_check()
             && !matches!(error, Error::IndexDamaged { .. })
         {
             tracing::warn!(%error, "The index could not be checked after a crash: run `orcas fsck`");
@@ -258,7 +257,7 @@ fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask
             UpkeepTask::Spare => drop(shared.make_spare()),
             UpkeepTask::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
-            UpkeepTask::Checkpoint => drop(shared.index.checkpoint().inspect_err(
+            UpkeepTask::Checkpoint => drop(shared.catalog.index.checkpoint().inspect_err(
                 |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
             )),
             // Without the filter everything counts as maybe known.
@@ -383,7 +382,6 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         })
     });
     Arc::new(EngineState {
-        buckets: RwLock::new(Arc::new(parts.buckets)),
         log_reader: parts.log_reader.using(Arc::clone(&buffers)),
         spares: parts.spares,
         fs: parts.fs,
@@ -407,18 +405,12 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         reclaim: ReclaimRequests::default(),
         scrub: ScrubStatus::default(),
         lifecycle,
-        overlay: RwLock::new(Overlay::default()),
-        cache: Default::default(),
-        hidden: Default::default(),
         metrics: Arc::default(),
-        epochs: Arc::default(),
-        retired_segments: Arc::default(),
-        reclaim_pause: Arc::default(),
         index_rebuild,
         heads: HeadFilter::default(),
         held: Arc::default(),
         buffers,
-        index: parts.index,
+        catalog: Catalog::new(parts.index, parts.buckets),
         packs: parts.packs,
         ballast: parts.ballast,
         faults: Faults::default(),

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use super::buckets::BucketTable;
-use super::mentions::shared_head;
-use super::overlay::keys_of;
 use super::queue::{AppendedBatch, Sequenced};
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
+use orcas_catalog::{BucketTable, keys_of, shared_head};
 use orcas_record::Record;
 
 /// What a list that is being read must know of.
@@ -25,7 +23,7 @@ impl EngineState {
     pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>, moved: Moved) {
         self.note_heads(records);
         {
-            let mut overlay = self.overlay.write();
+            let mut overlay = self.catalog.overlay.write();
             for record in records {
                 overlay.insert(record.sequence, &record.record, buckets);
             }
@@ -37,7 +35,7 @@ impl EngineState {
             }
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {
-            *self.buckets.write() = Arc::clone(buckets);
+            *self.catalog.buckets.write() = Arc::clone(buckets);
             self.lifecycle.note_buckets(buckets.documents().lifecycles());
             self.logs_buckets.store(buckets.documents().logs(), Ordering::Relaxed);
             self.default_encryptions.store(buckets.documents().encryptions() as u64, Ordering::Relaxed);
@@ -47,7 +45,7 @@ impl EngineState {
                 continue;
             }
             for (bucket, key) in keys_of(&record.record) {
-                self.cache.remove(bucket, key);
+                self.catalog.cache.remove(bucket, key);
             }
         }
     }
@@ -56,7 +54,7 @@ impl EngineState {
     pub fn trim(&self, batches: &[AppendedBatch], at_a_time: usize) {
         for batch in batches {
             for records in batch.records.chunks(at_a_time) {
-                let mut overlay = self.overlay.write();
+                let mut overlay = self.catalog.overlay.write();
                 for record in records {
                     overlay.trim(record.sequence, &record.record);
                 }

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::buckets::BucketTable;
 use super::faults::StorePart;
 use super::index_rebuild::mark::{REBUILT_NAME, is_marked, unmark};
 use super::options::{EngineOptions, IndexPlace};
 use super::state::EngineState;
 use orcas_base::error::{Cause, Error, Result};
+use orcas_catalog::BucketTable;
 use orcas_fs::FileSystem;
 use orcas_index::{Applied, Index, IndexOptions, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
@@ -255,7 +255,7 @@ pub(super) fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> 
     if let Some(path) = logs_cut_short.first() {
         shared.faults.note_damage(StorePart::Log, Cause::new(reason, path.display().to_string()));
     }
-    let reader = shared.index.read()?;
+    let reader = shared.catalog.index.read()?;
     for pack in reader.packs()? {
         let (last, length) = match reader.last_chunk(pack) {
             Ok(Some(last)) => last,

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use shuttle::thread::{JoinHandle, spawn};
 
 use super::handle::Handle;
-use super::list_versions::{ListVersions, ListedVersion, VersionSink};
 use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::error::{Error, Result};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 use orcas_record::{BucketId, Extent, Sequence, VersionId};
 
 /// An open store.
@@ -86,7 +86,7 @@ impl Scheduled {
         shared.applies.close();
         let _ = self.applier.join();
         shared.faults.check_writable()?;
-        shared.index.dump()
+        shared.catalog.index.dump()
     }
 }
 
@@ -97,7 +97,7 @@ impl Scheduled {
 /// When the index cannot be read.
 pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
     let shared = &handle.shared;
-    let buckets = Arc::clone(&shared.buckets.read());
+    let buckets = Arc::clone(&shared.catalog.buckets.read());
     let mut found = Vec::new();
     let mut wrong = |is: bool, what: &dyn std::fmt::Debug| {
         if is {
@@ -108,12 +108,12 @@ pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
     let mergeable = buckets.mergeable(&BTreeSet::new());
     wrong(mergeable.is_some(), &("two layers could be one", mergeable));
     let counted = references(handle, buckets.of_any_role().map(|bucket| bucket.id))?;
-    let reader = shared.index.read()?;
+    let reader = shared.catalog.index.read()?;
     for (blob, refs) in &counted {
         let kept = reader.blob_refs(*blob)?;
         wrong(kept != Some(*refs), &("references of blob", blob, "named", refs, "kept", kept));
     }
-    let dump = shared.index.dump()?;
+    let dump = shared.catalog.index.dump()?;
     let rows = dump.lines().filter(|line| line.starts_with("blobs ")).count();
     wrong(rows != counted.len(), &("blobs named", counted.len(), "kept", rows));
     let dead = reader.dead_blobs(0, 16)?;
@@ -142,7 +142,7 @@ impl EngineState {
     /// Pinned epochs, condemned blobs, candidates and held fingerprints.
     fn memory_of_reclamation(&self) -> (usize, usize, usize, usize) {
         let (held, condemned) = self.pins.sizes();
-        (self.epochs.pinned(), condemned, self.candidates.count(), held)
+        (self.catalog.epochs.pinned(), condemned, self.candidates.count(), held)
     }
 }
 
@@ -188,7 +188,7 @@ fn references(handle: &Handle, buckets: impl Iterator<Item = BucketId>) -> Resul
         }
     }
     for (_, segment) in segments {
-        for extent in handle.shared.segment(segment)?.iter() {
+        for extent in handle.shared.catalog.segment(segment)?.iter() {
             if let Extent::Blob { blob, .. } = extent {
                 *counted.entry(*blob).or_default() += 1;
             }

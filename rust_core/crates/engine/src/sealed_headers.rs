@@ -6,14 +6,13 @@
 
 use std::borrow::Cow;
 
-use super::encrypting::Sealing;
 use super::handle::Handle;
-use super::reads::PinnedObject;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::PinnedObject;
 use orcas_record::{Bucket, ObjectHeaders, SealedHeaders, encode_headers};
 use orcas_seal::DataKey;
-use orcas_store::open_headers;
+use orcas_store::{Sealing, open_headers};
 
 impl Handle {
     /// The headers as an object of the bucket stores them that is encrypted like this. May wait for the data key of the

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use super::encrypting::Sealing;
 use super::metrics::EngineMetrics;
 use super::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
@@ -16,7 +15,7 @@ use orcas_base::verifying::verifying;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_record::Seal;
 use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
-use orcas_store::is_authentic;
+use orcas_store::{Sealing, is_authentic};
 
 /// Bytes that a writer of large content seals and writes at once.
 const PIECE: usize = 4 * BLOCK_SIZE;

@@ -6,23 +6,17 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::ballast::Ballast;
-use super::buckets::BucketTable;
-use super::cache::ObjectCache;
 use super::clock::Clock;
-use super::epochs::Epochs;
 use super::events::{EventQueue, EventSink};
 use super::faults::Faults;
-use super::hidden::HiddenRuns;
 use super::index_rebuild::RebuildRequests;
 use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::metrics::EngineMetrics;
 use super::options::EngineOptions;
-use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::quotas::standing::Standings;
-use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
-use super::retired_segments::RetiredSegments;
+use super::reclaim::{Candidates, ReclaimRequests};
 use super::scrub::ScrubStatus;
 use super::seal_ids::SealIds;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
@@ -30,13 +24,12 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_base::sync::{Mutex, RwLock};
+use orcas_catalog::Catalog;
 use orcas_chunks::Packs;
 use orcas_decide::{Failure, Quota};
 use orcas_fs::{FileSystem, Random};
-use orcas_index::Index;
 use orcas_journal::JournalFiles;
 use orcas_log::{LogReader, SpareMaker};
-use orcas_record::Bucket;
 use orcas_store::{ContentKeys, StoreKeys};
 
 /// What the upkeep thread is asked to do.
@@ -85,19 +78,12 @@ pub(super) struct EngineState {
     pub reclaim: ReclaimRequests,
     pub scrub: ScrubStatus,
     pub lifecycle: LifecycleRequests,
-    pub overlay: RwLock<Overlay>,
-    pub buckets: RwLock<Arc<BucketTable>>,
-    pub cache: ObjectCache,
-    pub hidden: HiddenRuns,
     pub metrics: Arc<EngineMetrics>,
-    pub epochs: Arc<Epochs>,
-    pub retired_segments: Arc<RetiredSegments>,
-    pub reclaim_pause: Arc<ReclaimPause>,
     pub index_rebuild: Arc<RebuildRequests>,
     pub heads: HeadFilter,
     pub held: Arc<HeldBytes>,
     pub buffers: Arc<Buffers>,
-    pub index: Index,
+    pub catalog: Catalog,
     pub log_reader: LogReader,
     pub spares: SpareMaker,
     pub packs: Packs,
@@ -133,7 +119,7 @@ impl EngineState {
     /// Gives back what lies unused: buffers that were not needed since the last call, connections that are too old.
     pub fn tidy(&self) {
         self.buffers.trim();
-        self.index.close_expired_readers();
+        self.catalog.index.close_expired_readers();
         self.request(UpkeepTask::Ballast);
     }
 
@@ -158,9 +144,5 @@ impl EngineState {
     /// Why nothing is written.
     pub fn refusal(&self) -> Error {
         self.faults.check_writable().err().unwrap_or(Error::Closed)
-    }
-
-    pub fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
-        self.buckets.read().by_name(name).cloned()
     }
 }

@@ -122,7 +122,7 @@ impl Stepper {
     /// # Errors
     /// When the index is a file.
     pub fn index_snapshot(&self) -> Result<Vec<u8>> {
-        self.handle.shared.index.serialize()
+        self.handle.shared.catalog.index.serialize()
     }
 
     /// The canonical dump of the index.
@@ -130,6 +130,6 @@ impl Stepper {
     /// # Errors
     /// When the index cannot be read.
     pub fn index_dump(&self) -> Result<String> {
-        self.handle.shared.index.dump()
+        self.handle.shared.catalog.index.dump()
     }
 }

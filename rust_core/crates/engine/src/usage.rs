@@ -5,8 +5,9 @@
 
 use super::handle::Handle;
 use super::health::Pools;
-use super::metrics::{CacheCounts, EngineMetrics};
+use super::metrics::EngineMetrics;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::CacheCounts;
 use orcas_decide::Layers;
 use orcas_fs::Open;
 use orcas_index::{Counts, Totals};
@@ -81,7 +82,7 @@ impl Handle {
     /// # Errors
     /// When the index cannot be read.
     pub fn bucket_usage(&self) -> Result<(Vec<BucketUsage>, Totals)> {
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         let counted = reader.all_counts()?;
         let mut buckets = Vec::new();
         for bucket in self.buckets() {
@@ -93,7 +94,7 @@ impl Handle {
             for layer in bucket.stack().iter().chain(own) {
                 // One that the index has yet to hear of is empty so far.
                 let mut of_layer = counted.get(layer).copied().unwrap_or_default();
-                match self.shared.kind(*layer) {
+                match self.shared.catalog.kind(*layer) {
                     _ if bucket.layers.is_empty() => {}
                     LayerKind::History => {}
                     LayerKind::Single => hidden += std::mem::take(&mut of_layer.history),
@@ -157,12 +158,12 @@ impl Handle {
     }
 
     pub fn object_cache(&self) -> CacheCounts {
-        self.shared.cache.counts()
+        self.shared.catalog.cache.counts()
     }
 
     /// Objects whose records are published and not in the index.
     pub fn overlay_keys(&self) -> u64 {
-        self.shared.overlay.read().keys()
+        self.shared.catalog.overlay.read().keys()
     }
 
     /// Free bytes below which no content is accepted.

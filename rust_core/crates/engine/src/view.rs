@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::BucketTable;
-use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
-use super::list::successor;
-use super::overlay::Overlay;
 use super::state::EngineState;
 use super::tokens::RequestTokens;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
+use orcas_catalog::{BucketTable, Current, KeyChanges, Known, NewerChanges, Overlay, successor};
 use orcas_decide::{Completed, View};
 use orcas_record::{
     BlobLocation, Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence,
@@ -75,10 +72,10 @@ impl View for SequencerView<'_> {
             return Ok(false);
         }
         // The connection first, as everywhere: a thread that waits for one must not block others at the overlay.
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
         // before it is locked is in the index by then, which is read behind it.
-        let overlay = self.shared.overlay.read();
+        let overlay = self.shared.catalog.overlay.read();
         let hides = |changes: Option<&KeyChanges>, version, sequence| {
             changes.is_some_and(|changes| changes.hide(version, sequence))
         };
@@ -105,7 +102,7 @@ impl View for SequencerView<'_> {
         if bucket.layers.iter().any(|layer| brings(&layer)) {
             return Ok(false);
         }
-        self.shared.shows_nothing(bucket)
+        self.shared.catalog.shows_nothing(bucket)
     }
 
     fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
@@ -118,7 +115,7 @@ impl View for SequencerView<'_> {
             }
             None => {}
         }
-        self.shared.object_to_decide(bucket, &Bytes::copy_from_slice(key))
+        self.shared.catalog.object_to_decide(bucket, &Bytes::copy_from_slice(key))
     }
 
     fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
@@ -130,7 +127,7 @@ impl View for SequencerView<'_> {
                 Known::Below => {}
             }
         }
-        Ok(self.shared.version_below(bucket, key, id, changes)?.map(|located| located.object))
+        Ok(self.shared.catalog.version_below(bucket, key, id, changes)?.map(|located| located.object))
     }
 
     fn layer_newest(&self, bucket: BucketId, key: &[u8], before: Sequence) -> Result<Option<Arc<Object>>> {
@@ -142,20 +139,20 @@ impl View for SequencerView<'_> {
                 Known::Below => {}
             }
         }
-        Ok(self.shared.newest_below(bucket, key, before, changes)?.map(|located| located.object))
+        Ok(self.shared.catalog.newest_below(bucket, key, before, changes)?.map(|located| located.object))
     }
 
     /// What is decided and not published removes more and brings nothing back. Too many are left to the next request, which
     /// goes on from there.
     fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
-        let passed = self.shared.pass_published(above, layer, key, hidden)?;
+        let passed = self.shared.catalog.pass_published(above, layer, key, hidden)?;
         if passed.cut { Err(Error::ManyDeleted) } else { Ok(passed.oldest) }
     }
 
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         match self.pending.segment(segment) {
             Some(extents) => Ok(Arc::clone(extents)),
-            None => self.shared.segment(segment),
+            None => self.shared.catalog.segment(segment),
         }
     }
 
@@ -170,17 +167,17 @@ impl View for SequencerView<'_> {
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
         match self.pending.upload(id) {
             Some(change) => Ok(change.value.clone()),
-            None => self.shared.upload(id),
+            None => self.shared.catalog.open_upload(id),
         }
     }
 
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
         // The overlay first: what it loses meanwhile is in the index by then.
-        let recent: Vec<Arc<Part>> = self.shared.overlay.read().parts(id, 0).cloned().collect();
+        let recent: Vec<Arc<Part>> = self.shared.catalog.overlay.read().parts(id, 0).cloned().collect();
         let mut parts = BTreeMap::new();
         let mut after = 0;
         loop {
-            let page = self.shared.index.read()?.parts(id, after, PART_PAGE)?;
+            let page = self.shared.catalog.index.read()?.parts(id, after, PART_PAGE)?;
             for row in &page {
                 parts.insert(row.number, Arc::new(part_of(&row.part)?));
             }
@@ -202,20 +199,27 @@ impl View for SequencerView<'_> {
     ) -> Result<bool> {
         // The overlay first: what it loses meanwhile is in the index by then.
         let mut recent = BTreeMap::new();
-        note_current(&self.shared.overlay.read(), bucket, prefix, &mut recent);
+        note_current(&self.shared.catalog.overlay.read(), bucket, prefix, &mut recent);
         note_current(self.pending, bucket, prefix, &mut recent);
         let mut recent = recent.into_iter().peekable();
         let mut all = true;
         let mut tell = |key: &[u8], sequence: Option<Sequence>| sequence.is_none_or(|sequence| visit(key, sequence));
         let until = successor(prefix);
-        self.shared.index.read()?.scan_heads(bucket, prefix, true, until.as_deref(), usize::MAX, &mut |head| {
-            while let Some((key, sequence)) = recent.next_if(|(key, _)| key[..] < head.key[..]) {
-                all = all && tell(&key, sequence);
-            }
-            let changed = recent.next_if(|(key, _)| key[..] == head.key[..]);
-            all = all && tell(&head.key, changed.map_or(Some(head.sequence), |(_, sequence)| sequence));
-            all
-        })?;
+        self.shared.catalog.index.read()?.scan_heads(
+            bucket,
+            prefix,
+            true,
+            until.as_deref(),
+            usize::MAX,
+            &mut |head| {
+                while let Some((key, sequence)) = recent.next_if(|(key, _)| key[..] < head.key[..]) {
+                    all = all && tell(&key, sequence);
+                }
+                let changed = recent.next_if(|(key, _)| key[..] == head.key[..]);
+                all = all && tell(&head.key, changed.map_or(Some(head.sequence), |(_, sequence)| sequence));
+                all
+            },
+        )?;
         Ok(all && recent.all(|(key, sequence)| tell(&key, sequence)))
     }
 
@@ -230,7 +234,7 @@ impl View for SequencerView<'_> {
     fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
         match self.pending.completed(id) {
             Some(completed) => Ok(Some(completed.clone())),
-            None => self.shared.completed(id),
+            None => self.shared.catalog.completed(id),
         }
     }
 }
@@ -254,7 +258,7 @@ impl SequencerView<'_> {
     /// nothing ever will.
     pub fn condemn(&self, blob: Sequence) -> Result<bool> {
         if planted::is(Bug::CondemnWithoutCheck) {
-            let fingerprint = self.shared.index.read()?.blob_fingerprint(blob)?;
+            let fingerprint = self.shared.catalog.index.read()?.blob_fingerprint(blob)?;
             return Ok(fingerprint.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)));
         }
         // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
@@ -263,10 +267,10 @@ impl SequencerView<'_> {
             return Ok(false);
         }
         // What is decided and not applied yet; then the index.
-        if self.pending.mentions(blob) || self.shared.overlay.read().mentions(blob) {
+        if self.pending.mentions(blob) || self.shared.catalog.overlay.read().mentions(blob) {
             return Ok(false);
         }
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         if reader.blob_refs(blob)? != Some(0) {
             return Ok(false);
         }
@@ -279,10 +283,10 @@ impl SequencerView<'_> {
         let after = number.saturating_sub(1);
         let of = |overlay: &Overlay| overlay.parts(id, after).next().filter(|part| part.number == number).cloned();
         // The overlay first: what it loses meanwhile is in the index by then.
-        if let Some(part) = of(self.pending).or_else(|| of(&self.shared.overlay.read())) {
+        if let Some(part) = of(self.pending).or_else(|| of(&self.shared.catalog.overlay.read())) {
             return Ok(Some(part));
         }
-        let found = self.shared.index.read()?.parts(id, after, 1)?;
+        let found = self.shared.catalog.index.read()?.parts(id, after, 1)?;
         match found.first().filter(|row| row.number == number) {
             Some(row) => Ok(Some(Arc::new(part_of(&row.part)?))),
             None => Ok(None),
@@ -299,14 +303,17 @@ impl SequencerView<'_> {
     pub fn layer_is_empty(&self, layer: BucketId) -> Result<bool> {
         // What is decided or published is not counted yet.
         let is_changed = |overlay: &Overlay| overlay.range(layer, Bound::Unbounded).next().is_some();
-        if is_changed(self.pending) || is_changed(&self.shared.overlay.read()) || !self.bucket_is_empty(layer)? {
+        if is_changed(self.pending)
+            || is_changed(&self.shared.catalog.overlay.read())
+            || !self.bucket_is_empty(layer)?
+        {
             return Ok(false);
         }
-        if self.shared.index.read()?.bucket_is_empty(layer)? {
+        if self.shared.catalog.index.read()?.bucket_is_empty(layer)? {
             return Ok(true);
         }
         let reason = Arc::from("it lacks versions of a layer that it counts");
-        if self.shared.index.is_file() {
+        if self.shared.catalog.index.is_file() {
             self.shared.index_rebuild.request(&reason);
         }
         Err(Error::IndexDamaged { reason })
@@ -314,26 +321,26 @@ impl SequencerView<'_> {
 
     /// Whether the bytes of `blob` are in `pack`.
     pub fn chunk_is_in(&self, blob: Sequence, pack: PackId) -> Result<bool> {
-        if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
+        if self.pending.is_condemned(blob) || self.shared.catalog.overlay.read().is_condemned(blob) {
             return Ok(false);
         }
-        let place = self.shared.index.read()?.blob(blob)?;
+        let place = self.shared.catalog.index.read()?.blob(blob)?;
         Ok(matches!(place, Some(BlobLocation::Pack { at, .. }) if at.pack() == pack))
     }
 
     /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
     pub fn pack_is_free(&self, pack: PackId) -> Result<bool> {
         if planted::is(Bug::RetirePackInFlight) {
-            return Ok(self.shared.index.read()?.blobs_in_pack(pack, None, 1)?.is_empty());
+            return Ok(self.shared.catalog.index.read()?.blobs_in_pack(pack, None, 1)?.is_empty());
         }
         // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
         if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
             return Ok(false);
         }
-        if self.shared.overlay.read().pack_in_use(pack) {
+        if self.shared.catalog.overlay.read().pack_in_use(pack) {
             return Ok(false);
         }
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, None, 1)?.is_empty())
     }
 }

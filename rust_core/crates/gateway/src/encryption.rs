@@ -5,7 +5,8 @@ use super::lane::Lane;
 use super::problem::{Problem, wrong_customer_key};
 use super::reading::Reading;
 use super::response::HeaderBlock;
-use orcas_engine::{PinnedObject, RequestKey, Sealing, key_arn};
+use orcas_catalog::PinnedObject;
+use orcas_engine::key_arn;
 use orcas_record::{BucketId, DocumentKind, Encryption, NamedKey, Version};
 use orcas_s3::encryption::{
     AES256, Asked, BucketDefault, CustomerKey, Customers, DefaultKind, ENCRYPTION, Method, ShownKey,
@@ -13,6 +14,7 @@ use orcas_s3::encryption::{
 };
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Authentication;
+use orcas_store::{RequestKey, Sealing};
 use std::sync::Arc;
 
 /// The key that a customer sent, and what answers say of it.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::lane::Lane;
 use super::response::HeaderBlock;
-use orcas_engine::initiated_ms;
+use orcas_catalog::initiated_ms;
 use orcas_lifecycle::{Facts, Place, Rules};
 use orcas_record::{BucketId, DocumentKind, UploadId, Version};
 use orcas_s3::lifecycle::{due_date, due_rule, expiration, rules};

@@ -25,10 +25,11 @@ use super::stream::BodyStream;
 use super::tally::Tally;
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Failure, Intent, Outcome};
-use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Sealing, Waiter};
+use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
 use orcas_s3::{Named, Operation as Name, S3Error};
+use orcas_store::Sealing;
 use orcas_telemetry::access_log::note::Note;
 
 /// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.

@@ -14,8 +14,9 @@ use super::reply::Reply;
 use super::stream::{BodyStream, Consumer};
 use super::treatment::{PartOf, Treatment};
 use orcas_decide::{Body, Intent};
-use orcas_engine::{Addition, BodyObserver, BodyWriter, Handle, Sealing};
+use orcas_engine::{Addition, BodyObserver, BodyWriter, Handle};
 use orcas_record::Bucket;
+use orcas_store::Sealing;
 
 /// Where a body goes.
 pub struct Destination {

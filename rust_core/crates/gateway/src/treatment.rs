@@ -9,10 +9,11 @@ use super::attributes::check_part_vouched;
 use super::intake::Digests;
 use super::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
-use orcas_engine::{Handle, Sealing};
+use orcas_engine::Handle;
 use orcas_record::{Bucket, BucketId, Encryption, Upload, UploadId};
 use orcas_s3::encryption::needs_version_four;
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_store::Sealing;
 
 /// What a body becomes a part of.
 #[derive(Clone, Debug)]

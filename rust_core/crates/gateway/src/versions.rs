@@ -9,7 +9,7 @@ use super::pages::time;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::response::{Envelope, HeaderBlock, Response};
-use orcas_engine::PinnedObject;
+use orcas_catalog::PinnedObject;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
 use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error};

@@ -151,7 +151,7 @@ impl Committer {
         }
         // It has been waited for, so this says why it cannot follow.
         self.shared.applies.wait_for(self.durable.sequence)?;
-        let counted = self.shared.index.read()?.all_counts()?;
+        let counted = self.shared.catalog.index.read()?.all_counts()?;
         self.quotas.count(&self.buckets, &counted);
         Ok(reshapes(intent).then_some(counted))
     }

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::buckets::BucketTable;
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
-use super::overlay::Overlay;
 use super::publish::Moved;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
 use super::quotas::QuotaLedger;
@@ -27,6 +25,7 @@ use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
+use orcas_catalog::{BucketTable, Overlay};
 use orcas_decide::{Failure, Outcome};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence};
@@ -92,7 +91,7 @@ pub(super) struct Committer {
 impl Committer {
     pub fn new(shared: Arc<EngineState>, log: Log) -> Self {
         let durable = log.position();
-        let buckets = Arc::clone(&shared.buckets.read());
+        let buckets = Arc::clone(&shared.catalog.buckets.read());
         Self {
             next_sequence: durable.sequence + 1,
             version_key: shared.keys.version_key(),
@@ -439,7 +438,7 @@ impl Committer {
         self.tokens.failed();
         self.quotas.forget();
         self.updates = self.shared.updates.load(Ordering::Acquire);
-        self.buckets = Arc::clone(&self.shared.buckets.read());
+        self.buckets = Arc::clone(&self.shared.catalog.buckets.read());
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
         }

@@ -89,7 +89,7 @@ impl Follower {
     fn follow(&mut self) -> Result<()> {
         if self.following.is_none() {
             // The log must not change between the look at it and the end of what is read.
-            let pause = self.shared.reclaim_pause.begin();
+            let pause = self.shared.catalog.reclaim_pause.begin();
             self.open()?;
             self.catch_up_behind()?;
             drop(pause);
@@ -134,7 +134,7 @@ impl Follower {
         self.distrusted = None;
         let mut following = Following {
             journal,
-            source: Source::of(&shared.buckets.read()),
+            source: Source::of(&shared.catalog.buckets.read()),
             reached: end.clone(),
             behind: Some(end.clone()),
             last: Place::behind(end.sequence),
@@ -193,7 +193,7 @@ impl Follower {
         }
         let shared = &self.shared;
         // The log keeps what the journal does not have. What is read must not be replaced under the reader either.
-        let _pause = shared.reclaim_pause.begin();
+        let _pause = shared.catalog.reclaim_pause.begin();
         self.logs.replay(following.reached.sequence, end, &mut |batch| {
             if shared.events.is_closed() {
                 return Err(Error::Closed);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
 use super::change::{Change, ChangeKind};
 use orcas_base::error::{Error, Result};
+use orcas_catalog::BucketTable;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_journal::Place;
 use orcas_record::{

@@ -54,7 +54,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             }
         };
         let now = shared.clock.monotonic();
-        let is_damaged = shared.index.damage().is_some();
+        let is_damaged = shared.catalog.index.damage().is_some();
         let built: &mut VecDeque<Duration> = if is_damaged { &mut after_damage } else { &mut after_failures };
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {
@@ -122,7 +122,7 @@ fn tell(shared: &EngineState, cause: Cause) {
 
 fn rebuild(shared: &Arc<EngineState>, logs: &LogFiles) -> Result<()> {
     // Files that were replaced may be needed, and files that replace others must not become the only ones on the way.
-    let _pause = shared.reclaim_pause.begin();
+    let _pause = shared.catalog.reclaim_pause.begin();
     let path = shared.options.data.join(REBUILT_NAME);
     let outcome = build(shared, logs, &path);
     if outcome.is_err() {
@@ -158,8 +158,8 @@ fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, pat
     follower.follow(&shared.applies.applied_to())?;
     follower.end()?;
     index.close()?;
-    shared.index.replace(path)?;
-    shared.index_rebuild.replaced(shared.index.damage());
+    shared.catalog.index.replace(path)?;
+    shared.index_rebuild.replaced(shared.catalog.index.damage());
     // If it stays, the next start builds the index once more.
     let unmarked = unmark(&*shared.fs, &shared.options.data);
     let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::handle::Handle;
-use super::super::uploads::{ListParts, ListUploads, UploadEntry};
 use super::pace::Pace;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::{ListParts, ListUploads, UploadEntry};
 use orcas_decide::{Failure, Intent, Refusal};
 use orcas_record::BucketId;
 

@@ -5,20 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::documents::Document;
 use super::super::handle::Handle;
-use super::super::key_changes::NewerChanges;
-use super::super::layered_versions::ScanStart;
-use super::super::list_versions::{VersionScanRow, VersionStart};
 use super::super::queue::Submitted;
 use super::super::state::EngineState;
-use super::super::uploads::ListUploads;
 use super::super::waiter::{ChannelSink, Waiter};
 use super::options::LifecycleOptions;
 use super::pace::Pace;
 use super::requests::LifecycleReport;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Receiver;
+use orcas_catalog::{Document, ListUploads, NewerChanges, ScanStart, VersionScanRow, VersionStart};
 use orcas_decide::{Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, Refusal};
 use orcas_lifecycle::{Facts, Place, Rules};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind};
@@ -100,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 
     fn buckets(&self) -> Vec<(Arc<Bucket>, Arc<Document>)> {
-        let table = Arc::clone(&self.shared.buckets.read());
+        let table = Arc::clone(&self.shared.catalog.buckets.read());
         let documents = table.documents();
         let of = |id| documents.get(id, DocumentKind::Lifecycle).filter(|document| !document.bytes.is_empty());
         table.all().filter_map(|bucket| Some((Arc::clone(bucket), Arc::clone(of(bucket.id)?)))).collect()
@@ -133,7 +129,7 @@ impl<'a> Walk<'a> {
 
     /// The bucket, if it has layers and versioning now.
     fn with_histories(&self, id: BucketId) -> Option<Arc<Bucket>> {
-        self.shared.present_bucket(id).filter(|bucket| bucket.amendments().is_some())
+        self.shared.catalog.present_bucket(id).filter(|bucket| bucket.amendments().is_some())
     }
 
     /// The versions that all layers show together.
@@ -144,7 +140,7 @@ impl<'a> Walk<'a> {
             let mut next = Some(ScanStart::from_prefix(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
             while let Some(from) = next.take().filter(|_| !bucket.void) {
-                let page = self.shared.scan_histories(bucket.id, &from, self.page)?;
+                let page = self.shared.catalog.scan_histories(bucket.id, &from, self.page)?;
                 if page.again
                     && let Some(key) = std::mem::take(&mut seen).key
                 {
@@ -176,7 +172,7 @@ impl<'a> Walk<'a> {
             let mut next = Some(VersionStart::From(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
             while let Some(from) = next.take().filter(|_| !bucket.void) {
-                let (rows, more) = self.shared.scan_versions(layer, &from, self.page)?;
+                let (rows, more) = self.shared.catalog.scan_versions(layer, &from, self.page)?;
                 if self.with_histories(bucket.id).is_some() {
                     // These may have been changed in other layers.
                     return self.submit(bucket);
@@ -241,7 +237,7 @@ impl<'a> Walk<'a> {
             ReadFrom::Layer(layer) if bucket.layers.first() != Some(&layer) => {}
             ReadFrom::Layer(_) | ReadFrom::Histories(_) => return Ok(false),
         }
-        let shown = self.shared.lookup_in(&bucket.layers, &row.key)?;
+        let shown = self.shared.catalog.lookup_in(&bucket.layers, &row.key)?;
         Ok(shown.is_none_or(|shown| shown.object.sequence != row.sequence))
     }
 
@@ -258,7 +254,7 @@ impl<'a> Walk<'a> {
         }
         let object = match from {
             ReadFrom::Layer(layer) => {
-                let found = self.shared.version_below(layer, &row.key, row.id, NewerChanges::default())?;
+                let found = self.shared.catalog.version_below(layer, &row.key, row.id, NewerChanges::default())?;
                 found.map(|found| found.object).filter(|object| object.sequence == row.sequence)
             }
             // It may have gone to another layer, where it has another sequence.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::merges::LayerMerge;
+use orcas_catalog::LayerMerge;
 use orcas_decide::Pin;
 use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, Object, PackId, Sequence, VersionId};
 

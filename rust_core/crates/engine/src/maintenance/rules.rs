@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 
-use super::super::merges::LayerMerge;
 use super::super::view::SequencerView;
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergeFate, MergedVersion, ReplaceLog};
 use orcas_base::error::Result;
+use orcas_catalog::LayerMerge;
 use orcas_decide::View;
 use orcas_record::{Bucket, BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, Version, VersionId};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
 use super::super::view::SequencerView;
 use super::changes::Changes;
 use super::standing::{OF_BUCKET, OF_OWNER, Standing, Standings};
 use orcas_base::error::Result;
+use orcas_catalog::BucketTable;
 use orcas_decide::{Failure, Held, Quota, Refusal};
 use orcas_index::Counts;
 use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record};

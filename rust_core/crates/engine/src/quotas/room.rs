@@ -6,11 +6,10 @@
 use bytes::Bytes;
 
 use super::super::handle::Handle;
-use super::super::key_changes::NewerChanges;
-use super::super::uploads::ListParts;
 use super::changes::Lengths;
 use super::standing::{OF_BUCKET, OF_OWNER};
 use orcas_base::error::Result;
+use orcas_catalog::{ListParts, NewerChanges};
 use orcas_decide::{Failure, Held, Quota, QuotaOf, Refusal};
 use orcas_record::{Bucket, Extent, UploadId, VersionId, Versioning};
 
@@ -49,7 +48,7 @@ impl Handle {
             Addition::End => None,
             Addition::Object(_) if bucket.versioning == Versioning::Enabled => None,
             Addition::Object(key) if bucket.versioning == Versioning::Unversioned => {
-                let Some(found) = self.shared.try_object(bucket.top(), key) else { return Ok(()) };
+                let Some(found) = self.shared.catalog.try_object(bucket.top(), key) else { return Ok(()) };
                 found.map(|found| Lengths::of(&found.object.version).sum())
             }
             Addition::Object(_) | Addition::Part(..) => return Ok(()),
@@ -93,7 +92,8 @@ impl Handle {
             Addition::End => None,
             Addition::Object(_) if bucket.versioning == Versioning::Enabled => None,
             Addition::Object(key) => {
-                let found = self.shared.version_below(bucket.top(), key, VersionId::Null, NewerChanges::default())?;
+                let found =
+                    self.shared.catalog.version_below(bucket.top(), key, VersionId::Null, NewerChanges::default())?;
                 found.map(|found| Lengths::of(&found.object.version).sum())
             }
             Addition::Part(upload, number) => {

@@ -22,7 +22,7 @@ impl Reclaimer {
     /// Blobs without references become candidates. What refers to them from now on takes them off; what was decided
     /// before is waited for, so that the index knows of it.
     pub(super) fn choose_blobs(&mut self) -> Result<Option<Step>> {
-        let mut dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
+        let mut dead = self.shared.catalog.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
         dead.retain(|(blob, _)| *blob <= self.limit);
         let Some((last, _)) = dead.last() else {
             // From the beginning next time: what was passed over may be free by then.
@@ -32,14 +32,14 @@ impl Reclaimer {
         self.cursor = *last;
         self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
         if planted::is(Bug::CondemnWithoutBarrier) {
-            self.activity = Activity::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
+            self.activity = Activity::Chosen { epoch: self.shared.catalog.epochs.end(), blobs: dead };
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
         Ok(Some(self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Settled(dead), Activity::Idle)))
     }
 
     pub(super) fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
-        if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
+        if !self.shared.catalog.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
             self.activity = Activity::Chosen { epoch, blobs };
             return Step::Waiting;
         }
@@ -63,7 +63,7 @@ impl Reclaimer {
         self.shared.candidates.drop(referred.into_iter());
         if !blobs.is_empty() {
             // Who found an object that led to them did so in this epoch at the latest.
-            self.activity = Activity::Chosen { epoch: self.shared.epochs.end(), blobs };
+            self.activity = Activity::Chosen { epoch: self.shared.catalog.epochs.end(), blobs };
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Reclaimer {
         if planted::is(Bug::CondemnWithoutSecondLook) {
             return Ok(referred);
         }
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         for (blob, _) in blobs {
             if reader.blob_refs(*blob)? != Some(0) {
                 referred.insert(*blob);

@@ -66,7 +66,7 @@ impl Estimates {
         let live = if log.last < log.first {
             0
         } else {
-            let usage = shared.index.read()?.log_usage(log.first, log.last)?;
+            let usage = shared.catalog.index.read()?.log_usage(log.first, log.last)?;
             let contents = usage.content_bytes + usage.contents * CONTENT_OVERHEAD;
             contents + usage.record_bytes + usage.records * RECORD_OVERHEAD
         };
@@ -161,7 +161,7 @@ impl Compaction {
     pub fn begin(shared: &EngineState, logs: &LogFiles, files: Vec<LogFileId>) -> Result<Self> {
         let begins = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
         let prefix = begins || planted::is(Bug::TombstonesDropped);
-        let compacted = shared.index.read()?.log_files()?;
+        let compacted = shared.catalog.index.read()?.log_files()?;
         let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
         let output = logs.compact(&files)?;
         Ok(Self { logs: logs.clone(), files, next: 0, prefix, in_force, output, moves: Vec::new(), renews: false })
@@ -175,7 +175,7 @@ impl Compaction {
         let logs = self.logs.clone();
         logs.scan(file, &mut |batch| {
             // A reader for each batch: none is kept while the disk is waited for.
-            let reader = shared.index.read()?;
+            let reader = shared.catalog.index.read()?;
             let scope = Scope { reader: &reader, prefix: self.prefix, in_force: &self.in_force };
             for recovered in &batch.records {
                 rewrite(&scope, recovered, &mut self.output, &mut self.moves)?;

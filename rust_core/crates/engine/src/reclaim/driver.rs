@@ -170,11 +170,11 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
     }
     if effort != Effort::Collect {
         for _ in 0..VACUUM_ROUNDS_MAX {
-            if !shared.index.vacuum(VACUUM_PAGES)? {
+            if !shared.catalog.index.vacuum(VACUUM_PAGES)? {
                 break;
             }
         }
-        shared.index.truncate_wal()?;
+        shared.catalog.index.truncate_wal()?;
         shared.spares.remove();
     }
     let done = *shared.reclaim.done.lock();

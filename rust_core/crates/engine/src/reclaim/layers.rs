@@ -13,10 +13,10 @@ const VERSIONS_MAX: usize = 1_000;
 impl Reclaimer {
     /// The next part of a layer that goes. The published table is asked, so that whoever reads the layer can find out.
     pub(super) fn choose_layer(&mut self) -> Result<Option<Step>> {
-        let Some(layer) = self.shared.buckets.read().dropped() else { return Ok(None) };
+        let Some(layer) = self.shared.catalog.buckets.read().dropped() else { return Ok(None) };
         let mut versions = Vec::new();
         // The oldest of a key first: then none becomes the current one meanwhile.
-        self.shared.index.read()?.oldest_versions(layer, VERSIONS_MAX, &mut |row| {
+        self.shared.catalog.index.read()?.oldest_versions(layer, VERSIONS_MAX, &mut |row| {
             versions.push((Bytes::copy_from_slice(&row.head.key), row.version_id));
             true
         })?;

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
-use super::super::key_changes::NewerChanges;
 use super::super::maintenance::{MaintenanceIntent, MergeFate, MergedVersion};
-use super::super::merges::LayerMerge;
 use super::limits::Step;
 use super::work::{Activity, FollowUp, Reclaimer};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
+use orcas_catalog::LayerMerge;
+use orcas_catalog::{BucketTable, NewerChanges};
 use orcas_decide::{find_version, record_len};
 use orcas_index::{VersionFrom, VersionRow};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
@@ -37,7 +36,7 @@ type NextMerged = Option<(Vec<MergedVersion>, usize)>;
 impl Reclaimer {
     /// The next part of a merge. The published table is asked: whoever reads has seen the last write to both layers.
     pub(super) fn choose_merge(&mut self) -> Result<Option<Step>> {
-        let buckets = Arc::clone(&self.shared.buckets.read());
+        let buckets = Arc::clone(&self.shared.catalog.buckets.read());
         if self.merged.as_ref().is_some_and(|merged| Arc::ptr_eq(merged, &buckets)) {
             return Ok(None);
         }
@@ -80,13 +79,13 @@ impl Reclaimer {
             true
         };
         if planted::is(Bug::HistoryMergedNewestFirst) {
-            self.shared.index.read()?.scan_versions(upper, VersionFrom::Key(b""), VERSIONS_MAX, visit)?;
+            self.shared.catalog.index.read()?.scan_versions(upper, VersionFrom::Key(b""), VERSIONS_MAX, visit)?;
         } else {
-            self.shared.index.read()?.oldest_versions(upper, VERSIONS_MAX, visit)?;
+            self.shared.catalog.index.read()?.oldest_versions(upper, VERSIONS_MAX, visit)?;
         }
         let (mut versions, mut bytes) = (Vec::new(), 0);
         for (key, id, sequence) in rows {
-            let found = self.shared.version_below(upper, &key, id, NewerChanges::default())?;
+            let found = self.shared.catalog.version_below(upper, &key, id, NewerChanges::default())?;
             // One that was ended or put again before the layer was frozen, or sealed, is not where the index has it.
             let found = found.map(|located| located.object).filter(|found| found.sequence == sequence);
             let Some(found) = found else { continue };
@@ -132,7 +131,7 @@ impl Reclaimer {
     }
 
     fn is_shown(&self, layers: &[BucketId], key: &Bytes) -> Result<bool> {
-        Ok(self.shared.lookup_in(layers, key)?.is_some() && !planted::is(Bug::MergeForgetsMarkers))
+        Ok(self.shared.catalog.lookup_in(layers, key)?.is_some() && !planted::is(Bug::MergeForgetsMarkers))
     }
 
     /// `below` are the layers below both.
@@ -181,7 +180,7 @@ impl Reclaimer {
         }
         // A version with a name is in one layer. Behind a null version, there may be others.
         let is_elsewhere = id == VersionId::Null || removed_from.is_empty();
-        if !is_elsewhere || find_version(&*self.shared, below, key, id)?.is_none() {
+        if !is_elsewhere || find_version(&self.shared.catalog, below, key, id)?.is_none() {
             return Ok(Some(MergedVersion { found, removed_from, fate: MergeFate::Ends }));
         }
         match reached {
@@ -200,7 +199,9 @@ impl Reclaimer {
         }
         // One of them was sealed: its content is stored elsewhere, too.
         let (mut newer, mut before, mut bytes) = (Vec::new(), Sequence::MAX, 0);
-        while let Some(next) = self.shared.newest_below(lower, &there.version.key, before, NewerChanges::default())? {
+        while let Some(next) =
+            self.shared.catalog.newest_below(lower, &there.version.key, before, NewerChanges::default())?
+        {
             let next = next.object;
             if next.sequence <= there.sequence {
                 break;
@@ -218,7 +219,7 @@ impl Reclaimer {
 
     fn first_of(&self, layer: BucketId) -> Result<Vec<(Bytes, VersionId)>> {
         let mut versions = Vec::new();
-        self.shared.index.read()?.scan_versions(layer, VersionFrom::Key(b""), VERSIONS_MAX, &mut |row| {
+        self.shared.catalog.index.read()?.scan_versions(layer, VersionFrom::Key(b""), VERSIONS_MAX, &mut |row| {
             versions.push((Bytes::copy_from_slice(&row.head.key), row.version_id));
             true
         })?;
@@ -227,7 +228,7 @@ impl Reclaimer {
 
     /// A change from before the layer was frozen may not be in the index.
     fn present(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
-        let found = self.shared.version_below(layer, key, id, NewerChanges::default())?;
+        let found = self.shared.catalog.version_below(layer, key, id, NewerChanges::default())?;
         Ok(found.map(|located| located.object))
     }
 }

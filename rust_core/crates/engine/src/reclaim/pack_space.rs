@@ -41,7 +41,7 @@ pub(super) fn choose(
     swept: &HashSet<PackId>,
     passed: &dyn Fn(PackId) -> bool,
 ) -> Result<Option<PackTask>> {
-    let usage = shared.index.read()?.pack_usage()?;
+    let usage = shared.catalog.index.read()?.pack_usage()?;
     let files = shared.packs.files()?;
     let mut best: Option<(u64, PackTask)> = None;
     for pack in usage.iter().filter(|pack| !passed(pack.pack)) {
@@ -93,7 +93,7 @@ impl Move {
     /// Copies the next chunks and makes them durable. The intent that moves them, with the bytes that were copied;
     /// `None` when nothing is left.
     pub fn step(&mut self, shared: &EngineState) -> Result<Option<(MaintenanceIntent, u64)>> {
-        let mut rows = shared.index.read()?.blobs_in_pack(self.pack, self.last, STEP_CHUNKS)?;
+        let mut rows = shared.catalog.index.read()?.blobs_in_pack(self.pack, self.last, STEP_CHUNKS)?;
         let mut bytes = 0;
         let fits = rows.iter().take_while(|row| {
             let first = bytes == 0;
@@ -134,7 +134,7 @@ impl Sweep {
 
     /// Looks at the next gaps. The bytes that were given back when the end is reached.
     pub fn step(&mut self, shared: &EngineState) -> Result<Option<u64>> {
-        let rows = shared.index.read()?.blobs_in_pack(self.pack, self.last.map(|(at, _)| at), SWEEP_CHUNKS)?;
+        let rows = shared.catalog.index.read()?.blobs_in_pack(self.pack, self.last.map(|(at, _)| at), SWEEP_CHUNKS)?;
         for row in &rows {
             shared.packs.punch_gap(self.pack, self.last, Some(row.at))?;
             self.last = Some((row.at, row.length));

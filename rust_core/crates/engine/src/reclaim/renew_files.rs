@@ -66,7 +66,7 @@ impl Reclaimer {
         }
         let files = self.shared.packs.files()?;
         renewal.packs.retain(|pack| files.iter().any(|file| file.pack == *pack));
-        let reader = self.shared.index.read()?;
+        let reader = self.shared.catalog.index.read()?;
         let mut next = None;
         for pack in &renewal.packs {
             self.shared.packs.seal(*pack);

@@ -56,7 +56,7 @@ impl Reclaimer {
     /// What reading or writing a file ran into, and `ReadOnly`; the work under way is given up, nothing is lost.
     pub fn step(&mut self, limits: &ReclaimLimits) -> Result<Step> {
         self.shared.faults.check_writable()?;
-        let pause = Arc::clone(&self.shared.reclaim_pause);
+        let pause = Arc::clone(&self.shared.catalog.reclaim_pause);
         // No pause begins before the end of the step, and during a pause nothing is moved or removed.
         let Some(_step) = pause.step() else { return Ok(Step::Waiting) };
         if self.remove_next()? {
@@ -75,13 +75,14 @@ impl Reclaimer {
     /// Removes one thing that has no readers left.
     fn remove_next(&mut self) -> Result<bool> {
         let blind = planted::is(Bug::UnlinkWithoutReaders);
-        let Some(at) = self.removals.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
+        let Some(at) = self.removals.iter().position(|(epoch, _)| blind || self.shared.catalog.epochs.is_over(*epoch))
+        else {
             return Ok(false);
         };
         if matches!(self.removals.get(at), Some((_, DeferredRemoval::Log(_)))) {
             // Without a checkpoint, an index that falls back into this file after a power cut must be rebuilt. When
             // there is no room for a checkpoint, that is accepted, because removing the file makes room.
-            match self.shared.index.checkpoint() {
+            match self.shared.catalog.index.checkpoint() {
                 Ok(_) | Err(Error::StorageFull) => {}
                 Err(error) => return Err(error),
             }

@@ -4,9 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::buckets::BucketTable;
 use super::super::maintenance::{MaintenanceIntent, MaintenanceReply};
-use super::super::merges::LayerMerge;
 use super::super::state::EngineState;
 use super::compaction::{Compaction, Estimates};
 use super::left_to_renew::Renewal;
@@ -15,6 +13,8 @@ use super::pack_space::{Move, Sweep};
 use super::requests::Reclaimed;
 use orcas_base::error::Error;
 use orcas_base::sync::Mutex;
+use orcas_catalog::BucketTable;
+use orcas_catalog::LayerMerge;
 use orcas_log::{CompactedLog, LogFiles};
 use orcas_record::{BlobLocation, LogFileId, PackId, Sequence};
 
@@ -159,8 +159,8 @@ impl Reclaimer {
 
     /// Removes these things later: nothing leads to them from now on, but earlier readers may still use them.
     pub(super) fn defer(&mut self, removals: impl IntoIterator<Item = DeferredRemoval>) {
-        self.shared.cache.clear();
-        let epoch = self.shared.epochs.end();
+        self.shared.catalog.cache.clear();
+        let epoch = self.shared.catalog.epochs.end();
         self.removals.extend(removals.into_iter().map(|removal| (epoch, removal)));
     }
 }

@@ -14,11 +14,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::buckets::BucketTable;
 use super::open::{Engine, ReadOnlyParts, read_only};
 use super::options::{EngineOptions, Environment, IndexPlace};
 use super::recover::load_buckets;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::BucketTable;
 use orcas_chunks::{self as chunks, PackOptions, PackSalvage};
 use orcas_fs::FileSystem;
 use orcas_fs::read_only::ReadOnlyFileSystem;

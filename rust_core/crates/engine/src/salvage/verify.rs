@@ -8,10 +8,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::super::handle::Handle;
-use super::super::reads::PinnedObject;
 use super::super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
+use orcas_catalog::PinnedObject;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_fsck::{ANNOTATION_DAMAGED, LOSSES_MAX, Loss, ReplayOutcome, removal_of_lost, reported_names};
 use orcas_index::{Applied, Stored};
@@ -71,7 +71,7 @@ struct Verify<'a> {
 /// # Errors
 /// When the private index cannot be read or written; damage is no error.
 pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
-    let buckets = Arc::clone(&handle.shared.buckets.read());
+    let buckets = Arc::clone(&handle.shared.catalog.buckets.read());
     let mut above: BTreeMap<BucketId, Vec<BucketId>> = BTreeMap::new();
     for bucket in buckets.of_any_role() {
         for (place, layer) in bucket.layers.iter().enumerate() {
@@ -102,7 +102,7 @@ pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> 
 impl Verify<'_> {
     fn next_page(&self) -> Result<Vec<Stored>> {
         let mut cursor = self.cursor.lock();
-        let page = self.shared.index.read()?.versions_after(*cursor, PAGE)?;
+        let page = self.shared.catalog.index.read()?.versions_after(*cursor, PAGE)?;
         if let Some(last) = page.last() {
             *cursor = last.sequence;
         }
@@ -173,7 +173,7 @@ impl Verify<'_> {
         manifest.iter().any(|extent| match extent {
             Extent::Inline(_) => false,
             Extent::Blob { blob, .. } => condemned(blob),
-            Extent::Segment { segment, .. } => match self.shared.segment(*segment) {
+            Extent::Segment { segment, .. } => match self.shared.catalog.segment(*segment) {
                 Ok(extents) => {
                     extents.iter().any(|extent| matches!(extent, Extent::Blob { blob, .. } if condemned(blob)))
                 }
@@ -293,13 +293,13 @@ fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)], last: Seq
     if hidden.is_empty() {
         return Ok(());
     }
-    let buckets = Arc::clone(&shared.buckets.read());
+    let buckets = Arc::clone(&shared.catalog.buckets.read());
     let all = || buckets.of_any_role().map(|bucket| &**bucket);
     let mut records = Vec::new();
     for (bucket, key, id) in hidden {
-        records.extend(removal_of_lost(&shared.index, all(), (*bucket, key, *id))?);
+        records.extend(removal_of_lost(&shared.catalog.index, all(), (*bucket, key, *id))?);
     }
-    let mut writer = shared.index.writer()?;
+    let mut writer = shared.catalog.index.writer()?;
     writer.begin_salvage()?;
     for (record, sequence) in records.into_iter().zip(last + 1..) {
         let mut payload = Vec::new();

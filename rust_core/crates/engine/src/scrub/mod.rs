@@ -21,13 +21,13 @@ impl Handle {
     pub fn check(&self, options: &CheckOptions, progress: &CheckProgress) -> Result<CheckReport> {
         let shared = &self.shared;
         // Whatever the index leads to from now on stays in its place.
-        let _pin = shared.epochs.pin();
+        let _pin = shared.catalog.epochs.pin();
         let store = OpenStore {
             fs: &shared.fs,
             data: &shared.options.data,
             keys: &shared.keys,
             content_keys: shared.content_keys.get().map(|keys| &**keys as _),
-            index: &shared.index,
+            index: &shared.catalog.index,
             applied: shared.applies.applied_to(),
         };
         // Whoever uploads it again gets it stored again.

@@ -54,8 +54,8 @@ impl<'a> Round<'a> {
     fn run(&self) -> Result<()> {
         self.learn();
         let sealed = self.logs.sealed();
-        let end = self.shared.index.position()?.and_then(|position| LogPosition::decode(&position));
-        let packs = self.shared.index.read()?.pack_usage()?;
+        let end = self.shared.catalog.index.position()?.and_then(|position| LogPosition::decode(&position));
+        let packs = self.shared.catalog.index.read()?.pack_usage()?;
         let log_bytes: u64 = sealed.iter().map(|log| log.bytes).sum();
         let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file()));
         let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
@@ -76,7 +76,7 @@ impl<'a> Round<'a> {
 
     /// The pages of the index, as they are in its file.
     fn index(&self) -> Result<()> {
-        let index = &self.shared.index;
+        let index = &self.shared.catalog.index;
         self.shared.scrub.at(INDEX_NAME.to_owned());
         let mut next = 1;
         loop {
@@ -96,7 +96,7 @@ impl<'a> Round<'a> {
     }
 
     fn learn(&self) {
-        let buckets = Arc::clone(&self.shared.buckets.read());
+        let buckets = Arc::clone(&self.shared.catalog.buckets.read());
         buckets.all().for_each(|bucket| self.owners.learn(bucket));
     }
 
@@ -153,7 +153,7 @@ impl<'a> Round<'a> {
             None => fault.reason.to_owned(),
         };
         let blob = match fault.lost {
-            Some((first, last)) if first == last => self.shared.index.read()?.blob_entry(first)?,
+            Some((first, last)) if first == last => self.shared.catalog.index.read()?.blob_entry(first)?,
             _ => None,
         };
         self.damage(fault.place(), detail, blob.map(|blob| blob.sequence));
@@ -172,7 +172,7 @@ impl<'a> Round<'a> {
         if self.owners.fits(&fingerprint, content, None, hint) {
             return Ok(());
         }
-        let entry = self.shared.index.read()?.blob_entry(recovered.sequence)?;
+        let entry = self.shared.catalog.index.read()?.blob_entry(recovered.sequence)?;
         let here = |entry: &BlobEntry| match entry.location {
             BlobLocation::Log { at, .. } => at == recovered.at && entry.refs > 0,
             BlobLocation::Pack { .. } => false,
@@ -204,8 +204,8 @@ impl<'a> Round<'a> {
         after: Option<ChunkLocation>,
         hint: &mut usize,
     ) -> Result<Option<(ChunkLocation, u64)>> {
-        let _pin = self.shared.epochs.pin();
-        let chunks = self.shared.index.read()?.chunks_after(pack, after, STEP_CHUNKS)?;
+        let _pin = self.shared.catalog.epochs.pin();
+        let chunks = self.shared.catalog.index.read()?.chunks_after(pack, after, STEP_CHUNKS)?;
         let Some(first) = chunks.first().and_then(chunk_of) else { return Ok(None) };
         let mut open = match PackExamination::open(&*self.shared.fs, &self.packs, pack) {
             Ok(open) => open,
@@ -225,7 +225,7 @@ impl<'a> Round<'a> {
                 break;
             }
             self.learn_home(chunk);
-            let index = &self.shared.index;
+            let index = &self.shared.catalog.index;
             if let Some((place, reason)) = check_live_chunk(index, &mut open, chunk, &self.owners, hint, &running)? {
                 self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));
             }
@@ -238,7 +238,7 @@ impl<'a> Round<'a> {
 
     /// The bucket of a chunk may have been made since the round began.
     fn learn_home(&self, chunk: &BlobEntry) {
-        if let Some(bucket) = chunk.home.and_then(|home| self.shared.buckets.read().by_id(home).cloned()) {
+        if let Some(bucket) = chunk.home.and_then(|home| self.shared.catalog.buckets.read().by_id(home).cloned()) {
             self.owners.learn(&bucket);
         }
     }

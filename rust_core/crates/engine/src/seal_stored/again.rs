@@ -7,12 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::content::HeldBlob;
-use super::super::encrypting::Sealing;
 use super::super::handle::Handle;
-use super::super::reads::PinnedObject;
 use super::report::SealProgress;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
+use orcas_catalog::PinnedObject;
 use orcas_chunks::WrittenChunk;
 use orcas_decide::{
     Body, ChunkPlace, PlacedChunk, SealKey, SealPart, SealStored, SealUpload, SealedContent, SealedExtent, Sharing,
@@ -22,6 +21,7 @@ use orcas_record::{
     Upload, head_of,
 };
 use orcas_seal::DataKey;
+use orcas_store::Sealing;
 
 /// Bytes up to which a blob is a content of the log, as of copies.
 const SMALL_MAX: u32 = 64 * 1024;
@@ -199,7 +199,7 @@ impl<'a> Again<'a> {
         for extent in manifest {
             match extent {
                 Extent::Segment { segment, .. } => {
-                    extents.extend_from_slice(&self.engine.shared.segment(*segment)?);
+                    extents.extend_from_slice(&self.engine.shared.catalog.segment(*segment)?);
                 }
                 Extent::Inline(_) | Extent::Blob { .. } => extents.push(extent.clone()),
             }
@@ -264,7 +264,7 @@ impl<'a> Again<'a> {
 
     fn read_and_store(&mut self, source: Sequence) -> Result<Vec<(usize, u32)>> {
         let shared = &self.engine.shared;
-        let place = shared.place(source)?;
+        let place = shared.catalog.place(source)?;
         shared.check_seal(&place, None)?;
         let length = place.bytes.length();
         let mut content = shared.buffers.take(length as usize);

@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::super::handle::Handle;
 use super::super::reclaim::Effort;
-use super::super::uploads::ListUploads;
 use super::report::{SealProgress, SealReport};
 use super::uploads::PAGE;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::{Receiver, TryRecvError};
+use orcas_catalog::ListUploads;
 
 /// Between two looks at another thread.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ impl Handle {
             Err(error) => return Err(error),
         }
         // From the new log.
-        let built = match shared.index.is_file() {
+        let built = match shared.catalog.index.is_file() {
             true => self.awaited(&shared.index_rebuild.renew()?, progress),
             false => Ok(()),
         };
@@ -62,13 +62,13 @@ impl Handle {
     pub(super) fn count_unsealed(&self, report: &mut SealReport) -> Result<()> {
         let last = self.barrier()?;
         self.shared.applies.wait_for(last)?;
-        (report.left.blobs, report.left.bytes) = self.shared.index.read()?.unsealed_blobs()?;
+        (report.left.blobs, report.left.bytes) = self.shared.catalog.index.read()?.unsealed_blobs()?;
         for bucket in self.buckets() {
             let mut list = ListUploads::first(bucket.id, Bytes::new(), PAGE);
             loop {
                 let page = self.list_uploads(&list)?;
                 for upload in &page.entries {
-                    let upload = self.shared.upload(upload.id)?;
+                    let upload = self.shared.catalog.open_upload(upload.id)?;
                     let is_plain = upload.is_some_and(|upload| upload.attributes.encryption.is_none());
                     report.left.uploads += u64::from(is_plain);
                 }

@@ -6,20 +6,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::handle::Handle;
-use super::super::key_changes::NewerChanges;
 use super::super::lifecycle::Pace;
 use super::super::queue::Submitted;
-use super::super::reads::PinnedObject;
 use super::super::reclaim::Effort;
 use super::super::state::EngineState;
-#[cfg(test)]
-use super::super::uploads::ListUploads;
 use super::super::waiter::{ChannelSink, Waiter};
 use super::again::{Again, NotStored};
 use super::report::{SealProgress, SealReport};
 use super::walk::{KeyFound, Keys};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
+#[cfg(test)]
+use orcas_catalog::{ListUploads, NewerChanges, PinnedObject};
 use orcas_decide::{Failure, Intent, Outcome, SealKey, SealVersion, record_len};
 use orcas_record::{Bucket, BucketId, BucketRole, Cause};
 
@@ -132,7 +130,7 @@ impl<'a> Run<'a> {
 
     /// Every layer that a bucket or a snapshot shows, and who has it: content is sealed for its owner.
     fn layers(&self) -> Vec<(Arc<Bucket>, BucketId)> {
-        let table = Arc::clone(&self.shared().buckets.read());
+        let table = Arc::clone(&self.shared().catalog.buckets.read());
         let mut layers: Vec<(Arc<Bucket>, BucketId)> = Vec::new();
         for bucket in table.of_any_role() {
             let stack = match bucket.role {
@@ -194,7 +192,7 @@ impl<'a> Run<'a> {
             let pin = self.engine.pin_epoch();
             let located = match row.delete_marker {
                 true => None,
-                false => self.shared().version_below(layer, &found.key, row.id, NewerChanges::default())?,
+                false => self.shared().catalog.version_below(layer, &found.key, row.id, NewerChanges::default())?,
             };
             let located = located.filter(|located| located.object.sequence == row.sequence);
             let located = located.map(|located| PinnedObject::of(located, pin));
@@ -263,8 +261,9 @@ impl<'a> Run<'a> {
         let layer = seal.layer;
         let answer = {
             // A merge takes a version as it was found to another layer. So none is found until the change shows.
-            let is_layer = shared.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role != BucketRole::Bucket);
-            let _pause = is_layer.then(|| shared.reclaim_pause.begin());
+            let is_layer =
+                shared.catalog.buckets.read().by_id(layer).is_none_or(|bucket| bucket.role != BucketRole::Bucket);
+            let _pause = is_layer.then(|| shared.catalog.reclaim_pause.begin());
             let (sink, answer) = ChannelSink::pair();
             let submitted =
                 Submitted::S3(Intent::SealStored(Box::new(seal), blobs), Cause::Sealing, Waiter::new(sink, 0));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::uploads::{ListParts, ListUploads};
 use super::again::{Again, NotStored};
 use super::run::Run;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::{ListParts, ListUploads};
 use orcas_record::{Part, Upload, UploadId};
 
 /// Uploads and parts that are read at a time.

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::super::list_versions::{VersionScanRow, VersionStart};
 use super::super::state::EngineState;
 use orcas_base::error::Result;
+use orcas_catalog::{VersionScanRow, VersionStart};
 use orcas_record::BucketId;
 
 /// Versions that are read at a time.
@@ -63,7 +63,7 @@ impl<'a> Keys<'a> {
         while self.rows.is_empty()
             && let Some(from) = self.next.take()
         {
-            let (rows, next) = self.shared.scan_versions(self.layer, &from, PAGE)?;
+            let (rows, next) = self.shared.catalog.scan_versions(self.layer, &from, PAGE)?;
             self.rows = rows.into();
             self.next = next;
         }

@@ -43,11 +43,12 @@ impl EngineState {
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
-            let gone = condemned(blob) || self.pins.is_out_of_use(blob) || self.overlay.read().is_condemned(blob);
+            let gone =
+                condemned(blob) || self.pins.is_out_of_use(blob) || self.catalog.overlay.read().is_condemned(blob);
             (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
         };
         // The overlay first: what it loses meanwhile is in the index by then.
-        let recent = self.overlay.read().shared_blob(fingerprint);
+        let recent = self.catalog.overlay.read().shared_blob(fingerprint);
         if let Some(blob) = recent.and_then(counts) {
             return Ok(Some(blob));
         }
@@ -56,7 +57,7 @@ impl EngineState {
         if !as_content && head.is_some_and(|head| !self.heads.maybe_known(head)) {
             return Ok(None);
         }
-        Ok(self.index.read()?.shared_blob(fingerprint)?.and_then(counts))
+        Ok(self.catalog.index.read()?.shared_blob(fingerprint)?.and_then(counts))
     }
 
     /// A blob with this fingerprint, if there is one, with a pin on it.
@@ -75,8 +76,8 @@ pub(crate) fn fill_head_filter(shared: &EngineState) -> Result<()> {
     // In this order: what is published from now on is taken in, what was published before is in the overlay, and what
     // has left the overlay is in the index.
     shared.heads.refill(|insert| {
-        let recent: Vec<u64> = shared.overlay.read().shared_heads().collect();
+        let recent: Vec<u64> = shared.catalog.overlay.read().shared_heads().collect();
         recent.into_iter().for_each(&mut *insert);
-        shared.index.read()?.scan_heads_of_shared(insert)
+        shared.catalog.index.read()?.scan_heads_of_shared(insert)
     })
 }

@@ -49,7 +49,7 @@ fn what_was_appended_is_read_in_order_and_goes_with_its_object() {
     steps.rebuild();
     assert_eq!(steps.get(&bucket, "k"), whole);
     assert_eq!(steps.object(&bucket, "k").version.manifest, manifest);
-    let stored = |steps: &Steps| steps.shared().index.read().unwrap().totals().unwrap().stored;
+    let stored = |steps: &Steps| steps.shared().catalog.index.read().unwrap().totals().unwrap().stored;
     assert_eq!(stored(&steps), whole.len() as u64);
     steps.delete(&bucket, "k");
     steps.apply();

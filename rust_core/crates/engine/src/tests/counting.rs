@@ -10,8 +10,8 @@ use super::super::{ReclaimLimits, Step};
 use super::sealing::OneKey;
 use super::steps::{Steps, Submitted};
 use super::support::noise;
-use crate::list_versions::{VersionScanRow, VersionStart};
 use orcas_base::error::Error;
+use orcas_catalog::{VersionScanRow, VersionStart};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     AttributeChange, BucketChange, Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal,
@@ -184,7 +184,7 @@ fn check_sums(steps: &mut Steps) {
     steps.apply();
     let committer = &mut steps.stepper().committer;
     let buckets = Arc::clone(&committer.buckets);
-    let counted = steps.shared().index.read().unwrap().all_counts().unwrap();
+    let counted = steps.shared().catalog.index.read().unwrap().all_counts().unwrap();
     let quotas = &mut steps.stepper().committer.quotas;
     quotas.count(&buckets, &counted);
     assert_eq!(followed, quotas.sums_now());
@@ -273,7 +273,7 @@ fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
 fn some_version(steps: &Steps, rng: &mut SimRng, bucket: &Bucket, key: &'static str) -> Intent {
     let layer = bucket.stack()[rng.below(bucket.stack().len() as u64) as usize];
     let start = VersionStart::From(Bytes::from_static(key.as_bytes()));
-    let (rows, _) = steps.shared().scan_versions(layer, &start, 3).unwrap();
+    let (rows, _) = steps.shared().catalog.scan_versions(layer, &start, 3).unwrap();
     let row = rows.into_iter().last().filter(|_| bucket.versioning != Versioning::Unversioned);
     let Some(VersionScanRow { key, id, .. }) = row else { return delete(bucket, key) };
     let (bucket, version, precondition) = (bucket.id, Some(id), Precondition::default());

@@ -222,7 +222,7 @@ fn reclaim(steps: &mut Steps) {
 }
 
 fn compacted(steps: &Steps) -> usize {
-    steps.shared().index.read().unwrap().log_files().unwrap().len()
+    steps.shared().catalog.index.read().unwrap().log_files().unwrap().len()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::super::{Change, ChangeKind, JournalCursor, Waiter};
 use super::events::{EVENTS, read};
 use super::support::Store;
 use crate::Effort;
-use crate::list_versions::{ListVersions, ListedVersion, VersionSink};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 use orcas_decide::{AttributeChange, BucketChange, Intent, Precondition, UpdateVersion};
 use orcas_record::{Bucket, BucketId, Cause, RequestCause, VersionId, Versioning};
 
@@ -75,7 +75,7 @@ impl Versioned {
         if bucket.layers.is_empty() {
             handle.list_versions_to(&list, &mut ids).unwrap();
         } else {
-            handle.shared.list_histories(&list, &mut ids).unwrap();
+            handle.shared.catalog.list_histories(&list, &mut ids).unwrap();
         }
         ids.0
     }

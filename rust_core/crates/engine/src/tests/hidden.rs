@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use super::super::hidden::PASSED_MAX;
-use super::super::key_changes::ADDED;
 use super::history_merges::{listed, put_many, versioned};
 use super::merges::{forget, merge_all, snapshot};
 use super::steps::Steps;
 use orcas_base::error::Error;
+use orcas_catalog::{ADDED, PASSED_MAX};
 use orcas_decide::{DeleteEntry, Failure, Intent, Precondition};
 use orcas_fs::sim::SimDisk;
 use orcas_record::{Bucket, VersionId};
@@ -47,7 +46,7 @@ fn size(steps: &Steps, bucket: &Bucket) -> u64 {
 }
 
 fn looked_at(steps: &Steps) -> u64 {
-    steps.shared().hidden.looked_at()
+    steps.shared().catalog.hidden.looked_at()
 }
 
 fn added() -> u64 {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
-use super::super::merges::LayerMerge;
-use super::super::{ListVersions, Step};
+use super::super::Step;
 use super::merged_histories::Entries;
 use super::merges::{LIMITS, forget, merge_all, run_all, snapshot};
 use super::steps::Steps;
+use orcas_catalog::LayerMerge;
+use orcas_catalog::{BucketTable, ListVersions};
 use orcas_decide::{BucketChange, Intent};
 use orcas_fs::sim::SimDisk;
 use orcas_record::{
@@ -131,7 +131,7 @@ fn a_dropped_layer_loses_all_versions_of_each_key() {
     }
     // With the records that delete both layers.
     assert_eq!(removals, 1_400 + 3 + 2 + 2);
-    let buckets = Arc::clone(&steps.shared().buckets.read());
+    let buckets = Arc::clone(&steps.shared().catalog.buckets.read());
     assert!(buckets.dropped().is_none());
 }
 
@@ -289,23 +289,23 @@ fn a_slow_lookup_ends_while_layers_are_merged() {
     let steps = RefCell::new(steps);
     let slow = |bucket: &Bucket| {
         attempts.set(attempts.get() + 1);
-        let found = shared.lookup_shown(bucket, &key);
+        let found = shared.catalog.lookup_shown(bucket, &key);
         let mut steps = steps.borrow_mut();
-        let parts = shared.overlay.read().merges();
+        let parts = shared.catalog.overlay.read().merges();
         for _ in 0..10 {
             let _ = steps.stepper().reclaim(&LIMITS)?;
             steps.stepper().commit();
-            if shared.overlay.read().merges() > parts {
+            if shared.catalog.overlay.read().merges() > parts {
                 break;
             }
             steps.apply();
         }
         found
     };
-    assert!(shared.find_with(bucket.id, &slow).unwrap().is_some());
+    assert!(shared.catalog.find_with(bucket.id, &slow).unwrap().is_some());
     assert!((2..7).contains(attempts.get_mut()), "{attempts:?}");
     // Merges go on.
     merge_all(steps.borrow_mut().stepper());
-    let present = shared.present_bucket(bucket.id).unwrap();
+    let present = shared.catalog.present_bucket(bucket.id).unwrap();
     assert_eq!(present.layers, [present.written(), &[bucket.id]].concat());
 }

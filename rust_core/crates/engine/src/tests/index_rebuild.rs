@@ -99,9 +99,9 @@ pub(super) fn check(store: &Store, bucket: &Bucket, wanted: &BTreeMap<String, Ve
 fn check_equal(store: &Store) {
     let shared = &store.handle().shared;
     // Nothing is moved between the two.
-    let _pause = shared.reclaim_pause.begin();
+    let _pause = shared.catalog.reclaim_pause.begin();
     drop(store.handle().pin_for_backup().unwrap());
-    let served = shared.index.dump().unwrap();
+    let served = shared.catalog.index.dump().unwrap();
     let path = store.path().join("index.db");
     // While this is open its number is not given to another one.
     let _held = open(&path);
@@ -113,7 +113,7 @@ fn check_equal(store: &Store) {
         std::thread::sleep(Duration::from_millis(2));
     }
     wait_until_rebuilt(store);
-    let rebuilt = shared.index.dump().unwrap();
+    let rebuilt = shared.catalog.index.dump().unwrap();
     assert!(served.lines().count() > 200);
     for (served, rebuilt) in served.lines().zip(rebuilt.lines()) {
         assert_eq!(served, rebuilt);
@@ -174,7 +174,7 @@ fn an_index_that_is_damaged_under_clients_is_replaced() {
         while seen.load(Ordering::Relaxed) == 0 && begun.elapsed() < Duration::from_secs(60) {
             assert!(garble(&store.path().join("index.db"), 1, 1) > 50);
             // What the cache of objects has needs no index.
-            store.handle().shared.cache.clear();
+            store.handle().shared.catalog.cache.clear();
             patiently(|| store.handle().usage());
             wait_until_rebuilt(store);
         }
@@ -218,7 +218,7 @@ fn damage_in_the_write_ahead_log_is_found_under_way() {
         wanted.insert(key(number), value(number, 0));
     }
     store.handle().reclaim(Effort::Collect).unwrap();
-    store.handle().shared.cache.clear();
+    store.handle().shared.catalog.cache.clear();
     // Readers that are open have pages of their own.
     let wal = open(&store.path().join("index.db-wal"));
     let frames = (wal.metadata().unwrap().len() - 32) / (PAGE + 24);
@@ -226,7 +226,7 @@ fn damage_in_the_write_ahead_log_is_found_under_way() {
     (0..frames).for_each(|frame| wal.write_all_at(&noise(64, frame), 32 + frame * (PAGE + 24) + 1_000).unwrap());
     patiently(|| store.handle().list_objects(&list(&bucket)).map(drop));
     // A checkpoint does not take them into the database.
-    let _ = store.handle().shared.index.checkpoint();
+    let _ = store.handle().shared.catalog.index.checkpoint();
     check(&store, &bucket, &wanted);
     check_equal(&store);
     store.reopen();
@@ -240,9 +240,9 @@ fn into_error(failure: Failure) -> Error {
     }
 }
 
-fn list(bucket: &Bucket) -> crate::ListObjects {
+fn list(bucket: &Bucket) -> orcas_catalog::ListObjects {
     let (prefix, delimiter, after) = (Default::default(), None, None);
-    crate::ListObjects { bucket: bucket.id, prefix, delimiter, after, max_keys: 1_000 }
+    orcas_catalog::ListObjects { bucket: bucket.id, prefix, delimiter, after, max_keys: 1_000 }
 }
 
 /// What a start reads is looked at; what it does not read is found by whoever needs it.
@@ -391,7 +391,7 @@ fn a_disk_without_any_room_is_waited_for() {
     }
     assert!(store.handle().health().writable && store.path().join(MARK_NAME).exists());
     assert!(!store.path().join(REBUILT_NAME).exists(), "what was begun gives its room back");
-    store.handle().shared.cache.clear();
+    store.handle().shared.catalog.cache.clear();
     assert!(matches!(store.handle().list_objects(&list(&bucket)), Err(Error::IndexDamaged { .. })));
     full.store(false, Ordering::Relaxed);
     check(&store, &bucket, &objects(0..300));
@@ -449,12 +449,12 @@ fn a_mixture_of_two_states_is_not_opened() {
         store.put(&bucket, &key(number), &value(number, 0)).unwrap();
     }
     store.handle().reclaim(Effort::Collect).unwrap();
-    store.handle().shared.index.checkpoint().unwrap();
+    store.handle().shared.catalog.index.checkpoint().unwrap();
     for number in 0..20 {
         store.delete(&bucket, &key(number)).unwrap();
     }
     store.handle().reclaim(Effort::Collect).unwrap();
-    store.handle().shared.index.checkpoint().unwrap();
+    store.handle().shared.catalog.index.checkpoint().unwrap();
     let killed = tempfile::tempdir().unwrap();
     copy(store.path(), killed.path());
     let wal = open(&killed.path().join("index.db-wal"));

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::super::{Effort, ListObjects, ListPage};
+use super::super::Effort;
 use super::check::fixture::check;
 use super::support::{Store, noise};
+use orcas_catalog::{ListObjects, ListPage};
 use orcas_decide::{AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, UpdateVersion};
 use orcas_fs::sim::SimRng;
 use orcas_fsck::FindingKind;

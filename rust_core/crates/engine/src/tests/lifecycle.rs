@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::steps::Steps;
 use super::support::Store;
 use crate::lifecycle::Walk;
-use crate::{LifecycleOptions, LifecycleReport, ListObjects, ListPage, ListUploads};
+use crate::{LifecycleOptions, LifecycleReport};
 use orcas_base::error::Error;
+use orcas_catalog::{ListObjects, ListPage, ListUploads};
 use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, Precondition, Refusal, UpdateVersion};
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule, Rules};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, Sequence, Versioning};
@@ -67,8 +68,8 @@ impl Store {
     /// The versions of a bucket as `key` and their sizes, the newest first; `m` for a delete marker.
     fn versions(&self, bucket: &Bucket) -> String {
         let shared = &self.handle().shared;
-        let start = crate::list_versions::VersionStart::From(Bytes::new());
-        let (rows, _) = shared.scan_versions(bucket.id, &start, 100).unwrap();
+        let start = orcas_catalog::VersionStart::From(Bytes::new());
+        let (rows, _) = shared.catalog.scan_versions(bucket.id, &start, 100).unwrap();
         let shown = rows.iter().map(|row| {
             let key = String::from_utf8_lossy(&row.key);
             if row.delete_marker { format!("{key}m") } else { format!("{key}{}", row.listed.size) }

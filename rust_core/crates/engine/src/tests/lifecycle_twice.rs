@@ -9,7 +9,7 @@ use super::lifecycle_layers::{
     DAY, DOCUMENTS, Seen, delete, fork, set_rules, set_versioning, snapshot, tags, update, with_name,
 };
 use super::steps::Steps;
-use crate::list_versions::VersionStart;
+use orcas_catalog::VersionStart;
 use orcas_decide::{AttributeChange, Failure, Intent, Refusal};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_lifecycle::DAY_MS;
@@ -184,7 +184,7 @@ impl Twice {
     }
 
     fn is_empty(&self, layer: BucketId) -> bool {
-        self.steps.shared().scan_versions(layer, &VersionStart::From(Bytes::new()), 1).unwrap().0.is_empty()
+        self.steps.shared().catalog.scan_versions(layer, &VersionStart::From(Bytes::new()), 1).unwrap().0.is_empty()
     }
 
     /// Snapshots and what was forked are as they were.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::super::{ListEntry, ListObjects, ListPage, Listed};
 use super::support::Store;
+use orcas_catalog::{ListEntry, ListObjects, ListPage, Listed};
 use orcas_record::BucketId;
 
 /// The page as the specification has it, from all keys.

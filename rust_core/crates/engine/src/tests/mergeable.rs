@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::buckets::BucketTable;
-use super::super::merges::LayerMerge;
+use orcas_catalog::BucketTable;
+use orcas_catalog::LayerMerge;
 use orcas_fsck::bare_bucket;
 use orcas_record::{Bucket, BucketId, BucketRole};
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::{ListObjects, ListPage, ListVersions, ListedVersion, Step, VersionSink};
+use super::super::Step;
 use super::merges::{LIMITS, forget, fork, snapshot};
 use super::steps::Steps;
 use orcas_base::error::Result;
+use orcas_catalog::{ListObjects, ListPage, ListVersions, ListedVersion, VersionSink};
 use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, UpdateVersion, find_newest, find_version};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_record::{Bucket, BucketRole, LayerKind, Object, Version, VersionId, Versioning};
@@ -93,13 +94,13 @@ impl World {
     }
 
     fn snapshots(&self) -> Vec<Arc<Bucket>> {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
         buckets.of_any_role().filter(|bucket| bucket.role == BucketRole::Snapshot).cloned().collect()
     }
 
     /// The name of a snapshot of the bucket.
     fn some_snapshot(&mut self, bucket: &Bucket) -> Option<String> {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
         let begin = bucket.name.len() + 1;
         let names = buckets.snapshots_of(&bucket.name).map(|it| String::from_utf8(it.name[begin..].to_vec()).unwrap());
         let names: Vec<String> = names.collect();
@@ -235,8 +236,8 @@ impl World {
         for snapshot in self.snapshots() {
             let mut shown = Shown::new();
             let layers = &snapshot.layers;
-            let by_id = |key: &Bytes, id| Ok(find_version(&**shared, layers, key, id)?.map(|found| found.object));
-            let newest = |key: &Bytes| Ok(find_newest(&**shared, layers, key)?.map(|found| found.object));
+            let by_id = |key: &Bytes, id| Ok(find_version(&shared.catalog, layers, key, id)?.map(|found| found.object));
+            let newest = |key: &Bytes| Ok(find_newest(&shared.catalog, layers, key)?.map(|found| found.object));
             self.look_up(&mut shown, &by_id, &newest);
             all.insert(name_of(&snapshot), shown);
         }
@@ -261,11 +262,11 @@ impl World {
 
     /// The versions of a key in each layer.
     fn stored(&self) -> String {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
         let mut all = String::new();
         for bucket in buckets.of_any_role() {
-            let start = super::super::list_versions::VersionStart::From(Bytes::new());
-            let (rows, _) = self.steps.shared().scan_versions(bucket.id, &start, 1_000).unwrap();
+            let start = orcas_catalog::VersionStart::From(Bytes::new());
+            let (rows, _) = self.steps.shared().catalog.scan_versions(bucket.id, &start, 1_000).unwrap();
             let rows: Vec<_> = rows.iter().map(|row| (&row.key, number(row.id), row.delete_marker)).collect();
             let layers: Vec<_> = bucket.layers.iter().map(|layer| layer.0).collect();
             let Bucket { id, name, role, versioning, .. } = &**bucket;
@@ -275,7 +276,7 @@ impl World {
     }
 
     fn note_merge(&mut self) {
-        let buckets = Arc::clone(&self.steps.shared().buckets.read());
+        let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
         let Some(merge) = buckets.mergeable(&BTreeSet::new()) else { return };
         let kind = |layer| buckets.by_id(layer).unwrap().layer_kind();
         let kinds = (kind(merge.upper), kind(merge.lower));
@@ -303,7 +304,7 @@ impl World {
         for _ in 0..1_000 {
             self.note_merge();
             if self.steps.stepper().reclaim(&LIMITS).unwrap() == Step::Idle {
-                let buckets = Arc::clone(&self.steps.shared().buckets.read());
+                let buckets = Arc::clone(&self.steps.shared().catalog.buckets.read());
                 assert_eq!((buckets.mergeable(&BTreeSet::new()), buckets.dropped()), (None, None));
                 return;
             }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::super::{Effort, ListObjects, Listed, PageSink, ReclaimLimits, Step, Stepper};
+use super::super::{Effort, ReclaimLimits, Step, Stepper};
 use super::check::fixture::check;
 use super::layers::{get, list};
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::error::Error;
+use orcas_catalog::{ListObjects, Listed, PageSink};
 use orcas_decide::{Failure, Intent, Refusal};
 use orcas_record::Bucket;
 

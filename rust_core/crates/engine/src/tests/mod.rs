@@ -319,6 +319,6 @@ fn a_copy_that_reads_its_source_pauses_and_can_be_ended() {
     // Four whole pieces, and what is left.
     assert_eq!(polled(1, 4), None);
     assert_eq!(polled(2, 9), Some(5));
-    let parts = handle.list_parts(super::ListParts { upload, after: 0, max_parts: 10 }).unwrap();
+    let parts = handle.list_parts(orcas_catalog::ListParts { upload, after: 0, max_parts: 10 }).unwrap();
     assert_eq!(parts.entries.iter().map(|part| part.number).collect::<Vec<_>>(), [2]);
 }

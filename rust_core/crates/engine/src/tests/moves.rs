@@ -254,7 +254,7 @@ fn a_list_shows_a_prefix_before_or_after_its_move() {
         let (store, bucket) = (&store, &bucket);
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                let list = crate::ListObjects {
+                let list = orcas_catalog::ListObjects {
                     bucket: bucket.id,
                     prefix: Bytes::new(),
                     delimiter: None,

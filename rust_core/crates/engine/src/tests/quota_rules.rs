@@ -10,8 +10,7 @@ use bytes::Bytes;
 use super::steps::Steps;
 use super::support::noise;
 use crate::Addition;
-use crate::layered_versions::ScanStart;
-use crate::list_versions::VersionStart;
+use orcas_catalog::{ScanStart, VersionStart};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, Append, BucketChange, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
@@ -118,13 +117,13 @@ impl Run {
     /// What the quota limits, as the index counts it.
     fn held(&mut self) -> Held {
         self.steps.apply();
-        let counted = self.steps.shared().index.read().unwrap().all_counts().unwrap();
+        let counted = self.steps.shared().catalog.index.read().unwrap().all_counts().unwrap();
         let mut held = (0, 0);
         for bucket in self.steps.handle().buckets().iter().filter(|it| self.of_owner || &it.name[..] == b"one") {
             let own = Some(&bucket.id).filter(|id| !bucket.stack().contains(id));
             for id in bucket.stack().iter().chain(own) {
                 let counts = counted.get(id).copied().unwrap_or_default();
-                let amends = self.steps.shared().kind(*id) == LayerKind::Amendments;
+                let amends = self.steps.shared().catalog.kind(*id) == LayerKind::Amendments;
                 // They are about versions of other layers.
                 let versions = if amends { 0 } else { counts.objects + counts.history };
                 held = (held.0 + counts.logical, held.1 + versions);
@@ -354,9 +353,9 @@ impl Run {
     fn versions(&self, bucket: &Bucket) -> Vec<(Bytes, VersionId, bool)> {
         let shared = self.steps.shared();
         let rows = if bucket.amendments().is_some() {
-            shared.scan_histories(bucket.id, &ScanStart::from_prefix(Bytes::new()), 100).unwrap().rows
+            shared.catalog.scan_histories(bucket.id, &ScanStart::from_prefix(Bytes::new()), 100).unwrap().rows
         } else {
-            shared.scan_versions(bucket.top(), &VersionStart::From(Bytes::new()), 100).unwrap().0
+            shared.catalog.scan_versions(bucket.top(), &VersionStart::From(Bytes::new()), 100).unwrap().0
         };
         // The newest of a key comes first.
         let is_latest = |at: usize| at == 0 || rows[at - 1].key != rows[at].key;

@@ -270,7 +270,7 @@ fn a_damaged_chunk_is_not_moved_again_and_again() {
     let blobs = steps.put(&bucket, "b", &noise(4 * CHUNK, 2));
     steps.delete(&bucket, "a");
     steps.apply();
-    let place = steps.shared().index.read().unwrap().blob(blobs[3]).unwrap();
+    let place = steps.shared().catalog.index.read().unwrap().blob(blobs[3]).unwrap();
     let Some(BlobLocation::Pack { at, .. }) = place else { panic!("{place:?}") };
     let file = disk.open(&steps.shared().packs.path(at.pack()), Open::Write).unwrap();
     file.write_at(codec::chunk_parts(at).1 + 100_000, &[0x55; 3]).unwrap();

@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 
-use super::super::{CopyRequest, Effort, Handle, Left, ListVersions, SealProgress, SealReport};
+use super::super::{CopyRequest, Effort, Handle, Left, SealProgress, SealReport};
 use super::sealing::OneKey;
 use super::support::{Store, noise};
 use orcas_base::error::Error;
+use orcas_catalog::ListVersions;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Annotate, AnnotationChange, AttributeChange, BucketChange, Copy, CopyAttributes, CopyHeaders, Intent, Precondition,
@@ -94,8 +95,8 @@ impl Store {
 pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
     #[derive(Default)]
     struct Names(Vec<(Bytes, VersionId)>);
-    impl super::super::VersionSink for Names {
-        fn version(&mut self, version: &super::super::ListedVersion<'_>) {
+    impl orcas_catalog::VersionSink for Names {
+        fn version(&mut self, version: &orcas_catalog::ListedVersion<'_>) {
             self.0.push((Bytes::copy_from_slice(version.key), version.id));
         }
         fn prefix(&mut self, _: &[u8]) {}
@@ -107,7 +108,7 @@ pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
     let mut names = Names::default();
     let of = handle.buckets().into_iter().find(|found| found.id == bucket).unwrap();
     handle.list_versions_in(&of, &list, &mut names).unwrap();
-    let read = |found: &super::super::PinnedObject| {
+    let read = |found: &orcas_catalog::PinnedObject| {
         let size = found.object.version.size;
         let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
         let mut at = 0;
@@ -199,7 +200,7 @@ fn versions_stay_what_they_are_and_nothing_unsealed_is_left_in_files() {
     for piece in contents.iter().flat_map(|content| pieces(content)) {
         assert!(has(store.path(), piece), "the search does not find what is there");
     }
-    let merges = || store.handle().shared.overlay.read().merges();
+    let merges = || store.handle().shared.catalog.overlay.read().merges();
     let merges_before = merges();
     let report = store.seal_stored();
     assert_eq!(merges(), merges_before, "no bucket has layers: what reads those need not begin anew");

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::super::SealProgress;
 use super::super::seal_stored::first_batch;
-use super::super::{ListParts, SealProgress};
 use super::seal_stored::{is_sealed, seen, shown};
 use super::sealing::OneKey;
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::Ordering;
+use orcas_catalog::ListParts;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{BucketChange, Complete, CompletePart, Intent, Outcome, Precondition, PutPart};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
@@ -117,7 +118,7 @@ fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
 fn uploads(steps: &Steps, ids: &[UploadId]) -> (Vec<(Upload, Vec<Part>)>, bool) {
     let mut sealed = Vec::new();
     let of = |id: &UploadId| {
-        let upload = Upload::clone(&steps.shared().upload(*id).unwrap().unwrap());
+        let upload = Upload::clone(&steps.shared().catalog.open_upload(*id).unwrap().unwrap());
         let list = ListParts { upload: *id, after: 0, max_parts: 1_000 };
         let found = steps.handle().list_parts(list).unwrap().entries;
         let parts: Vec<_> = found.iter().map(|part| Part { manifest: Vec::new(), ..Part::clone(part) }).collect();

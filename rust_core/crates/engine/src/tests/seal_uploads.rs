@@ -1,9 +1,10 @@
 //! Sealing uploads that are not completed: clients see no change, and go on.
 
-use super::super::{CopyPartRequest, Left, ListParts};
+use super::super::{CopyPartRequest, Left};
 use super::seal_stored::{has, key, pieces};
 use super::sealing::OneKey;
 use super::support::{Store, noise};
+use orcas_catalog::ListParts;
 use orcas_checksum::Etag;
 use orcas_decide::{Failure, Intent, Outcome, Refusal, SourceConditions};
 use orcas_fsck::{CheckOptions, CheckProgress};
@@ -56,7 +57,7 @@ fn incomplete_uploads_are_sealed_and_go_on() {
     for _ in 0..2 {
         assert_eq!(all.iter().map(|upload| parts(&store, *upload)).collect::<Vec<_>>(), before);
         for id in &all {
-            let upload = store.handle().shared.upload(*id).unwrap().unwrap();
+            let upload = store.handle().shared.catalog.open_upload(*id).unwrap().unwrap();
             assert_eq!(upload.attributes.encryption, Some(Encryption::Managed));
             assert_eq!(upload.headers.sealed.is_some(), *id == long);
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::{PinnedObject, Sealing};
 use super::scopes::copy;
 use super::sealing::{OneKey, managed};
 use super::support::Store;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::PinnedObject;
 use orcas_decide::{CopyHeaders, Failure, Intent, Outcome, Refusal};
 use orcas_record::{Bucket, Encryption, NamedKey, Object, ObjectHeaders, Seal, SealedHeaders, Version};
+use orcas_store::Sealing;
 
 fn headers(value: &'static str) -> ObjectHeaders {
     ObjectHeaders {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::super::sealing::Unopened;
-use super::super::{RequestKey, Sealing};
 use super::scopes::copy;
 use super::support::{Store, noise};
 use orcas_base::block::BLOCK_SIZE;
@@ -12,7 +11,7 @@ use orcas_checksum::{ChecksumAlgorithm, Hasher};
 use orcas_decide::{Body, Failure, Intent, Outcome, Refusal};
 use orcas_record::{Bucket, Encryption, NamedKey, Seal};
 use orcas_seal::{CheckKey, DataKey, DataKeyId, Secret, StoreId};
-use orcas_store::{ContentKeys, KeyId};
+use orcas_store::{ContentKeys, KeyId, RequestKey, Sealing};
 
 /// With keys of the server.
 pub(super) fn managed() -> Sealing {

@@ -4,10 +4,9 @@ use bytes::Bytes;
 
 use super::steps::{CHUNK, Steps};
 use super::support::noise;
-use crate::buckets::BucketTable;
-use crate::overlay::Overlay;
 use crate::tokens::RequestTokens;
 use crate::view::SequencerView;
+use orcas_catalog::{BucketTable, Overlay};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
 use orcas_record::{BucketSettings, Chunking, HEAD_LENGTH, Record, RefLevel, Sequence};
@@ -191,9 +190,9 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.blobs(&bucket, "copy"), [blob]);
     assert_eq!(steps.refs(blob), Some(0));
-    assert!(steps.shared().overlay.read().mentions(blob));
+    assert!(steps.shared().catalog.overlay.read().mentions(blob));
     steps.apply();
-    assert!(!steps.shared().overlay.read().mentions(blob));
+    assert!(!steps.shared().catalog.overlay.read().mentions(blob));
     assert_eq!(steps.refs(blob), Some(1));
     assert!(steps.get(&bucket, "copy") == bytes);
     // A body that is given up lets go.
@@ -215,7 +214,7 @@ fn condemned_content_is_stored_anew() {
             }
             if in_overlay {
                 let record = Record::CondemnBlobs { blobs: vec![blob] };
-                steps.shared().overlay.write().insert(Sequence::MAX, &record, &BucketTable::default());
+                steps.shared().catalog.overlay.write().insert(Sequence::MAX, &record, &BucketTable::default());
             } else {
                 assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
             }
@@ -237,7 +236,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
     for _ in 0..2 {
         let mut pending = Overlay::default();
         let shared = steps.shared();
-        let buckets = shared.buckets.read();
+        let buckets = shared.catalog.buckets.read();
         let found = |pending: &Overlay| {
             let tokens = &RequestTokens::default();
             let view = SequencerView { shared, pending, buckets: &buckets, tokens, updates: 0 };
@@ -329,10 +328,10 @@ fn a_refused_put_leaves_nothing_behind() {
         steps.apply();
         assert_eq!(steps.blobs(&bucket, key), blobs);
         assert!(blobs.iter().all(|blob| steps.refs(*blob) == Some(1)));
-        let totals = steps.shared().index.read().unwrap().totals().unwrap();
+        let totals = steps.shared().catalog.index.read().unwrap().totals().unwrap();
         stored += bytes.len() as u64;
         assert_eq!((totals.stored, totals.dead), (stored, 0));
-        assert!(blobs.iter().all(|blob| !steps.shared().overlay.read().mentions(*blob)));
+        assert!(blobs.iter().all(|blob| !steps.shared().catalog.overlay.read().mentions(*blob)));
         assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
     }
 }

@@ -9,8 +9,9 @@ use bytes::Bytes;
 
 use super::super::state::EngineState;
 use super::super::waiter::ChannelSink;
-use super::super::{Clock, EngineOptions, IndexPlace, PinnedObject, Stepper, SystemClock, Waiter};
+use super::super::{Clock, EngineOptions, IndexPlace, Stepper, SystemClock, Waiter};
 use super::support::{environment, options};
+use orcas_catalog::PinnedObject;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_fs::sim::SimDisk;
@@ -237,7 +238,7 @@ impl Steps {
             match extent {
                 Extent::Blob { blob, .. } => blobs.push(*blob),
                 Extent::Segment { segment, .. } => {
-                    let extents = self.shared().segment(*segment).unwrap();
+                    let extents = self.shared().catalog.segment(*segment).unwrap();
                     blobs.extend(extents.iter().map(|extent| match extent {
                         Extent::Blob { blob, .. } => *blob,
                         other => panic!("{other:?}"),
@@ -269,7 +270,7 @@ impl Steps {
 
     /// References that the index counts; `None` when it does not have the blob.
     pub fn refs(&self, blob: Sequence) -> Option<u64> {
-        self.shared().index.read().unwrap().blob_refs(blob).unwrap()
+        self.shared().catalog.index.read().unwrap().blob_refs(blob).unwrap()
     }
 
     /// Bytes that all packs together take.

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{
-    Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, ListObjects, ListPage, Stepper,
-    SystemClock,
-};
+use super::super::{Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, Stepper, SystemClock};
 use orcas_base::error::Result;
+use orcas_catalog::{ListObjects, ListPage};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Body, Complete, CompletePart, Completed, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,

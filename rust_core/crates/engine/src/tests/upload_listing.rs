@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::super::{ListUploads, UploadPage};
 use super::support::Store;
+use orcas_catalog::{ListUploads, UploadPage};
 use orcas_record::{BucketId, UploadId};
 
 type Uploads = BTreeSet<(Bytes, UploadId)>;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::steps::Steps;
 use crate::maintenance::MaintenanceIntent;
-use crate::{ListObjects, ListVersions, ListedVersion, VersionSink};
+use orcas_catalog::{ListObjects, ListVersions, ListedVersion, VersionSink};
 use orcas_checksum::Etag;
 use orcas_decide::{BucketChange, Intent, View};
 use orcas_record::{
@@ -256,7 +256,7 @@ impl World {
     fn check_reads(&self, name: &(BucketId, Bytes)) {
         let (handle, (bucket, key)) = (self.steps.handle(), name);
         let expected = current(&self.published, name);
-        let object = |found: Option<crate::PinnedObject>| found.map(|found| Arc::unwrap_or_clone(found.object));
+        let object = |found: Option<orcas_catalog::PinnedObject>| found.map(|found| Arc::unwrap_or_clone(found.object));
         if let Some(found) = handle.try_object(*bucket, key) {
             assert_eq!(object(found).as_ref(), expected);
         }

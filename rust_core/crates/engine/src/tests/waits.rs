@@ -13,14 +13,14 @@ fn whoever_waits_for_a_connection_to_the_index_keeps_nobody_from_the_overlay() {
     let bucket = steps.bucket("b");
     steps.apply();
     let shared = Arc::clone(steps.shared());
-    let held = shared.index.read().unwrap();
-    let before = shared.index.connections().waits;
+    let held = shared.catalog.index.read().unwrap();
+    let before = shared.catalog.index.connections().waits;
     std::thread::scope(|scope| {
         let deleted = scope.spawn(|| steps.run(Intent::DeleteBucket { bucket: bucket.id }));
-        while shared.index.connections().waits == before {
+        while shared.catalog.index.connections().waits == before {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let taken = shared.overlay.try_write_for(Duration::from_secs(5)).is_some();
+        let taken = shared.catalog.overlay.try_write_for(Duration::from_secs(5)).is_some();
         drop(held);
         assert!(matches!(deleted.join().unwrap(), Ok(Outcome::Done)));
         assert!(taken);

@@ -9,11 +9,12 @@ use orcas_decide::{
     Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     Refusal,
 };
-use orcas_engine::{CopyPartRequest, Handle, ObjectReader, PinnedObject};
+use orcas_engine::{CopyPartRequest, Handle, ObjectReader};
 use orcas_fs::sim::SimRng;
 use orcas_record::{Bucket, ObjectHeaders, UploadId};
 
 use crate::world::{SMALL_MAX, World, contents};
+use orcas_catalog::PinnedObject;
 
 /// Bytes that a reader asks for at a time.
 const PIECE: usize = 2_500;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use orcas_checksum::Etag;
 use orcas_decide::{Append, Failure, Intent, Outcome, Refusal};
+use orcas_engine::Handle;
 use orcas_engine::scheduled::{Scheduled, leftovers};
-use orcas_engine::{Handle, ListObjects, ListPage, PinnedObject};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_record::Bucket;
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ use crate::stacks::{
 };
 use crate::world::{Manifests, SMALL_MAX, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, create_bucket, explore, reclaim_all, reclaim_beside};
+use orcas_catalog::{ListObjects, ListPage, PinnedObject};
 
 const SCHEDULES: u64 = 6_000;
 /// Of eight operations, how many are on the layers of the bucket, unless a schedule has none.

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use orcas_decide::{AttributeChange, BucketChange, Intent, Outcome, UpdateVersion};
 use orcas_engine::scheduled::{Reclamation, Scheduled};
-use orcas_engine::{Handle, ListVersions, ListedVersion, Step, VersionSink};
+use orcas_engine::{Handle, Step};
 use orcas_fs::sim::SimDisk;
 use orcas_record::{Bucket, VersionId, Versioning};
 use shuttle::thread;
@@ -13,6 +13,7 @@ use shuttle::thread;
 use crate::client::{delete, put};
 use crate::world::{LIMITS, Manifests, World, contents, environment};
 use crate::{asked_or, catch_up, create_bucket, explore};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 
 const SCHEDULES: u64 = 4_000;
 const HISTORIES_SCHEDULES: u64 = 2_000;

@@ -11,8 +11,8 @@ use orcas_decide::{
     AttributeChange, BucketChange, EtagMatch, Expire, Failure, Intent, Outcome, Precondition, PutObject, Refusal,
     UpdateVersion,
 };
+use orcas_engine::Handle;
 use orcas_engine::scheduled::{Scheduled, leftovers};
-use orcas_engine::{Handle, ListVersions, ListedVersion, PinnedObject, VersionSink};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_record::{
     Bucket, BucketSettings, DefaultRetention, DocumentKind, ObjectHeaders, ObjectLock, Period, Retention, VersionId,
@@ -31,6 +31,7 @@ use crate::history::{
 use crate::order::Events;
 use crate::world::{Manifests, World, contents, environment};
 use crate::{REBUILD_EVERY, asked_or, begin_to_reclaim, explore, reclaim_all, reclaim_beside};
+use orcas_catalog::{ListVersions, ListedVersion, PinnedObject, VersionSink};
 
 const SCHEDULES: u64 = 6_000;
 pub const KEY: &str = "key";

@@ -11,7 +11,7 @@ use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response, ResponseBody};
 use crate::versions::VersionAddress;
 use orcas_base::buffers::Buffer;
-use orcas_engine::PinnedObject;
+use orcas_catalog::PinnedObject;
 use orcas_s3::annotations::name_in;
 use orcas_s3::checksums::wants_checksum;
 use orcas_s3::support::Understood;

@@ -19,11 +19,12 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
+use orcas_catalog::PinnedObject;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
 use orcas_decide::{
     Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions, SourceKind,
 };
-use orcas_engine::{Handle, PinnedObject, Sealing};
+use orcas_engine::Handle;
 use orcas_http::{Headers, hex, parse_hex};
 use orcas_record::{Attributes, Bucket, Encryption, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
@@ -35,6 +36,7 @@ use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_store::Sealing;
 
 /// Times another source is looked for when one goes away while it is copied.
 const ATTEMPTS_MAX: usize = 4;

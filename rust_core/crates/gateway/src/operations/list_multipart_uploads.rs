@@ -10,7 +10,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::{parse_upload_id, upload_id_text};
-use orcas_engine::ListUploads;
+use orcas_catalog::ListUploads;
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::S3Error;
 use orcas_s3::query::ListUploadsQuery;

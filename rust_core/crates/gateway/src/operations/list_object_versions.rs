@@ -10,7 +10,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{version_id, version_name};
-use orcas_engine::{self as engine, ListedVersion, VersionSink};
+use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
 use orcas_record::Bucket;
 use orcas_s3::query::ListVersionsQuery;
 use orcas_s3::xml::lists::{ObjectEntry, page_room};
@@ -77,7 +77,7 @@ impl Call<ListObjectVersions> {
         let input = &self.input;
         let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;
         let after = key_marker.as_deref().map(|marker| Bytes::copy_from_slice(keys.behind(marker)));
-        let list = engine::ListVersions {
+        let list = catalog::ListVersions {
             bucket: input.bucket.id,
             prefix: Bytes::copy_from_slice(&keys.prefix),
             delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
-use orcas_engine::{self as engine, Listed, PageSink};
+use orcas_catalog::{self as catalog, Listed, PageSink};
 use orcas_record::Bucket;
 use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, page_room};
@@ -116,7 +116,7 @@ impl<L: Listing> Call<L> {
     fn list_objects(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let (keys, after) = input.selection();
-        let list = engine::ListObjects {
+        let list = catalog::ListObjects {
             bucket: input.bucket().id,
             prefix: Bytes::copy_from_slice(&keys.prefix),
             delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),

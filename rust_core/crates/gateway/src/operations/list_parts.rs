@@ -12,8 +12,8 @@ use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::treatment::check_upload_key;
 use crate::upload_ids::{named_upload, parse_upload_id};
+use orcas_catalog as catalog;
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_engine as engine;
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::query::ListPartsQuery;
 use orcas_s3::support::{OF_A_PART, Understood};
@@ -53,7 +53,7 @@ impl Call<ListParts> {
         let (handle, ListParts { bucket, key, upload: id, query, sent_key, four }) = (&self.lane.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
         check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *four)?;
-        let page = handle.list_parts(engine::ListParts {
+        let page = handle.list_parts(catalog::ListParts {
             upload: *id,
             after: query.marker,
             max_parts: usize::from(query.max),

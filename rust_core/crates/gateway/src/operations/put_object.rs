@@ -19,7 +19,7 @@ use crate::response::{HeaderBlock, Response};
 use crate::treatment::PartOf;
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
-use orcas_engine::{Addition, Handle, Sealing};
+use orcas_engine::{Addition, Handle};
 use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
@@ -27,6 +27,7 @@ use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{OF_AN_APPEND, ObjectHeaders as Sent, write_offset};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_store::Sealing;
 
 pub struct PutObject {
     pub(super) bucket: Arc<Bucket>,

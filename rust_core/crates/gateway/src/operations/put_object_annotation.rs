@@ -14,12 +14,12 @@ use crate::response::Response;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{AnnotationChange, Body, Failure, Outcome, Refusal};
-use orcas_engine::Sealing;
 use orcas_record::Encryption;
 use orcas_s3::annotations::{TEXT_LEN_MAX, written};
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
 use orcas_s3::{ErrorCode, Named, S3Error};
+use orcas_store::Sealing;
 
 /// Bytes of the longest text in the record of its version: each change of an annotation writes that record anew.
 const INLINE_MAX: usize = 64;

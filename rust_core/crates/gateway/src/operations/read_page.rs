@@ -12,7 +12,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
-use orcas_engine::PinnedObject;
+use orcas_catalog::PinnedObject;
 use orcas_record::Bucket;
 use orcas_s3::ErrorCode;
 use orcas_s3::target::KEY_LEN_MAX;

@@ -14,11 +14,12 @@ use crate::response::Response;
 use crate::treatment::PartOf;
 use crate::upload_ids::named_upload;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
-use orcas_engine::{Addition, Handle, Sealing};
+use orcas_engine::{Addition, Handle};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::Named;
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::{OF_A_PART, Understood};
+use orcas_store::Sealing;
 
 pub struct UploadPart {
     bucket: Arc<Bucket>,

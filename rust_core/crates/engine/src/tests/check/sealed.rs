@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::super::{Repaired, Sealing, repair_store};
+use super::super::super::{Repaired, repair_store};
 use super::super::sealing::{OneKey, managed};
 use super::super::steps::Steps;
 use super::super::support::{Store, environment, noise};
@@ -17,7 +17,7 @@ use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, FindingKind, TagCount
 use orcas_index::BlobEntry;
 use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};
 use orcas_seal::TAG_LENGTH;
-use orcas_store::ContentKeys;
+use orcas_store::{ContentKeys, Sealing};
 
 fn store() -> Store {
     let store = Store::with(|options| options.chunk_size = CHUNK);

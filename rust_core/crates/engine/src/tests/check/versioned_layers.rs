@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::super::{Effort, Handle, ListVersions, ListedVersion, VersionSink};
+use super::super::super::{Effort, Handle};
 use super::super::support::noise;
 use super::fixture::check;
 use super::layers::{Layered, shown};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, Precondition, UpdateVersion, layer_name};
 use orcas_index::Applied;
 use orcas_log::LogPosition;
@@ -104,7 +105,7 @@ impl Layered {
         let kinds: Vec<LayerKind> = bucket
             .written()
             .iter()
-            .map(|layer| handle.shared.buckets.read().by_id(*layer).unwrap().layer_kind())
+            .map(|layer| handle.shared.catalog.buckets.read().by_id(*layer).unwrap().layer_kind())
             .collect();
         assert_eq!(kinds, [LayerKind::History, LayerKind::Amendments]);
         let snapshots = handle.snapshots(name.as_bytes());

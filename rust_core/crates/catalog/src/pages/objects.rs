@@ -7,9 +7,8 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::handle::Handle;
-use super::key_changes::{Current, NewerChanges};
-use super::state::EngineState;
+use crate::Catalog;
+use crate::recent::key_changes::{Current, NewerChanges};
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_index::{HeadRow, Reader};
@@ -81,7 +80,7 @@ impl PageSink for ListPage {
 const FETCH_FIRST: usize = 4;
 const FETCH_MAX: usize = 1_024;
 /// Times a page starts over because the applier moved records out of the overlay between the two looks.
-pub(super) const RESTARTS_MAX: usize = 16;
+pub const RESTARTS_MAX: usize = 16;
 
 /// One key as a cursor sees it.
 struct Row {
@@ -105,19 +104,11 @@ enum Read {
     Moved,
 }
 
-impl Handle {
+impl Catalog {
     /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
-    /// Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        self.shared.list_objects_to(list, sink)
-    }
-}
-
-impl EngineState {
-    /// Returns the last key or common prefix when there is more after it.
     pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         if list.max_keys == 0 {
             return Ok(None);
@@ -127,7 +118,7 @@ impl EngineState {
             let snapshot = reader.begin()?;
             let applied = applied_to(&snapshot)?;
             let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
-            let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied, moves: None });
+            let overlay = Cursor::new(OverlayRows { catalog: self, bucket: list.bucket, applied, moves: None });
             let page = Page { list, sink, count: 0, last: None };
             if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
                 return Ok(next);
@@ -139,7 +130,7 @@ impl EngineState {
 }
 
 /// The last record that the index has.
-pub(super) fn applied_to(snapshot: &Reader<'_>) -> Result<Sequence> {
+pub fn applied_to(snapshot: &Reader<'_>) -> Result<Sequence> {
     let Some(position) = snapshot.position()? else { return Ok(0) };
     let position = LogPosition::decode(&position);
     let unreadable = Error::Record { reason: "the index holds a position that cannot be read" };
@@ -192,7 +183,7 @@ impl Rows for IndexRows<'_, '_> {
     }
 }
 
-pub(super) fn of_head(head: &HeadRow<'_>) -> Listed {
+pub fn of_head(head: &HeadRow<'_>) -> Listed {
     Listed {
         modified_ms: head.modified_ms,
         size: head.size,
@@ -203,17 +194,17 @@ pub(super) fn of_head(head: &HeadRow<'_>) -> Listed {
 }
 
 struct OverlayRows<'s> {
-    shared: &'s EngineState,
+    catalog: &'s Catalog,
     bucket: BucketId,
     /// What the snapshot of the index has.
     applied: Sequence,
-    /// As [`Overlay::may_go_on`](super::overlay::Overlay::may_go_on) has it.
+    /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,
 }
 
 impl Rows for OverlayRows<'_> {
     fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
-        let overlay = self.shared.overlay.read();
+        let overlay = self.catalog.overlay.read();
         if !overlay.may_go_on(self.applied, &mut self.moves) {
             return Ok(None);
         }
@@ -230,7 +221,7 @@ impl Rows for OverlayRows<'_> {
     }
 }
 
-pub(super) fn of_object(object: &Object) -> Listed {
+pub fn of_object(object: &Object) -> Listed {
     let version = &object.version;
     Listed {
         modified_ms: version.modified_ms,
@@ -335,7 +326,7 @@ impl Page<'_> {
 }
 
 /// The part of a key that stands for all keys with it.
-pub(super) fn common_prefix<'k>(prefix: &[u8], delimiter: Option<&Bytes>, key: &'k [u8]) -> Option<&'k [u8]> {
+pub fn common_prefix<'k>(prefix: &[u8], delimiter: Option<&Bytes>, key: &'k [u8]) -> Option<&'k [u8]> {
     let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty())?;
     let rest = key.strip_prefix(prefix)?;
     let at = memchr::memmem::find(rest, delimiter)?;
@@ -428,7 +419,7 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
 }
 
 /// The first key that may be on the page.
-pub(super) fn start_of(list: &ListObjects) -> Bound<Bytes> {
+pub fn start_of(list: &ListObjects) -> Bound<Bytes> {
     let prefix = &list.prefix;
     let Some(after) = list.after.as_ref().filter(|after| *after >= prefix) else {
         return Bound::Included(prefix.clone());
@@ -441,7 +432,7 @@ pub(super) fn start_of(list: &ListObjects) -> Bound<Bytes> {
 }
 
 /// The smallest byte string that is greater than every string with this prefix; `None` when there is none.
-pub(super) fn successor(prefix: &[u8]) -> Option<Bytes> {
+pub fn successor(prefix: &[u8]) -> Option<Bytes> {
     let end = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut out = prefix[..=end].to_vec();
     out[end] += 1;

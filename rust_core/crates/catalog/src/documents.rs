@@ -25,7 +25,7 @@ impl Document {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Documents {
+pub struct Documents {
     by_bucket: BTreeMap<(BucketId, DocumentKind), Arc<Document>>,
     /// Bytes of all.
     len: usize,

@@ -14,13 +14,13 @@ use orcas_record::{Attributes, Object, Sequence, Version, VersionId};
 
 /// The newest change to something; `None` when it is gone.
 #[derive(Clone, Debug)]
-pub(super) struct Change<T> {
+pub struct Change<T> {
     pub sequence: Sequence,
     pub value: Option<T>,
 }
 
 /// Never empty.
-pub(super) enum KeyChanges {
+pub enum KeyChanges {
     /// One change: a version, or the end of the only version that there was.
     Single(Change<Arc<Object>>),
     Several(Box<Versions>),
@@ -28,7 +28,7 @@ pub(super) enum KeyChanges {
 
 /// What records say about versions of one key.
 #[derive(Default)]
-pub(super) struct Versions {
+pub struct Versions {
     by_id: BTreeMap<VersionId, VersionChange>,
     /// The versions that records here brought and none has ended.
     live: BTreeMap<Sequence, Arc<Object>>,
@@ -52,7 +52,7 @@ struct Update {
 }
 
 /// The current version of a key, by its changes.
-pub(super) enum Current<'a> {
+pub enum Current<'a> {
     Object(&'a Arc<Object>),
     /// There is none, or it is a delete marker.
     None,
@@ -215,13 +215,13 @@ impl Update {
 
 /// Changes of a key that hide or change versions below them: in the published overlay, or in the index.
 #[derive(Default)]
-pub(super) struct NewerChanges {
+pub struct NewerChanges {
     ended: BTreeMap<VersionId, Sequence>,
     updates: BTreeMap<VersionId, Update>,
 }
 
 /// What is known of a version before the index is asked.
-pub(super) enum Known {
+pub enum Known {
     Object(Arc<Object>),
     Gone,
     Below,
@@ -244,7 +244,7 @@ impl NewerChanges {
 
     /// Adds those that concern one version id.
     fn add_of(&mut self, recent: &KeyChanges, id: VersionId) {
-        #[cfg(test)]
+        #[cfg(debug_assertions)]
         ADDED.with(|added| added.set(added.get() + 1));
         let (end, update) = recent.of_id(id);
         if let Some(sequence) = end {
@@ -297,8 +297,8 @@ impl NewerChanges {
     }
 }
 
-#[cfg(test)]
+#[cfg(debug_assertions)]
 thread_local! {
     /// Changes that this thread has copied.
-    pub(super) static ADDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    pub static ADDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::Catalog;
 use super::hidden::pass_all;
-use super::key_changes::{Known, NewerChanges};
-use super::overlay::Overlay;
-use super::state::EngineState;
+use super::recent::key_changes::{Known, NewerChanges};
+use super::recent::overlay::Overlay;
 use super::versions::newest_shown;
 use orcas_base::error::Result;
 use orcas_decide::Layers;
@@ -14,9 +14,9 @@ use orcas_index::{Reader, Stored};
 use orcas_record::{BucketId, LayerKind, Object, Sequence, VersionId};
 use orcas_store::version_of;
 
-pub(super) struct IndexedLayers<'r, 'i> {
-    pub(super) shared: &'r EngineState,
-    pub(super) reader: &'r Reader<'i>,
+pub struct IndexedLayers<'r, 'i> {
+    pub catalog: &'r Catalog,
+    pub reader: &'r Reader<'i>,
     /// What the snapshot of the index has.
     applied: Sequence,
     /// Changes between layers when the page was begun.
@@ -25,9 +25,9 @@ pub(super) struct IndexedLayers<'r, 'i> {
 }
 
 impl<'r, 'i> IndexedLayers<'r, 'i> {
-    pub fn new(shared: &'r EngineState, reader: &'r Reader<'i>, applied: Sequence) -> Self {
-        let merges = shared.overlay.read().merges();
-        Self { shared, reader, applied, merges, has_moved: Cell::new(false) }
+    pub fn new(catalog: &'r Catalog, reader: &'r Reader<'i>, applied: Sequence) -> Self {
+        let merges = catalog.overlay.read().merges();
+        Self { catalog, reader, applied, merges, has_moved: Cell::new(false) }
     }
 
     pub fn merges(&self) -> u64 {
@@ -37,7 +37,7 @@ impl<'r, 'i> IndexedLayers<'r, 'i> {
     /// Whether the overlay lost records that the snapshot does not have, or versions went from one layer to another. What
     /// was found since the page was begun does not count then.
     pub fn has_moved(&self) -> bool {
-        self.has_moved.get() || self.is_behind(&self.shared.overlay.read())
+        self.has_moved.get() || self.is_behind(&self.catalog.overlay.read())
     }
 
     fn is_behind(&self, overlay: &Overlay) -> bool {
@@ -49,9 +49,9 @@ impl<'r, 'i> IndexedLayers<'r, 'i> {
         &self,
         (layer, key): (BucketId, &[u8]),
         changes: &mut NewerChanges,
-        known: impl FnOnce(&mut NewerChanges, &super::key_changes::KeyChanges) -> Known,
+        known: impl FnOnce(&mut NewerChanges, &crate::recent::key_changes::KeyChanges) -> Known,
     ) -> Known {
-        let overlay = self.shared.overlay.read();
+        let overlay = self.catalog.overlay.read();
         if self.is_behind(&overlay) {
             self.has_moved.set(true);
             return Known::Gone;
@@ -95,7 +95,7 @@ impl Layers for IndexedLayers<'_, '_> {
     }
 
     fn kind(&self, layer: BucketId) -> LayerKind {
-        self.shared.kind(layer)
+        self.catalog.kind(layer)
     }
 
     fn version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use orcas_base::sync::Mutex;
 
 #[derive(Default)]
-pub(super) struct Epochs {
+pub struct Epochs {
     state: Mutex<Pinned>,
 }
 

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Catalog;
 use super::cache::LocatedObject;
-use super::handle::Handle;
 use super::hidden::pass_all;
-use super::key_changes::NewerChanges;
-use super::reads::PinnedObject;
-use super::reclaim::PauseGuard;
-use super::state::EngineState;
+use super::objects::PinnedObject;
+use super::pause::PauseGuard;
+use super::recent::key_changes::NewerChanges;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Layers, find_newest, find_version};
@@ -24,10 +23,10 @@ use orcas_record::{Bucket, BucketId, BucketRole, LayerKind, Object, Sequence, Ve
 /// Attempts to read the layers of a bucket between two parts of merges.
 const PATIENT_ATTEMPTS: usize = 4;
 
-impl Handle {
-    /// The object of a bucket, if memory has the answer; `None` when only [`Handle::object_in`] can tell.
+impl Catalog {
+    /// The object of a bucket, if memory has the answer; `None` when only [`Catalog::object_in`] can tell.
     pub fn try_object_in(&self, bucket: &Bucket, key: &Bytes) -> Option<Option<PinnedObject>> {
-        let found = self.shared.try_object(bucket.top(), key);
+        let found = self.try_object(bucket.top(), key);
         // What the top layer lacks, one below may have.
         if bucket.layers.is_empty() { found } else { found.filter(Option::is_some) }
     }
@@ -37,25 +36,25 @@ impl Handle {
     /// # Errors
     /// When the index cannot be read.
     pub fn object_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<PinnedObject>> {
-        if bucket.layers.is_empty() { self.shared.object(bucket.id, key) } else { self.shared.find_in(bucket.id, key) }
+        if bucket.layers.is_empty() { self.object(bucket.id, key) } else { self.find_in(bucket.id, key) }
     }
 
-    /// As [`Handle::version`], in all layers of a bucket. Blocking.
+    /// As [`Catalog::version_with`], in all layers of a bucket. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
         if bucket.layers.is_empty() {
-            return self.version(bucket.id, key, id);
+            return self.version_with(bucket.id, key, id);
         }
-        self.shared.find_with(bucket.id, &|bucket| match (bucket.versioning, id) {
-            (Versioning::Unversioned, VersionId::Null) => self.shared.lookup_in(&bucket.layers, key),
+        self.find_with(bucket.id, &|bucket| match (bucket.versioning, id) {
+            (Versioning::Unversioned, VersionId::Null) => self.lookup_in(&bucket.layers, key),
             (Versioning::Unversioned, VersionId::Named(_)) => Ok(None),
-            (Versioning::Enabled | Versioning::Suspended, _) => find_version(&*self.shared, &bucket.layers, key, id),
+            (Versioning::Enabled | Versioning::Suspended, _) => find_version(self, &bucket.layers, key, id),
         })
     }
 
-    /// As [`Handle::newest_marker`], in all layers of a bucket with versioning. Blocking.
+    /// As [`Catalog::newest_marker`], in all layers of a bucket with versioning. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -63,19 +62,12 @@ impl Handle {
         if bucket.layers.is_empty() {
             return self.newest_marker(bucket.id, key);
         }
-        let newest = self.shared.find_with(bucket.id, &|bucket| find_newest(&*self.shared, &bucket.layers, key))?;
+        let newest = self.find_with(bucket.id, &|bucket| find_newest(self, &bucket.layers, key))?;
         Ok(newest.filter(|newest| newest.object.version.delete_marker))
     }
 }
 
-impl Handle {
-    /// What the versions in a layer mean, from memory.
-    pub fn layer_kind(&self, layer: BucketId) -> LayerKind {
-        self.shared.kind(layer)
-    }
-}
-
-impl Layers for EngineState {
+impl Layers for Catalog {
     type Found = LocatedObject;
 
     fn object(found: &LocatedObject) -> &Object {
@@ -104,7 +96,7 @@ impl Layers for EngineState {
     }
 }
 
-impl EngineState {
+impl Catalog {
     /// The bucket of clients with this id, as it is now.
     pub fn present_bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
         self.buckets.read().by_id(id).filter(|bucket| bucket.role == BucketRole::Bucket).cloned()

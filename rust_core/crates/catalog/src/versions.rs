@@ -5,25 +5,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Catalog;
 use super::cache::LocatedObject;
-use super::handle::Handle;
-use super::key_changes::{Known, NewerChanges};
-use super::overlay::BlobPlace;
-use super::reads::{PinnedObject, in_overlay, single_blob};
-use super::state::EngineState;
+use super::objects::{PinnedObject, in_overlay, single_blob};
+use super::recent::key_changes::{Known, NewerChanges};
+use super::recent::overlay::BlobPlace;
 use orcas_base::error::Result;
 use orcas_index::{Reader, Stored};
 use orcas_record::{BucketId, Object, Sequence, VersionId};
 use orcas_store::version_of;
 
-impl Handle {
+impl Catalog {
     /// The version with this id, current or not, also a delete marker. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn version(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
-        let pin = self.shared.epochs.pin();
-        let located = self.shared.version_below(bucket, key, id, NewerChanges::default())?;
+    pub fn version_with(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<PinnedObject>> {
+        let pin = self.epochs.pin();
+        let located = self.version_below(bucket, key, id, NewerChanges::default())?;
         Ok(located.map(|located| PinnedObject::of(located, pin)))
     }
 
@@ -32,14 +31,14 @@ impl Handle {
     /// # Errors
     /// When the index cannot be read.
     pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
-        let pin = self.shared.epochs.pin();
-        let newest = self.shared.newest_below(bucket, key, Sequence::MAX, NewerChanges::default())?;
+        let pin = self.epochs.pin();
+        let newest = self.newest_below(bucket, key, Sequence::MAX, NewerChanges::default())?;
         let marker = newest.filter(|located| located.object.version.delete_marker);
         Ok(marker.map(|located| PinnedObject::of(located, pin)))
     }
 }
 
-impl EngineState {
+impl Catalog {
     /// The newest version of a key with a lower sequence than `before`, by what is published, with `changes` on top of
     /// that; also a delete marker.
     pub fn newest_below(
@@ -92,7 +91,7 @@ impl EngineState {
 }
 
 /// The sequence of the newest version of a key before this one in the index that `changes` do not hide.
-pub(super) fn newest_shown(
+pub fn newest_shown(
     reader: &Reader<'_>,
     key: (BucketId, &[u8]),
     before: Sequence,

@@ -12,7 +12,7 @@ use orcas_decide::snapshot_name;
 use orcas_record::{Bucket, BucketId, BucketRole, Record};
 
 #[derive(Clone, Default)]
-pub(super) struct BucketTable {
+pub struct BucketTable {
     by_id: HashMap<BucketId, Arc<Bucket>>,
     /// Those of clients.
     by_name: BTreeMap<Bytes, Arc<Bucket>>,

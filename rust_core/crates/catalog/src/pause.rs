@@ -6,7 +6,7 @@ use orcas_base::sync::{Mutex, MutexGuard};
 
 /// Counts the pauses that are in effect.
 #[derive(Default)]
-pub(crate) struct ReclaimPause {
+pub struct ReclaimPause {
     count: Mutex<usize>,
 }
 
@@ -25,7 +25,7 @@ impl ReclaimPause {
 }
 
 /// Reclamation pauses while this lives.
-pub(crate) struct PauseGuard {
+pub struct PauseGuard {
     pause: Arc<ReclaimPause>,
 }
 

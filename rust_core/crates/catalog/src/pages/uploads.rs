@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::handle::Handle;
-use super::list::successor;
+use super::objects::successor;
+use crate::Catalog;
 use orcas_base::error::Result;
 use orcas_index::UploadFrom;
 use orcas_record::{BucketId, Part, Upload, UploadId};
@@ -60,13 +60,13 @@ const FETCH_MAX: usize = 1_024;
 
 type Order = (Bytes, UploadId);
 
-impl Handle {
+impl Catalog {
     /// An open upload of this bucket and key.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn upload(&self, bucket: BucketId, key: &[u8], id: UploadId) -> Result<Option<Arc<Upload>>> {
-        Ok(self.shared.upload(id)?.filter(|upload| upload.bucket == bucket && upload.key == key))
+        Ok(self.open_upload(id)?.filter(|upload| upload.bucket == bucket && upload.key == key))
     }
 
     /// Parts in the order of their numbers. Blocking.
@@ -76,8 +76,8 @@ impl Handle {
     pub fn list_parts(&self, list: ListParts) -> Result<PartPage> {
         // The overlay first: what it loses meanwhile is in the index by then.
         let wanted = list.max_parts + 1;
-        let recent: Vec<_> = self.shared.overlay.read().parts(list.upload, list.after).take(wanted).cloned().collect();
-        let stored = self.shared.index.read()?.parts(list.upload, list.after, wanted)?;
+        let recent: Vec<_> = self.overlay.read().parts(list.upload, list.after).take(wanted).cloned().collect();
+        let stored = self.index.read()?.parts(list.upload, list.after, wanted)?;
         let mut parts = BTreeMap::new();
         for row in &stored {
             parts.insert(row.number, Arc::new(part_of(&row.part)?));
@@ -137,7 +137,7 @@ impl Handle {
 
     /// Changes that the index may not have, in the order of a listing. A deletion stands at its own place.
     fn recent_uploads(&self, bucket: BucketId) -> Result<BTreeMap<Order, Option<Arc<Upload>>>> {
-        let overlay = self.shared.overlay.read();
+        let overlay = self.overlay.read();
         let mut recent = BTreeMap::new();
         let mut gone = Vec::new();
         for (id, change) in overlay.uploads(bucket) {
@@ -149,7 +149,7 @@ impl Handle {
         drop(overlay);
         for id in gone {
             // The index still knows the key of what was aborted or completed a moment ago.
-            if let Some(stored) = self.shared.index.read()?.upload(id)? {
+            if let Some(stored) = self.index.read()?.upload(id)? {
                 recent.insert((upload_of(stored.kind, &stored.record)?.key, id), None);
             }
         }
@@ -182,7 +182,7 @@ impl Handle {
             From::Key(key) => UploadFrom::Key(key),
             From::After(key, id) => UploadFrom::AfterUpload { key, initiated_ms: initiated_ms(*id), id: *id },
         };
-        self.shared.index.read()?.scan_uploads(bucket, scan_from, None, fetch, &mut |row| {
+        self.index.read()?.scan_uploads(bucket, scan_from, None, fetch, &mut |row| {
             rows.push((row.kind, Bytes::copy_from_slice(row.record)));
             true
         })?;

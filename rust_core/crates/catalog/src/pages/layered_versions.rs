@@ -4,13 +4,13 @@
 
 use bytes::Bytes;
 
-use super::indexed_layers::IndexedLayers;
-use super::list::{RESTARTS_MAX, applied_to};
-use super::list_versions::{
+use super::objects::{RESTARTS_MAX, applied_to};
+use super::versions::{
     ListStart, ListVersions, Merge, Next, Page, Read, VersionMarker, VersionRows, VersionScanRow, VersionSink,
     VersionStart,
 };
-use super::state::EngineState;
+use crate::Catalog;
+use crate::indexed_layers::IndexedLayers;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::Layers;
@@ -19,7 +19,7 @@ use orcas_record::{Bucket, BucketId, LayerKind, Sequence, VersionId};
 
 /// Where versions of a bucket with layers are read from.
 #[derive(Clone)]
-pub(super) enum LayeredStart {
+pub enum LayeredStart {
     At(VersionStart),
     /// After a version with this sequence in a layer.
     Within {
@@ -45,7 +45,7 @@ impl LayeredStart {
 }
 
 /// Versions that were read for rules, newest first within their keys.
-pub(super) struct ScannedVersions {
+pub struct ScannedVersions {
     pub rows: Vec<VersionScanRow>,
     /// Where the next ones begin, if there may be more.
     pub next: Option<ScanStart>,
@@ -57,7 +57,7 @@ pub(super) struct ScannedVersions {
 
 /// Where a scan goes on, and what it has seen.
 #[derive(Clone)]
-pub(super) struct ScanStart {
+pub struct ScanStart {
     from: LayeredStart,
     merges: u64,
     /// The top layer as of the versions before.
@@ -70,7 +70,7 @@ impl ScanStart {
     }
 }
 
-impl EngineState {
+impl Catalog {
     /// A page of versions of the bucket that `list` names, as it is now. Returns its last entry when there is more.
     pub fn list_histories(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
         if list.max_keys == 0 {
@@ -90,7 +90,7 @@ impl EngineState {
     pub fn shows_no_version(&self, bucket: &Bucket) -> Result<bool> {
         struct Any(bool);
         impl VersionSink for Any {
-            fn version(&mut self, _: &super::list_versions::ListedVersion<'_>) {
+            fn version(&mut self, _: &super::versions::ListedVersion<'_>) {
                 self.0 = true;
             }
             fn prefix(&mut self, _: &[u8]) {}
@@ -262,12 +262,12 @@ struct LayeredRows<'r, 'i> {
 
 impl<'r, 'i> LayeredRows<'r, 'i> {
     /// `lists`: of all layers.
-    fn new(shared: &'r EngineState, reader: &'r Reader<'i>, lists: &'r [ListVersions]) -> Result<Self> {
-        let lookups = IndexedLayers::new(shared, reader, applied_to(reader)?);
+    fn new(catalog: &'r Catalog, reader: &'r Reader<'i>, lists: &'r [ListVersions]) -> Result<Self> {
+        let lookups = IndexedLayers::new(catalog, reader, applied_to(reader)?);
         let mut layers = Vec::with_capacity(lists.len());
         for list in lists {
-            let (layer, kind) = (list.bucket, shared.kind(list.bucket));
-            layers.push(LayerRows { layer, kind, merge: Merge::new(shared, reader, list)?, next: None, ended: false });
+            let (layer, kind) = (list.bucket, catalog.kind(list.bucket));
+            layers.push(LayerRows { layer, kind, merge: Merge::new(catalog, reader, list)?, next: None, ended: false });
         }
         Ok(Self { lookups, layers, over: None, seen: None, last: None })
     }

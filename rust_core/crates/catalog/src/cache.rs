@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::metrics::CacheCounts;
-use super::overlay::BlobPlace;
+use super::recent::overlay::BlobPlace;
 use orcas_base::sync::{Mutex, RandomState};
 use orcas_record::{Annotation, BucketId, Encryption, Extent, Object};
 
@@ -19,14 +18,23 @@ const CAPACITY_BYTES: usize = 32 << 20;
 /// An object with a larger record is not worth its place.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 
+/// Lookups in the object cache, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    pub hits: u64,
+    pub misses: u64,
+    pub entries: u64,
+    pub bytes: u64,
+}
+
 /// An object with the place of its content when that is a single blob.
 #[derive(Clone)]
-pub(super) struct LocatedObject {
+pub struct LocatedObject {
     pub object: Arc<Object>,
     pub place: Option<BlobPlace>,
 }
 
-pub(super) struct ObjectCache {
+pub struct ObjectCache {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
 }
@@ -50,7 +58,7 @@ struct Entry {
 
 /// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
 #[derive(Clone, Copy)]
-pub(super) struct Ticket {
+pub struct Ticket {
     shard: usize,
     generation: u64,
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::BucketTable;
+use super::blob_references::BlobReferences;
 use super::key_changes::{Change, KeyChanges};
-use super::mentions::Mentions;
+use crate::buckets::BucketTable;
 use orcas_decide::Completed;
 use orcas_record::{
     BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Seal, Sequence, Upload, UploadId,
@@ -20,13 +20,13 @@ use orcas_record::{
 
 /// Where the bytes of a blob are found, and what opens them if they are sealed.
 #[derive(Clone, Debug)]
-pub(super) struct BlobPlace {
+pub struct BlobPlace {
     pub bytes: StoredBytes,
     pub seal: Option<Box<Seal>>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum StoredBytes {
+pub enum StoredBytes {
     Memory(Bytes),
     At(BlobLocation),
 }
@@ -53,14 +53,14 @@ impl BlobPlace {
 type Keys = BTreeMap<Bytes, KeyChanges>;
 
 #[derive(Default)]
-pub(super) struct Overlay {
+pub struct Overlay {
     heads: HashMap<BucketId, Keys>,
     blobs: HashMap<Sequence, BlobPlace>,
     segments: HashMap<Sequence, Arc<[Extent]>>,
     uploads: HashMap<UploadId, Change<Arc<Upload>>>,
     parts: BTreeMap<(UploadId, u16), Change<Arc<Part>>>,
     completed: HashMap<UploadId, Change<Completed>>,
-    mentions: Mentions,
+    references: BlobReferences,
     /// Everything up to here may have left, and is in the index.
     trimmed: Sequence,
     /// Prefixes that were moved since the store was opened.
@@ -77,7 +77,7 @@ impl Overlay {
 
     /// `buckets` are those after the record or later ones.
     pub fn insert(&mut self, sequence: Sequence, record: &Record, buckets: &BucketTable) {
-        self.mentions.insert(sequence, record);
+        self.references.insert(sequence, record);
         match record {
             // Buckets and packs have tables of their own, complete in memory.
             Record::CreateBucket(_)
@@ -168,7 +168,7 @@ impl Overlay {
     /// Removes what `record` put here, unless something newer has replaced it.
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         self.trimmed = self.trimmed.max(sequence);
-        self.mentions.trim(sequence, record);
+        self.references.trim(sequence, record);
         match record {
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
@@ -274,33 +274,33 @@ impl Overlay {
 
     /// The newest shared blob with this fingerprint that a record here brings, and its length; perhaps condemned.
     pub fn shared_blob(&self, fingerprint: &Fingerprint) -> Option<(Sequence, u32)> {
-        self.mentions.shared_blob(fingerprint)
+        self.references.shared_blob(fingerprint)
     }
 
     /// The heads of all shared blobs that records here bring.
     pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
-        self.mentions.shared_heads()
+        self.references.shared_heads()
     }
 
     /// Whether a record here condemns the blob.
     pub fn is_condemned(&self, blob: Sequence) -> bool {
-        self.mentions.is_condemned(blob)
+        self.references.is_condemned(blob)
     }
 
     /// Whether a record here brings the blob or names it. Whoever also asks the index for its references asks here
     /// first: what leaves this meanwhile is counted there by then.
     pub fn mentions(&self, blob: Sequence) -> bool {
-        self.mentions.mentions(blob)
+        self.references.mentions(blob)
     }
 
     /// Whether a record here places a chunk in the pack.
     pub fn pack_in_use(&self, pack: PackId) -> bool {
-        self.mentions.pack_in_use(pack)
+        self.references.pack_in_use(pack)
     }
 
     /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
     pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<(BucketId, &Bytes)> {
-        self.mentions.with_sha256(sha256)
+        self.references.with_sha256(sha256)
     }
 
     pub fn segment(&self, segment: Sequence) -> Option<&Arc<[Extent]>> {
@@ -341,7 +341,7 @@ impl Overlay {
 }
 
 /// The keys whose object a record changes.
-pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes)> {
+pub fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes)> {
     let (first, second) = match record {
         Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
             (Some((version.bucket, &version.key)), None)

@@ -12,7 +12,7 @@ use orcas_record::{Bucket, BucketId, BucketRole, LayerKind};
 
 /// What the upper layer has goes to the lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LayerMerge {
+pub struct LayerMerge {
     pub upper: BucketId,
     pub lower: BucketId,
 }

@@ -10,19 +10,19 @@ use bytes::Bytes;
 
 use orcas_base::error::Result;
 use orcas_base::sync::Mutex;
-#[cfg(test)]
+#[cfg(debug_assertions)]
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_record::{BucketId, Sequence};
 
 /// Versions that are passed over in one snapshot of the index, and by one decision, for which other writes wait: about
-/// 0.1 s.
-pub(super) const PASSED_MAX: usize = if cfg!(test) { 1_000 } else { 32_768 };
+/// 0.1 s. Fewer with assertions, so that tests reach it.
+pub const PASSED_MAX: usize = if cfg!(debug_assertions) { 1_000 } else { 32_768 };
 /// Keys that are remembered at most.
 const RUNS_MAX: usize = 1_024;
 
 /// Versions of a key in a layer, as amendments leave them.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub struct Place {
     pub amendments: Vec<BucketId>,
     pub layer: BucketId,
     pub key: Bytes,
@@ -30,16 +30,16 @@ pub(super) struct Place {
 
 /// Nothing from the version with the sequence `newest` to that with the sequence `oldest` is left.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
+pub struct Run {
     newest: Sequence,
     pub oldest: Sequence,
     pub merges: u64,
 }
 
 #[derive(Default)]
-pub(super) struct HiddenRuns {
+pub struct HiddenRuns {
     runs: Mutex<HashMap<Place, Run>>,
-    #[cfg(test)]
+    #[cfg(debug_assertions)]
     looked_at: AtomicU64,
 }
 
@@ -60,19 +60,19 @@ impl HiddenRuns {
     }
 
     /// Versions that were looked at so far.
-    #[cfg(test)]
+    #[cfg(debug_assertions)]
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
+    #[cfg(debug_assertions)]
     pub fn look_at(&self, versions: usize) {
         self.looked_at.fetch_add(versions as u64, Ordering::Relaxed);
     }
 }
 
 /// Where a run of removed versions was followed to.
-pub(super) struct Passed {
+pub struct Passed {
     /// The last one's.
     pub oldest: Sequence,
     /// There may be more.
@@ -80,7 +80,7 @@ pub(super) struct Passed {
 }
 
 /// Follows a run to its end. `pass` follows it for a while, and goes on from where it was if that is remembered.
-pub(super) fn pass_all(pass: impl Fn() -> Result<Passed>) -> Result<Sequence> {
+pub fn pass_all(pass: impl Fn() -> Result<Passed>) -> Result<Sequence> {
     let mut passed = pass()?;
     while passed.cut {
         let next = pass()?;

@@ -10,10 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::handle::Handle;
-use super::key_changes::NewerChanges;
-use super::list::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, successor};
-use super::state::EngineState;
+use super::objects::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, successor};
+use crate::Catalog;
+use crate::recent::key_changes::NewerChanges;
 use orcas_base::error::{Error, Result};
 use orcas_index::{Reader, VersionFrom, VersionRow};
 use orcas_record::{BucketId, Object, Sequence, VersionId};
@@ -57,18 +56,12 @@ pub type VersionMarker = (Bytes, Option<VersionId>);
 const FETCH_FIRST: usize = 8;
 const FETCH_MAX: usize = 1_024;
 
-impl Handle {
-    /// A page of versions, handed over while it is read. Returns its last entry when there is more. Blocking.
+impl Catalog {
+    /// A page of versions, handed over while it is read. Returns its last entry when there is more.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
-        self.shared.list_versions_to(list, sink)
-    }
-}
-
-impl EngineState {
-    fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
         if list.max_keys == 0 {
             return Ok(None);
         }
@@ -88,7 +81,7 @@ impl EngineState {
 
     /// Up to `limit` versions from `from` on, delete markers included, in the order of a listing, and where the next ones
     /// begin if there may be more.
-    pub(super) fn scan_versions(
+    pub fn scan_versions(
         &self,
         bucket: BucketId,
         from: &VersionStart,
@@ -138,14 +131,14 @@ impl EngineState {
 }
 
 /// Where a page begins.
-pub(super) enum ListStart<'l> {
+pub enum ListStart<'l> {
     At(VersionStart),
     /// After a version, wherever that is.
     AfterVersion(&'l Bytes, VersionId),
 }
 
 impl ListVersions {
-    pub(super) fn start(&self) -> ListStart<'_> {
+    pub fn start(&self) -> ListStart<'_> {
         let Some((key, id)) = self.after.as_ref().filter(|(key, _)| *key >= self.prefix) else {
             return ListStart::At(VersionStart::From(self.prefix.clone()));
         };
@@ -161,7 +154,7 @@ impl ListVersions {
 
 /// Where versions are read from.
 #[derive(Clone)]
-pub(super) enum VersionStart {
+pub enum VersionStart {
     /// The newest version of this key or a later one.
     From(Bytes),
     /// The newest version of a later key.
@@ -171,7 +164,7 @@ pub(super) enum VersionStart {
 }
 
 impl VersionStart {
-    pub(super) fn continued(&self) -> Option<Bytes> {
+    pub fn continued(&self) -> Option<Bytes> {
         match self {
             Self::Within(key, _) => Some(key.clone()),
             Self::From(_) | Self::After(_) => None,
@@ -179,14 +172,14 @@ impl VersionStart {
     }
 }
 
-pub(super) enum Read {
+pub enum Read {
     Done(Option<VersionMarker>),
     /// The overlay lost records that the snapshot of the index does not have.
     Moved,
 }
 
 /// A version on its way to the page.
-pub(super) struct VersionScanRow {
+pub struct VersionScanRow {
     pub key: Bytes,
     pub sequence: Sequence,
     pub id: VersionId,
@@ -266,11 +259,11 @@ struct ChangedKey {
 
 /// Changed keys, fetched a few at a time.
 struct OverlayKeys<'s> {
-    shared: &'s EngineState,
+    catalog: &'s Catalog,
     list: &'s ListVersions,
     /// What the snapshot of the index has.
     applied: Sequence,
-    /// As [`Overlay::may_go_on`](super::overlay::Overlay::may_go_on) has it.
+    /// As [`Overlay::may_go_on`](crate::recent::overlay::Overlay::may_go_on) has it.
     moves: Option<u64>,
     keys: VecDeque<ChangedKey>,
     from: Option<Bound<Bytes>>,
@@ -300,7 +293,7 @@ impl OverlayKeys<'_> {
             return Some(());
         }
         let Some(from) = self.from.take() else { return Some(()) };
-        let overlay = self.shared.overlay.read();
+        let overlay = self.catalog.overlay.read();
         if !overlay.may_go_on(self.applied, &mut self.moves) {
             return None;
         }
@@ -320,29 +313,29 @@ impl OverlayKeys<'_> {
 }
 
 /// Versions in the order of a listing.
-pub(super) trait VersionRows {
+pub trait VersionRows {
     fn next(&mut self) -> Result<Next>;
     fn seek(&mut self, to: VersionStart);
 }
 
 /// Those under one id, of a bucket or a layer.
-pub(super) struct Merge<'r, 'i> {
+pub struct Merge<'r, 'i> {
     index: IndexRows<'r, 'i>,
     overlay: OverlayKeys<'r>,
 }
 
 /// The next version, `None` at the end.
-pub(super) enum Next {
+pub enum Next {
     Version(Option<VersionScanRow>),
     Moved,
 }
 
 impl<'r, 'i> Merge<'r, 'i> {
-    pub fn new(shared: &'r EngineState, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
+    pub fn new(catalog: &'r Catalog, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
         let applied = applied_to(reader)?;
         let index = IndexRows { reader, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
         let keys = VecDeque::new();
-        let overlay = OverlayKeys { shared, list, applied, moves: None, keys, from: None, below: None, fetch: 0 };
+        let overlay = OverlayKeys { catalog, list, applied, moves: None, keys, from: None, below: None, fetch: 0 };
         Ok(Self { index, overlay })
     }
 }
@@ -380,7 +373,7 @@ impl VersionRows for Merge<'_, '_> {
 }
 
 /// The page as far as it was read.
-pub(super) struct Page<'l> {
+pub struct Page<'l> {
     list: &'l ListVersions,
     sink: &'l mut dyn VersionSink,
     /// Versions and common prefixes.

@@ -18,7 +18,7 @@ use orcas_record::Sequence;
 const KEPT_MAX: usize = 64 << 20;
 
 #[derive(Default)]
-pub(super) struct RetiredSegments {
+pub struct RetiredSegments {
     state: Mutex<KeptSegments>,
 }
 

@@ -7,15 +7,14 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::handle::Handle;
-use super::indexed_layers::IndexedLayers;
-use super::key_changes::{Current, KeyChanges, NewerChanges};
-use super::list::{
+use super::objects::{
     ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, start_of,
     successor,
 };
-use super::list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
-use super::state::EngineState;
+use super::versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
+use crate::Catalog;
+use crate::indexed_layers::IndexedLayers;
+use crate::recent::key_changes::{Current, KeyChanges, NewerChanges};
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Layers, find_newest};
 use orcas_index::{Reader, VersionFrom};
@@ -25,8 +24,8 @@ use orcas_record::{Bucket, BucketId, LayerKind, Sequence, VersionId};
 const FETCH_FIRST: usize = 16;
 const FETCH_MAX: usize = 1_024;
 
-impl Handle {
-    /// As [`Handle::list_objects_to`], in all layers of `bucket`, which `list` names. Blocking.
+impl Catalog {
+    /// As [`Catalog::list_objects_to`], in all layers of `bucket`, which `list` names. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -36,10 +35,10 @@ impl Handle {
         list: &ListObjects,
         sink: &mut dyn PageSink,
     ) -> Result<Option<Bytes>> {
-        if bucket.layers.is_empty() { self.list_objects_to(list, sink) } else { self.shared.list_present(list, sink) }
+        if bucket.layers.is_empty() { self.list_objects_to(list, sink) } else { self.list_present(list, sink) }
     }
 
-    /// As [`Handle::list_versions_to`], in all layers of `bucket`, which `list` names. Blocking.
+    /// As [`Catalog::list_versions_to`], in all layers of `bucket`, which `list` names. Blocking.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -53,7 +52,7 @@ impl Handle {
             return self.list_versions_to(list, sink);
         }
         if bucket.amendments().is_some() {
-            return self.shared.list_histories(list, sink);
+            return self.list_histories(list, sink);
         }
         let objects = ListObjects {
             bucket: list.bucket,
@@ -63,7 +62,7 @@ impl Handle {
             max_keys: list.max_keys,
         };
         let mut versions = NullVersions { sink, last_is_key: false };
-        let next = self.shared.list_present(&objects, &mut versions)?;
+        let next = self.list_present(&objects, &mut versions)?;
         let id = versions.last_is_key.then_some(VersionId::Null);
         Ok(next.map(|key| (key, id)))
     }
@@ -92,7 +91,7 @@ impl PageSink for NullVersions<'_> {
     }
 }
 
-impl EngineState {
+impl Catalog {
     /// A page of the bucket that `list` names, as it is now.
     fn list_present(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         while let Some(bucket) = self.present_bucket(list.bucket) {
@@ -133,7 +132,7 @@ impl EngineState {
             let merges = lookups.merges();
             let lowest = bucket.layers.last();
             let rows = |layer: &BucketId| LayerRows {
-                shared: self,
+                catalog: self,
                 reader: &snapshot,
                 layer: *layer,
                 kind: self.kind(*layer),
@@ -164,7 +163,7 @@ struct Row {
 
 /// The keys of a layer in order, in the index and in the overlay, fetched a few at a time.
 struct LayerRows<'r, 'i> {
-    shared: &'r EngineState,
+    catalog: &'r Catalog,
     reader: &'r Reader<'i>,
     layer: BucketId,
     kind: LayerKind,
@@ -284,7 +283,7 @@ impl LayerRows<'_, '_> {
     }
 
     fn recent(&self, from: &Bound<Bytes>) -> Option<Vec<(Bytes, Recent)>> {
-        let overlay = self.shared.overlay.read();
+        let overlay = self.catalog.overlay.read();
         if overlay.merges() != self.merges || overlay.trimmed() > self.applied {
             return None;
         }

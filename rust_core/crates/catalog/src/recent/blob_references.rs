@@ -11,7 +11,7 @@ use bytes::Bytes;
 use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, PackId, Record, Sequence, Version, head_of};
 
 #[derive(Default)]
-pub(super) struct Mentions {
+pub struct BlobReferences {
     shared: HashMap<Fingerprint, SharedBlob>,
     /// Records that bring or name a blob.
     blobs: HashMap<Sequence, u32>,
@@ -30,7 +30,7 @@ struct SharedBlob {
     head: u64,
 }
 
-impl Mentions {
+impl BlobReferences {
     pub fn insert(&mut self, sequence: Sequence, record: &Record) {
         each_mention(sequence, record, &mut |blob| *self.blobs.entry(blob).or_default() += 1);
         each_pack(record, &mut |pack| *self.packs.entry(pack).or_default() += 1);
@@ -162,7 +162,7 @@ fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, Shar
 }
 
 /// The head of the blob that a record brings, if it is shared.
-pub(super) fn shared_head(record: &Record) -> Option<u64> {
+pub fn shared_head(record: &Record) -> Option<u64> {
     shared_blob(0, record).map(|(_, shared)| shared.head)
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let seed = 20_261_121;
         println!("seed {seed}");
         let mut rng = SimRng::new(seed);
-        let mut mentions = Mentions::default();
+        let mut mentions = BlobReferences::default();
         let mut waiting: Vec<(Sequence, Record)> = Vec::new();
         // Sequences collide with the blobs that records name, so that bringing and naming one mix.
         for sequence in 0..20_000 {

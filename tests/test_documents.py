@@ -130,8 +130,8 @@ LIMITS = {
     "body of a request to the admin API": ["admin/guard.py:BODY_MAX"],
     "request bodies in progress": ["body_budget"],
     "writes that the index does not have yet": [
-        "engine/src/queue.rs:LAG_BYTES_MAX",
-        "engine/src/queue.rs:LAG_RECORDS_MAX",
+        "engine/src/commit/queue.rs:LAG_BYTES_MAX",
+        "engine/src/commit/queue.rs:LAG_RECORDS_MAX",
     ],
 }
 

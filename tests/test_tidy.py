@@ -85,8 +85,8 @@ def test_content_passes_one_module() -> None:
     found = {
         path.name for path in engine.rglob("*.rs") if "tests" not in path.parts and re.search(calls, text_of(path))
     }
-    # Sealed content is written and read by a module of its own, which only `content.rs` calls.
-    assert found == {"content.rs", "sealing.rs"}
+    # Sealed content is written and read by a module of its own, which only `stored.rs` calls.
+    assert found == {"sealing.rs", "stored.rs"}
 
 
 def test_only_those_who_place_bytes_read_locations() -> None:

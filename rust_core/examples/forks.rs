@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use orcas_catalog::{ListObjects, ListPage};
 use orcas_decide::{Intent, Outcome};
-use orcas_engine::{Effort, Handle, ListObjects, ListPage};
+use orcas_engine::{Effort, Handle};
 use orcas_record::{Bucket, Durability};
 
 use pump::{Pump, bucket, put, unique};

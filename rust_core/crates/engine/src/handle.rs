@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::maintenance::MaintenanceIntent;
-use super::queue::Submitted;
 use super::state::EngineState;
-use super::waiter::{ChannelSink, Waiter};
+use crate::commit::queue::Submitted;
+use crate::commit::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;

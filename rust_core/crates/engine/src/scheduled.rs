@@ -8,11 +8,11 @@ use bytes::Bytes;
 use shuttle::thread::{JoinHandle, spawn};
 
 use super::handle::Handle;
-use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::{EngineState, UpkeepTask};
+use crate::opening::open::{Opened, open};
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 use orcas_record::{BucketId, Extent, Sequence, VersionId};

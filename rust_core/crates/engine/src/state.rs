@@ -5,21 +5,21 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::ballast::Ballast;
 use super::clock::Clock;
 use super::events::{EventQueue, EventSink};
-use super::faults::Faults;
 use super::index_rebuild::RebuildRequests;
 use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::metrics::EngineMetrics;
 use super::options::EngineOptions;
-use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::quotas::standing::Standings;
 use super::reclaim::{Candidates, ReclaimRequests};
 use super::scrub::ScrubStatus;
-use super::seal_ids::SealIds;
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
+use crate::commit::queue::{ApplyQueue, IntentQueue, Submitted};
+use crate::content::seal_ids::SealIds;
+use crate::health::ballast::Ballast;
+use crate::health::faults::Faults;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::apply::Applier;
 use super::commit::Committer;
 use super::events::Follower;
 use super::handle::Handle;
-use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::UpkeepTask;
+use crate::commit::apply::Applier;
+use crate::opening::open::{Opened, open};
 use orcas_base::error::Result;
 use orcas_decide::{Intent, MovePrefix};
 

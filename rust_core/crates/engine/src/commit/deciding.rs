@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::super::maintenance::{MaintenanceIntent, MaintenanceOutcome};
 use super::super::quotas::Change;
-use super::super::requirements::{
+use super::Committer;
+use super::requirements::{
     SMALL_RECORDS_LEN, adds_content, adds_to, durability, frees, may_be_long, new_packs, reshapes,
 };
-use super::Committer;
 use orcas_base::error::Result;
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, View, decide, records_len};
 use orcas_index::Counts;

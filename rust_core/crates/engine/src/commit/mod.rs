@@ -4,8 +4,17 @@
 //! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before its sync has
 //! returned. The index gets durable batches only. After a failed write or sync nothing is retried on that file.
 
+pub(crate) mod apply;
 mod deciding;
 mod limits;
+pub(crate) mod publish;
+pub(crate) mod queue;
+pub(crate) mod requirements;
+pub(crate) mod round;
+pub(crate) mod tokens;
+pub(crate) mod upload_ids;
+pub(crate) mod view;
+pub(crate) mod waiter;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +22,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
-use super::publish::Moved;
-use super::queue::{AppendedBatch, Sequenced, Submitted};
 use super::quotas::QuotaLedger;
-use super::round::RoundTimes;
 use super::state::{EngineState, UpkeepTask};
-use super::tokens::RequestTokens;
-use super::upload_ids::UploadIds;
-use super::view::SequencerView;
-use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
@@ -29,6 +31,13 @@ use orcas_catalog::{BucketTable, Overlay};
 use orcas_decide::{Failure, Outcome};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence};
+use publish::Moved;
+use queue::{AppendedBatch, Sequenced, Submitted};
+use round::RoundTimes;
+use tokens::RequestTokens;
+use upload_ids::UploadIds;
+use view::SequencerView;
+use waiter::{CompletionSink, Waiter};
 
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
 const UNSYNCED_BYTES_MAX: u64 = 8 << 20;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::queue::AppendedBatch;
+use crate::commit::queue::AppendedBatch;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::faults::StorePart;
-use super::super::recover::{apply_recovered, index_options};
 use super::super::state::{EngineState, UpkeepTask};
 use super::mark::{REBUILT_NAME, mark, unmark};
 use super::requests::Task;
+use crate::health::faults::StorePart;
+use crate::opening::recover::{apply_recovered, index_options};
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Index, Writer};
 use orcas_log::{LogFiles, LogPosition, RecoveredBatch};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::queue::LAG_RECORDS_MAX;
 use super::super::state::EngineState;
+use crate::commit::queue::LAG_RECORDS_MAX;
 use orcas_base::error::{Error, Result};
 
 /// Entries of a batch while nobody else writes: their decision holds the committer for some milliseconds.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::handle::Handle;
-use super::super::queue::Submitted;
 use super::super::state::EngineState;
-use super::super::waiter::{ChannelSink, Waiter};
 use super::options::LifecycleOptions;
 use super::pace::Pace;
 use super::requests::LifecycleReport;
+use crate::commit::queue::Submitted;
+use crate::commit::waiter::{ChannelSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Receiver;
 use orcas_catalog::{Document, ListUploads, NewerChanges, ScanStart, VersionScanRow, VersionStart};

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 
-use super::super::view::SequencerView;
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, MergeFate, MergedVersion, ReplaceLog};
+use crate::commit::view::SequencerView;
 use orcas_base::error::Result;
 use orcas_catalog::LayerMerge;
 use orcas_decide::View;

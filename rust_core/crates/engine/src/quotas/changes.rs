@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::super::view::SequencerView;
+use crate::commit::view::SequencerView;
 use orcas_base::error::Result;
 use orcas_decide::{Held, View};
 use orcas_record::{Attributes, BucketId, Extent, Part, Record, UploadId, Version, VersionId};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::view::SequencerView;
 use super::changes::Changes;
 use super::standing::{OF_BUCKET, OF_OWNER, Standing, Standings};
+use crate::commit::view::SequencerView;
 use orcas_base::error::Result;
 use orcas_catalog::BucketTable;
 use orcas_decide::{Failure, Held, Quota, Refusal};

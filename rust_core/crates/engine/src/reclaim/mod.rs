@@ -8,17 +8,11 @@
 
 mod blobs;
 mod candidates;
-mod compaction;
 mod driver;
-mod keep;
+mod files;
 mod layers;
-mod left_to_renew;
 mod limits;
-mod logs;
 mod merges;
-mod pack_space;
-mod packs;
-mod renew_files;
 mod requests;
 mod steps;
 mod work;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::super::state::EngineState;
-use super::compaction::{Compaction, Estimates};
-use super::left_to_renew::Renewal;
 use super::limits::Step;
-use super::pack_space::{Move, Sweep};
 use super::requests::Reclaimed;
+use crate::reclaim::files::compaction::{Compaction, Estimates};
+use crate::reclaim::files::left_to_renew::Renewal;
+use crate::reclaim::files::pack_space::{Move, Sweep};
 use orcas_base::error::Error;
 use orcas_base::sync::Mutex;
 use orcas_catalog::BucketTable;

@@ -14,9 +14,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::open::{Engine, ReadOnlyParts, read_only};
 use super::options::{EngineOptions, Environment, IndexPlace};
-use super::recover::load_buckets;
+use crate::opening::open::{Engine, ReadOnlyParts, read_only};
+use crate::opening::recover::load_buckets;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::BucketTable;
 use orcas_chunks::{self as chunks, PackOptions, PackSalvage};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::content::HeldBlob;
 use super::super::handle::Handle;
 use super::report::SealProgress;
+use crate::content::stored::HeldBlob;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::PinnedObject;

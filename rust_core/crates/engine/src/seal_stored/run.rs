@@ -7,17 +7,18 @@ use bytes::Bytes;
 
 use super::super::handle::Handle;
 use super::super::lifecycle::Pace;
-use super::super::queue::Submitted;
 use super::super::reclaim::Effort;
 use super::super::state::EngineState;
-use super::super::waiter::{ChannelSink, Waiter};
 use super::again::{Again, NotStored};
 use super::report::{SealProgress, SealReport};
 use super::walk::{KeyFound, Keys};
+use crate::commit::queue::Submitted;
+use crate::commit::waiter::{ChannelSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 #[cfg(test)]
-use orcas_catalog::{ListUploads, NewerChanges, PinnedObject};
+use orcas_catalog::ListUploads;
+use orcas_catalog::{NewerChanges, PinnedObject};
 use orcas_decide::{Failure, Intent, Outcome, SealKey, SealVersion, record_len};
 use orcas_record::{Bucket, BucketId, BucketRole, Cause};
 

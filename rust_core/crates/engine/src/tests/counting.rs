@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::queue::Stall;
 use super::super::seal_stored::first_batch;
 use super::super::{ReclaimLimits, Step};
 use super::sealing::OneKey;
 use super::steps::{Steps, Submitted};
 use super::support::noise;
+use crate::commit::queue::Stall;
 use orcas_base::error::Error;
 use orcas_catalog::{VersionScanRow, VersionStart};
 use orcas_checksum::Md5Hasher;

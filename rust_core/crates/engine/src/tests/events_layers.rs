@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::waiter::ChannelSink;
 use super::super::{Change, ChangeKind, JournalCursor, Waiter};
 use super::events::{EVENTS, read};
 use super::support::Store;
 use crate::Effort;
+use crate::commit::waiter::ChannelSink;
 use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
 use orcas_decide::{AttributeChange, BucketChange, Intent, Precondition, UpdateVersion};
 use orcas_record::{Bucket, BucketId, Cause, RequestCause, VersionId, Versioning};

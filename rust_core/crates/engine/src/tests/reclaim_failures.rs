@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::super::queue::Stall;
 use super::super::reclaim::on_demand;
 use super::super::{Effort, Engine, ReclaimLimits, Step};
 use super::steps::{CHUNK, Steps};
 use super::support::{environment, noise, options};
+use crate::commit::queue::Stall;
 use orcas_base::error::{Error, Result};
 use orcas_decide::Intent;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::sealing::Unopened;
 use super::scopes::copy;
 use super::support::{Store, noise};
+use crate::content::sealing::Unopened;
 use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, KeyFault, Result};
 use orcas_checksum::{ChecksumAlgorithm, Hasher};

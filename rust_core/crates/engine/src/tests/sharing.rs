@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::steps::{CHUNK, Steps};
 use super::support::noise;
-use crate::tokens::RequestTokens;
-use crate::view::SequencerView;
+use crate::commit::tokens::RequestTokens;
+use crate::commit::view::SequencerView;
 use orcas_catalog::{BucketTable, Overlay};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::state::EngineState;
-use super::super::waiter::ChannelSink;
 use super::super::{Clock, EngineOptions, IndexPlace, Stepper, SystemClock, Waiter};
 use super::support::{environment, options};
+use crate::commit::waiter::ChannelSink;
 use orcas_catalog::PinnedObject;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};

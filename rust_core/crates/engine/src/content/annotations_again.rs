@@ -1,0 +1,122 @@
+//! Annotations that a copy takes along when its bytes are stored again: the texts are read, and stored as the copy is
+//! encrypted. Blocking.
+//!
+//! Invariant: a text is one blob, or inline. Neither memory nor a batch holds more than a few MiB of them.
+
+use bytes::Bytes;
+
+use crate::handle::Handle;
+use crate::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_catalog::PinnedObject;
+use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
+use orcas_chunks::WrittenChunk;
+use orcas_decide::{Body, ChunkPlace, Failure, PlacedChunk, Refusal, StoredAnnotations, StoredText};
+use orcas_record::{Bucket, Extent, Fingerprint, Version};
+use orcas_store::Sealing;
+
+/// Bytes of texts that a copy brings into the log. What is beyond goes to packs.
+const LOG_BYTES_MAX: usize = 8 << 20;
+/// Bytes of the longest text in the record of its version, which each change of an annotation writes anew.
+const RECORD_TEXT_MAX: usize = 64;
+
+/// Bytes of the texts of all annotations.
+pub(crate) fn texts_size(version: &Version) -> u64 {
+    version.attributes.annotations.extents().map(Extent::length).sum()
+}
+
+impl Handle {
+    /// Stores the texts of the annotations of `source` again. What goes to packs is durable.
+    ///
+    /// # Errors
+    /// [`Refusal::AnnotationsNotCopied`] if the copy is encrypted with a customer's key: nobody could read them. As of
+    /// reads and writes otherwise.
+    pub(crate) fn annotations_again(
+        &self,
+        (bucket, sealing): (&Bucket, &Sealing),
+        source: &PinnedObject,
+    ) -> Result<StoredAnnotations, Failure> {
+        let found = source.object.version.attributes.annotations.clone();
+        if found.is_empty() {
+            return Ok(StoredAnnotations::default());
+        }
+        if sealing.is_private() {
+            return Err(Refusal::AnnotationsNotCopied.into());
+        }
+        let mut texts = Vec::with_capacity(found.as_slice().len());
+        let mut again = Again { shared: &self.shared, bucket, sealing, log_bytes: 0, written: Vec::new() };
+        for annotation in found.as_slice() {
+            let text = source.annotation(&annotation.name).ok_or(Error::Record { reason: "an annotation is gone" })?;
+            let bytes = self.text(&text)?;
+            let algorithm = annotation.checksum.map_or(ChecksumAlgorithm::DEFAULT, |checksum| checksum.algorithm());
+            let mut hasher = Hasher::new(algorithm);
+            hasher.update(&bytes);
+            let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or_else(|| Md5Hasher::digest(&bytes));
+            texts.push(StoredText { md5, checksum: Some(hasher.finish()), body: again.store(self, bytes)? });
+        }
+        self.shared.sync_content(&again.written)?;
+        Ok(StoredAnnotations { found, texts })
+    }
+
+    fn text(&self, text: &PinnedObject) -> Result<Bytes> {
+        let length = text.object.version.size;
+        let (mut bytes, mut at) = (vec![0; length as usize], 0);
+        let mut reader = self.reader(text, 0, length.saturating_sub(1));
+        while at < bytes.len() {
+            match reader.read(&mut bytes[at..])? {
+                0 => return Err(Error::Record { reason: "an annotation is shorter than its record says" }),
+                read => at += read,
+            }
+        }
+        Ok(bytes.into())
+    }
+}
+
+struct Again<'a> {
+    shared: &'a EngineState,
+    bucket: &'a Bucket,
+    sealing: &'a Sealing,
+    log_bytes: usize,
+    written: Vec<WrittenChunk>,
+}
+
+impl Again<'_> {
+    fn store(&mut self, handle: &Handle, bytes: Bytes) -> Result<Body> {
+        self.shared.faults.check_writable()?;
+        self.shared.check_space()?;
+        if self.log_bytes + bytes.len() > LOG_BYTES_MAX {
+            return self.store_in_pack(&bytes);
+        }
+        self.log_bytes += bytes.len();
+        match self.sealing.encryption {
+            Some(_) => handle.sealed_body(self.bucket, self.sealing, &bytes),
+            None if bytes.len() <= RECORD_TEXT_MAX => Ok(Body::Inline(bytes)),
+            None => Ok(handle.appended_body(self.bucket, bytes)),
+        }
+    }
+
+    fn store_in_pack(&mut self, bytes: &[u8]) -> Result<Body> {
+        let length = bytes.len() as u32;
+        let key = match self.sealing.encryption {
+            Some(_) => Some(self.shared.data_key(self.bucket, self.sealing)?),
+            None => None,
+        };
+        let scope = match &key {
+            Some(key) => self.shared.sealed_scope(key, self.sealing)?,
+            None => self.shared.scope(&self.bucket.owner),
+        };
+        let mut writer = self.shared.content_writer(length, &scope, key.as_deref())?;
+        writer.write(bytes)?;
+        let (written, seal) = writer.finish()?;
+        let chunk = PlacedChunk {
+            fingerprint: Fingerprint(written.fingerprint),
+            sharing: self.shared.sharing(self.shared.ref_level(self.bucket), written.head),
+            length,
+            sealed: seal.is_some(),
+            place: ChunkPlace::New { head: written.head, at: written.at, seal },
+            pin: Some(written.pin()),
+        };
+        self.written.push(written);
+        Ok(Body::Chunks(vec![chunk]))
+    }
+}

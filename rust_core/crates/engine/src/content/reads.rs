@@ -1,0 +1,143 @@
+//! Reading the bytes of objects that were looked up.
+
+use std::sync::Arc;
+
+use super::stored::{HeldBlob, read_inline};
+use crate::handle::Handle;
+use crate::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_catalog::{EpochPin, PinnedObject};
+use orcas_record::{Extent, Sequence};
+use orcas_store::Sealing;
+
+impl EngineState {
+    /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
+    /// pieces.
+    pub fn try_read_small(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
+        if buf.is_empty() {
+            return Ok(true);
+        }
+        let sealing = found.sealing();
+        match (found.object.version.manifest.as_slice(), found.place()) {
+            ([Extent::Inline(bytes)], _) => read_inline(bytes, &sealing, first as u32, buf).map(|()| true),
+            ([Extent::Blob { blob, start, .. }], Some(place)) => {
+                self.check_seal(place, sealing.encryption.as_ref())?;
+                self.try_read_blob((*blob, place), &sealing, start + first as u32, buf)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Handle {
+    /// Fills `buf` with the object's bytes from `first` on, verified. `Ok(false)`, with `buf` undefined, when that
+    /// would wait for the disk or the content is in several pieces: use a reader.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
+    pub fn try_read(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
+        self.shared.try_read_small(found, first, buf)
+    }
+
+    /// Bytes `first..=last` of an object, which must lie inside it.
+    pub fn reader(&self, found: &PinnedObject, first: u64, last: u64) -> ObjectReader {
+        ObjectReader::new(Arc::clone(&self.shared), found, first, last)
+    }
+}
+
+/// Reads a range of an object in order. Blocking; every byte it gives was verified.
+pub struct ObjectReader {
+    shared: Arc<EngineState>,
+    levels: Vec<Level>,
+    remaining: u64,
+    sealing: Sealing,
+    /// The blob in hand, so that its place is looked up once.
+    blob: Option<HeldBlob>,
+    /// Held until the last byte.
+    _pin: EpochPin,
+}
+
+struct Level {
+    extents: Arc<[Extent]>,
+    next: usize,
+    /// Bytes to skip at the start of the next extent.
+    skip: u64,
+}
+
+impl ObjectReader {
+    fn new(shared: Arc<EngineState>, found: &PinnedObject, first: u64, last: u64) -> Self {
+        let version = &found.object.version;
+        let extents: Arc<[Extent]> = version.manifest.as_slice().into();
+        let remaining = if version.size == 0 { 0 } else { last - first + 1 };
+        let levels = vec![Level { extents, next: 0, skip: first }];
+        Self { shared, levels, remaining, sealing: found.sealing(), blob: None, _pin: found.pin().clone() }
+    }
+
+    /// Bytes still to come.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Fills the front of `buf` with the next bytes and returns how many: 0 only at the end of the range or for an
+    /// empty `buf`. One call reads from one blob.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored; nothing may be sent after that.
+    pub fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if self.remaining == 0 || buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let level =
+                self.levels.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
+            let Some(extent) = level.extents.get(level.next) else {
+                self.levels.pop();
+                continue;
+            };
+            let length = extent.length();
+            if level.skip >= length {
+                level.skip -= length;
+                level.next += 1;
+                continue;
+            }
+            let skip = level.skip;
+            let wanted = (length - skip).min(self.remaining).min(buf.len() as u64);
+            let extent = extent.clone();
+            match extent {
+                Extent::Segment { segment, .. } => {
+                    level.next += 1;
+                    level.skip = 0;
+                    if self.levels.len() > 1 {
+                        return Err(Error::Record { reason: "a segment names a segment" });
+                    }
+                    let extents = self.shared.catalog.segment(segment)?;
+                    self.levels.push(Level { extents, next: 0, skip });
+                    continue;
+                }
+                Extent::Inline(bytes) => {
+                    read_inline(&bytes, &self.sealing, skip as u32, &mut buf[..wanted as usize])?;
+                }
+                Extent::Blob { blob, start, .. } => {
+                    self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
+                }
+            }
+            if let Some(level) = self.levels.last_mut() {
+                level.skip += wanted;
+            }
+            self.remaining -= wanted;
+            return Ok(wanted as usize);
+        }
+    }
+
+    fn read_from(&mut self, blob: Sequence, start: u32, buf: &mut [u8]) -> Result<()> {
+        let held = match self.blob.take() {
+            Some(held) if held.is(blob) => held,
+            _ => {
+                let place = self.shared.catalog.place(blob)?;
+                self.shared.check_seal(&place, self.sealing.encryption.as_ref())?;
+                HeldBlob::new(blob, place)
+            }
+        };
+        self.shared.read_blob(self.blob.insert(held), &self.sealing, start, buf)
+    }
+}

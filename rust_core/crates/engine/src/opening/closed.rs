@@ -1,0 +1,26 @@
+//! The file that tells a store that was closed from one whose process ended otherwise. It is there only while nobody has
+//! the store open. A close that cannot write it counts as none.
+
+use std::path::Path;
+
+use orcas_base::error::Result;
+use orcas_fs::{FileSystem, Open};
+
+/// An empty file.
+const NAME: &str = "store.closed";
+
+pub(crate) fn is_marked(fs: &dyn FileSystem, data: &Path) -> Result<bool> {
+    Ok(fs.list(data)?.iter().any(|name| name == NAME))
+}
+
+/// To be called when everything that was acknowledged is in the files.
+pub(crate) fn mark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
+    fs.open(&data.join(NAME), Open::Create)?;
+    fs.sync_dir(data)
+}
+
+/// To be called before anything is acknowledged.
+pub(crate) fn unmark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
+    fs.remove(&data.join(NAME))?;
+    fs.sync_dir(data)
+}

@@ -1,0 +1,479 @@
+//! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
+//! acknowledged is in the index or replayed into it before the first request.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use super::closed;
+use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, note_lengths, recover_index};
+use crate::clock::Clock;
+use crate::commit::Committer;
+use crate::commit::apply::Applier;
+use crate::commit::queue::{ApplyQueue, IntentQueue};
+use crate::content::seal_ids::SealIds;
+use crate::events::{self, EventQueue, Follower};
+use crate::handle::Handle;
+use crate::health::ballast::Ballast;
+use crate::health::faults::Faults;
+use crate::index_rebuild::{self, RebuildRequests};
+use crate::lifecycle::{self, LifecycleOptions, LifecycleRequests};
+use crate::options::{EngineOptions, Environment};
+use crate::quotas::standing::Standings;
+use crate::reclaim::{self, Candidates, ReclaimRequests};
+use crate::scrub::{self, ScrubStatus};
+use crate::sharing::{HeadFilter, fill_head_filter};
+use crate::state::{EngineState, UpkeepTask};
+use orcas_base::buffers::Buffers;
+use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64};
+use orcas_base::sync::{Mutex, RwLock};
+use orcas_catalog::{BucketTable, Catalog};
+use orcas_chunks::{PackOptions, Packs};
+use orcas_fs::scratch::ScratchDir;
+use orcas_fs::{FileSystem, Random};
+use orcas_index::Index;
+use orcas_journal::{JournalFiles, JournalOptions};
+use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
+use orcas_store::StoreKeys;
+
+/// The parts of an open store, before anything runs.
+pub(crate) struct Opened {
+    pub shared: Arc<EngineState>,
+    pub committer: Committer,
+    pub applier: Applier,
+    pub follower: Option<Follower>,
+    pub logs: LogFiles,
+    pub tasks: crossbeam_channel::Receiver<UpkeepTask>,
+    pub lock: Box<dyn Send + Sync>,
+    pub replayed: Replayed,
+}
+
+/// An open store with its threads. Closed when dropped.
+pub struct Engine {
+    handle: Handle,
+    replayed: Replayed,
+    threads: Vec<JoinHandle<()>>,
+    maintenance: Option<JoinHandle<()>>,
+    reclamation: Option<JoinHandle<()>>,
+    index_rebuild: Option<JoinHandle<()>>,
+    scrub: Option<JoinHandle<()>>,
+    lifecycle: Option<JoinHandle<()>>,
+    events: Option<JoinHandle<()>>,
+    lock: Option<Box<dyn Send + Sync>>,
+    /// Where the index of a store is that was opened for salvage.
+    scratch: Option<ScratchDir>,
+}
+
+/// Reports that a thread has panicked, so that nothing waits for it for ever.
+struct Watch {
+    shared: Arc<EngineState>,
+    died: fn(&EngineState),
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.died)(&self.shared);
+        }
+    }
+}
+
+impl Engine {
+    /// Opens or creates the store. Blocking: it replays what the index does not have.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process has it, [`Error::Corrupt`], [`Error::Missing`] and [`Error::Foreign`]
+    /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
+        let opened = open(options, environment)?;
+        let Opened { shared, committer, applier, follower, logs, tasks, lock, replayed } = opened;
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+            spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
+        };
+        let for_tasks = Arc::clone(&shared);
+        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean)))?;
+        let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
+            let watch = Watch { shared: Arc::clone(&shared), died };
+            Box::new(move || {
+                let _watch = watch;
+                run();
+            })
+        };
+        let threads = vec![
+            spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
+            spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
+        ];
+        let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
+        let scrub = Box::new(move || scrub::run(&for_scrub, &scrubbed));
+        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
+        let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
+        let index_rebuild = spawn(
+            "orcas-rebuild",
+            watched(index_rebuild::died, Box::new(move || index_rebuild::run(&for_rebuild, &rebuild_logs))),
+        )?;
+        let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
+        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.queue.died(), reclaim))?;
+        let follow = follower.map(|follower| {
+            let for_events = Arc::clone(&shared);
+            let run = Box::new(move || events::run(&for_events, follower));
+            spawn("orcas-events", watched(|shared| shared.events.died(), run))
+        });
+        let events = follow.transpose()?;
+        if shared.ballast.is_short() {
+            // Before anybody else takes the room that was just made.
+            let _ = shared.make_spare();
+            shared.fill_ballast();
+        }
+        shared.request(UpkeepTask::Spare);
+        shared.request(UpkeepTask::Ballast);
+        shared.request(UpkeepTask::Heads);
+        Ok(Self {
+            handle: Handle { shared },
+            replayed,
+            threads,
+            maintenance: Some(maintenance),
+            reclamation: Some(reclamation),
+            index_rebuild: Some(index_rebuild),
+            scrub: Some(scrub),
+            lifecycle: None,
+            events,
+            lock: Some(lock),
+            scratch: None,
+        })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// From now on lifecycle rules are applied on request. Call it once, for a store that takes writes.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start_lifecycle(&mut self, options: LifecycleOptions) -> Result<()> {
+        let shared = Arc::clone(&self.handle.shared);
+        let died = |shared: &EngineState| shared.lifecycle.queue.died();
+        let watch = Watch { shared: Arc::clone(&shared), died };
+        shared.lifecycle.start(options.day_ms);
+        let run = move || {
+            let watch = watch;
+            lifecycle::run(&watch.shared, &options);
+        };
+        let spawned = std::thread::Builder::new().name("orcas-lifecycle".to_owned()).spawn(run);
+        self.lifecycle = Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
+        Ok(())
+    }
+
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
+    }
+
+    /// Refuses new work, makes everything queued durable, brings the index up to date and gives the lock back.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
+    pub fn close(mut self) -> Result<()> {
+        self.shut();
+        match self.scratch {
+            // One that was opened for salvage never took a write.
+            Some(_) => Ok(()),
+            None => self.handle.shared.faults.check_writable(),
+        }
+    }
+
+    fn shut(&mut self) {
+        let shared = &self.handle.shared;
+        shared.scrub.stop();
+        if let Some(scrub) = self.scrub.take() {
+            let _ = scrub.join();
+        }
+        // It waits for commits and for the applier, so it ends before they do.
+        shared.lifecycle.queue.stop();
+        if let Some(lifecycle) = self.lifecycle.take() {
+            let _ = lifecycle.join();
+        }
+        // It waits for the applier, so it ends before that does.
+        shared.index_rebuild.stop();
+        if let Some(index_rebuild) = self.index_rebuild.take() {
+            let _ = index_rebuild.join();
+        }
+        // It waits for commits, so it ends before they do.
+        shared.reclaim.queue.stop();
+        if let Some(reclamation) = self.reclamation.take() {
+            let _ = reclamation.join();
+        }
+        shared.intents.close();
+        // The committer is first in the list: the applier's queue is complete when it has ended.
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+            shared.applies.close();
+        }
+        shared.events.close();
+        if let Some(events) = self.events.take() {
+            let _ = events.join();
+        }
+        if let Some(maintenance) = self.maintenance.take() {
+            let _ = shared.tasks.send(UpkeepTask::Stop);
+            let _ = maintenance.join();
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one
+            // file, whose pages a start can look at.
+            let emptied = shared.catalog.index.truncate_wal();
+            let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
+            // From what the log has just given back: the next start may find nothing else.
+            shared.ballast.fill(0);
+            if shared.faults.check_writable().is_ok()
+                && let Err(error) = closed::mark(&*shared.fs, &shared.options.data)
+            {
+                tracing::warn!(%error, "The next start will not know that the store was closed");
+            }
+        }
+        self.lock = None;
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// The upkeep thread: slow work that nothing waits for.
+fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
+    if unclean {
+        // Damage is reported to the thread that rebuilds the index.
+        if let Err(error) = shared.catalog.index.quick_check()
+            && !matches!(error, Error::IndexDamaged { .. })
+        {
+            tracing::warn!(%error, "The index could not be checked after a crash: run `orcas fsck`");
+        }
+    }
+    for task in tasks {
+        match task {
+            // Without a spare file the next roll makes one itself, or fails its batch.
+            UpkeepTask::Spare => drop(shared.make_spare()),
+            UpkeepTask::Ballast => shared.fill_ballast(),
+            // A later one will do as well; meanwhile the WAL grows.
+            UpkeepTask::Checkpoint => drop(shared.catalog.index.checkpoint().inspect_err(
+                |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
+            )),
+            // Without the filter everything counts as maybe known.
+            UpkeepTask::Heads => drop(fill_head_filter(shared).inspect_err(
+                |error| tracing::warn!(%error, "The filter of known content could not be filled: uploads cost more"),
+            )),
+            UpkeepTask::Stop => return,
+        }
+    }
+}
+
+pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<Opened> {
+    let Environment { fs, clock, random, index: place } = environment;
+    let data = options.data.clone();
+    fs.create_dir(&data)?;
+    let lock = fs.lock(&data.join("store.lock"))?;
+    let ballast = Ballast::open(Arc::clone(&fs), &data, options.ballast)?;
+    ballast.make_room_if_short();
+    let (log_dir, chunk_dir) = (data.join("log"), data.join("chunks"));
+    fs.create_dir(&log_dir)?;
+    fs.create_dir(&chunk_dir)?;
+    fs.sync_dir(&data)?;
+    let new = fs.list(&log_dir)?.is_empty();
+    if new {
+        // Before the first log file: a store whose own name is lost in a power cut is lost whole.
+        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    let was_closed = closed::is_marked(&*fs, &data)?;
+    let keys = StoreKeys::open(&fs, &data, &*random, new)?;
+    let store_id = keys.store_id;
+    let log_options = LogOptions {
+        // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
+        established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
+        dir: log_dir,
+        store_id,
+        commit_key: keys.commit_key,
+        file_size: options.log_file_size,
+        random: Arc::clone(&random),
+    };
+    let opener = IndexOpener { options: &options, place, store_id };
+    let recovered = match recover_index(&fs, &log_options, &opener) {
+        Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
+        done => done,
+    };
+    let Recovery { index, writer, mut log, replayed } = recovered?;
+    let replayed = Replayed { unclean: !new && !was_closed, ..replayed };
+    if was_closed {
+        closed::unmark(&*fs, &data)?;
+    }
+    let compacted = index.read()?.log_files()?;
+    let cut_short = log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
+    keys.establish(&fs, &data)?;
+    let packs = {
+        let options =
+            PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
+        let highest = index.read()?.highest_pack()?;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, highest)?
+    };
+    let (sender, tasks) = crossbeam_channel::bounded(64);
+    let shared = assemble(
+        options,
+        Assembly {
+            buckets: load_buckets(&index)?,
+            log_reader: log.reader(),
+            spares: log.spare_maker(),
+            position: log.position(),
+            fs,
+            clock,
+            random,
+            keys,
+            index,
+            packs,
+            ballast,
+            tasks: sender,
+        },
+    );
+    if !planted::is(Bug::LengthsNotCompared) {
+        note_lengths(&shared, &cut_short)?;
+    }
+    let logs = log.files();
+    let committer = Committer::new(Arc::clone(&shared), log);
+    let applier = Applier::new(Arc::clone(&shared), writer);
+    let follower = Follower::new(&shared, &logs).map(Follower::prepared);
+    Ok(Opened { shared, committer, applier, follower, logs, tasks, lock, replayed })
+}
+
+/// What a store is made of, before anything runs.
+struct Assembly {
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keys: StoreKeys,
+    index: Index,
+    log_reader: LogReader,
+    spares: SpareMaker,
+    packs: Packs,
+    ballast: Ballast,
+    buckets: BucketTable,
+    /// The end of the log.
+    position: LogPosition,
+    tasks: crossbeam_channel::Sender<UpkeepTask>,
+}
+
+fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
+    let buffers = Buffers::new(options.pooling_enabled);
+    let lifecycle = LifecycleRequests::default();
+    lifecycle.note_buckets(parts.buckets.documents().lifecycles());
+    let logs_buckets = AtomicBool::new(parts.buckets.documents().logs());
+    let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
+    let index_rebuild = Arc::new(RebuildRequests::default());
+    let asked = Arc::clone(&index_rebuild);
+    parts.index.on_damage(move |reason| asked.request(reason));
+    let journal = options.events.map(|events| {
+        JournalFiles::new(JournalOptions {
+            fs: Arc::clone(&parts.fs),
+            dir: options.data.join(orcas_journal::DIRECTORY),
+            store_id: parts.keys.store_id,
+            random: Arc::clone(&parts.random),
+            retention_ms: events.retention_ms,
+            max_bytes: events.max_bytes,
+        })
+    });
+    Arc::new(EngineState {
+        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+        spares: parts.spares,
+        fs: parts.fs,
+        clock: parts.clock,
+        random: parts.random,
+        seal_ids: SealIds::default(),
+        keys: parts.keys,
+        scopes: Mutex::new(HashMap::new()),
+        content_keys: OnceLock::new(),
+        default_encryptions,
+        logs_buckets,
+        owner_quotas: RwLock::default(),
+        standings: Standings::default(),
+        intents: IntentQueue::default(),
+        events: EventQueue::new(journal.is_some(), parts.position.clone()),
+        journal,
+        event_sink: OnceLock::new(),
+        applies: ApplyQueue::new(parts.position),
+        candidates: Candidates::default(),
+        pins: Arc::default(),
+        reclaim: ReclaimRequests::default(),
+        scrub: ScrubStatus::default(),
+        lifecycle,
+        metrics: Arc::default(),
+        index_rebuild,
+        heads: HeadFilter::default(),
+        held: Arc::default(),
+        buffers,
+        catalog: Catalog::new(parts.index, parts.buckets),
+        packs: parts.packs,
+        ballast: parts.ballast,
+        faults: Faults::default(),
+        tasks: parts.tasks,
+        since_checkpoint: AtomicU64::new(0),
+        updates: AtomicU64::new(0),
+        moving: AtomicBool::new(false),
+        options,
+    })
+}
+
+/// What a read-only engine is made of.
+pub(crate) struct ReadOnlyParts {
+    pub fs: Arc<dyn FileSystem>,
+    pub keys: StoreKeys,
+    pub index: Index,
+    pub log_reader: LogReader,
+    pub spares: SpareMaker,
+    pub packs: Packs,
+    pub buckets: BucketTable,
+    pub lock: Box<dyn Send + Sync>,
+    /// Where the index is.
+    pub scratch: ScratchDir,
+    pub reason: &'static str,
+}
+
+/// An engine that only reads, without threads: whatever is asked of one is refused.
+pub(crate) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
+    let (tasks, _) = crossbeam_channel::bounded(1);
+    let options = EngineOptions { events: None, ..options };
+    let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
+    let shared = assemble(
+        options,
+        Assembly {
+            fs: parts.fs,
+            clock: environment.clock,
+            random: environment.random,
+            keys: parts.keys,
+            index: parts.index,
+            log_reader: parts.log_reader,
+            spares: parts.spares,
+            packs: parts.packs,
+            ballast,
+            buckets: parts.buckets,
+            position: LogPosition::ORIGIN,
+            tasks,
+        },
+    );
+    shared.faults.stop_writing(parts.reason.into());
+    shared.intents.close();
+    shared.applies.close();
+    shared.reclaim.queue.stop();
+    Engine {
+        handle: Handle { shared },
+        threads: Vec::new(),
+        maintenance: None,
+        reclamation: None,
+        index_rebuild: None,
+        scrub: None,
+        lifecycle: None,
+        events: None,
+        lock: Some(parts.lock),
+        replayed: Replayed::default(),
+        scratch: Some(parts.scratch),
+    }
+}

@@ -113,7 +113,7 @@ LIMITS = {
     "head of a request": ["max_head_size", "http/parsers.py:HEADERS_MAX"],
     "keys of one DeleteObjects": ["s3/src/xml/requests.rs:DELETE_LEN_MAX"],
     "entries of one page of a list": ["s3/src/query.rs:PAGE_LEN_MAX"],
-    "XML document of a request": ["gateway/src/body_plan.rs:DOCUMENT_LEN_MAX"],
+    "XML document of a request": ["s3/src/xml/mod.rs:DOCUMENT_LEN_MAX"],
     "fields of an HTML form before its file": ["s3/src/form/mod.rs:FORM_DATA_LEN_MAX"],
     "validity of a presigned URL": ["sigv4/src/lib.rs:PRESIGN_EXPIRES_S_MAX"],
     "buckets": ["decide/src/limits.rs:BUCKETS_MAX"],

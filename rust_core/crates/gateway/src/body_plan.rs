@@ -4,11 +4,9 @@ use super::intake::DeclaredBody;
 use super::problem::Problem;
 use orcas_http::Headers;
 use orcas_s3::operations::RequestBody;
+use orcas_s3::xml::DOCUMENT_LEN_MAX;
 use orcas_s3::{ErrorCode, Operation};
 use orcas_sigv4::PayloadMode;
-
-/// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts with SHA-512 checksums fit, and a parser's memory is bounded.
-const DOCUMENT_LEN_MAX: u64 = 3 * 1024 * 1024;
 
 pub enum BodyPlan {
     /// The operation has none; what the client sends nevertheless stays unread.
@@ -36,7 +34,7 @@ impl BodyPlan {
 
     /// A document, which is collected.
     pub fn document(declared: DeclaredBody) -> Result<Self, Problem> {
-        if declared.length > DOCUMENT_LEN_MAX {
+        if declared.length > DOCUMENT_LEN_MAX as u64 {
             return Err(ErrorCode::MaxMessageLengthExceeded.into());
         }
         Ok(Self::Whole(Box::new(declared)))

@@ -18,6 +18,10 @@ use orcas_http::timestamp::iso_time;
 /// The namespace of every answer of the S3 API.
 pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
+/// Bytes of a request document: 1,000 keys of a Delete or 10,000 parts with SHA-512 checksums fit, and what one body can
+/// make the server hold is bounded.
+pub const DOCUMENT_LEN_MAX: usize = 3 << 20;
+
 /// How characters that XML 1.0 cannot hold are written.
 #[derive(Clone, Copy)]
 enum Illegal {

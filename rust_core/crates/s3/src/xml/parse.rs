@@ -7,11 +7,8 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::is_allowed;
+use super::{DOCUMENT_LEN_MAX, is_allowed};
 use crate::errors::{ErrorCode, S3Error};
-
-/// Bytes of a request document: bounds what one body can make the server hold.
-pub const DOCUMENT_LEN_MAX: usize = 2 << 20;
 
 /// Nested elements: bounds the walk over hostile nesting.
 const DEPTH_MAX: usize = 32;

@@ -308,8 +308,9 @@ mod tests {
     fn a_complete_document_of_ten_thousand_parts_fits() {
         let part = |number| {
             format!(
-                "<Part><PartNumber>{number}</PartNumber><ETag>&quot;{TAG}&quot;</ETag><ChecksumSHA256>\
-                     FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=</ChecksumSHA256></Part>"
+                "<Part><PartNumber>{number}</PartNumber><ETag>&quot;{TAG}&quot;</ETag><ChecksumSHA512>{}==\
+                     </ChecksumSHA512></Part>",
+                "A".repeat(86)
             )
         };
         let parts: Vec<String> = (1..=10_000).map(part).collect();

@@ -3,9 +3,9 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use orcas_fuzz::{bounded, fuzz_target};
-use orcas_s3::Operation;
+use orcas_record::{DOCUMENT_MAX, DocumentKind};
 use orcas_s3::bucket_logging::{BucketLogging, Delivered};
-use orcas_s3::documents::{DOCUMENT_LEN_MAX, LIFECYCLE_LEN_MAX, stored, stored_lifecycle};
+use orcas_s3::documents::{CONFIGURATION_LEN_MAX, stored, stored_lifecycle};
 use orcas_s3::encryption::BucketDefault;
 use orcas_s3::event_targets::{EventTarget, Targets};
 use orcas_s3::lifecycle::{Configuration, DefaultSize, rules};
@@ -99,25 +99,14 @@ fn attributes(body: &[u8]) {
 fn configurations(body: &[u8]) {
     let known = [EventTarget { name: "hook".to_owned(), kind: "webhook".to_owned() }];
     let targets = Targets { region: "us-east-1", known: &known };
-    for operation in [
-        Operation::PutBucketAccelerateConfiguration,
-        Operation::PutBucketCors,
-        Operation::PutBucketEncryption,
-        Operation::PutBucketLogging,
-        Operation::PutBucketNotificationConfiguration,
-        Operation::PutBucketOwnershipControls,
-        Operation::PutBucketRequestPayment,
-        Operation::PutBucketTagging,
-        Operation::PutBucketWebsite,
-        Operation::PutPublicAccessBlock,
-    ] {
-        let Ok(written) = stored(operation, body, "b", targets) else { continue };
-        assert!(written.len() <= DOCUMENT_LEN_MAX && is_readable(&written));
+    for kind in DocumentKind::ALL {
+        let Ok(written) = stored(kind, body, "b", targets) else { continue };
+        assert!(written.len() <= CONFIGURATION_LEN_MAX && is_readable(&written));
         if written.is_empty() {
             continue;
         }
-        assert_eq!(stored(operation, &written, "b", targets).as_ref(), Ok(&written));
-        if operation == Operation::PutBucketNotificationConfiguration {
+        assert_eq!(stored(kind, &written, "b", targets).as_ref(), Ok(&written));
+        if kind == DocumentKind::Notification {
             assert!(notifications(&written).is_some_and(|list| list.iter().all(|one| one.target == "hook")));
         }
     }
@@ -127,7 +116,7 @@ fn configurations(body: &[u8]) {
 fn lifecycle(body: &[u8]) {
     for size in [DefaultSize::All128K, DefaultSize::Varies] {
         let Ok(written) = stored_lifecycle(body, size) else { return };
-        assert!(written.len() <= LIFECYCLE_LEN_MAX && is_readable(&written));
+        assert!(written.len() <= DOCUMENT_MAX && is_readable(&written));
         let loaded = Configuration::load(&written).expect("what was written can be read");
         assert_eq!((loaded.default_size, loaded.stored()), (size, written.clone()));
         assert!(rules(&written).is_some());

@@ -12,15 +12,15 @@ use orcas_record::{BucketId, DocumentKind};
 /// One document. Empty: it was removed.
 pub struct Document {
     pub bytes: Bytes,
-    parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    parsed: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Document {
-    /// What `parse` made of the bytes the first time. `parse` belongs to the kind of the document: `None` for a result
-    /// of another type.
-    pub fn parsed<T: Send + Sync + 'static>(&self, parse: impl FnOnce(&[u8]) -> T) -> Option<Arc<T>> {
-        let parsed = self.parsed.get_or_init(|| Arc::new(parse(&self.bytes)));
-        Arc::clone(parsed).downcast().ok()
+    /// What `parse` made of the bytes the first time, if it could. `parse` belongs to the kind of the document: `None` for
+    /// a result of another type.
+    pub fn parsed<T: Send + Sync + 'static>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<Arc<T>> {
+        let parsed = self.parsed.get_or_init(|| Some(Arc::new(parse(&self.bytes)?)));
+        Arc::clone(parsed.as_ref()?).downcast().ok()
     }
 }
 
@@ -29,14 +29,8 @@ pub struct Documents {
     by_bucket: BTreeMap<(BucketId, DocumentKind), Arc<Document>>,
     /// Bytes of all.
     len: usize,
-    /// Buckets with a lifecycle document that is not empty.
-    lifecycles: usize,
-    /// Buckets with default encryption.
-    encryptions: usize,
-    /// Buckets with a logging document that is not empty.
-    logged: usize,
-    /// Buckets with a quota.
-    limited: usize,
+    /// Documents of each kind that are not empty, by its code.
+    in_use: [usize; DocumentKind::ALL.len() + 1],
 }
 
 impl Documents {
@@ -48,32 +42,14 @@ impl Documents {
         self.len
     }
 
-    /// Buckets with a lifecycle document.
-    pub fn lifecycles(&self) -> usize {
-        self.lifecycles
-    }
-
-    /// Buckets with default encryption.
-    pub fn encryptions(&self) -> usize {
-        self.encryptions
-    }
-
-    /// Whether any bucket has a quota.
-    pub fn limits(&self) -> bool {
-        self.limited > 0
-    }
-
-    /// Whether any bucket has a logging document.
-    pub fn logs(&self) -> bool {
-        self.logged > 0
+    /// Buckets that have a document of this kind which is not empty.
+    pub fn in_use(&self, kind: DocumentKind) -> usize {
+        self.in_use[usize::from(kind.code())]
     }
 
     pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
         self.len += bytes.len();
-        self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
-        self.encryptions += usize::from(kind == DocumentKind::Encryption && !bytes.is_empty());
-        self.logged += usize::from(kind == DocumentKind::Logging && !bytes.is_empty());
-        self.limited += usize::from(kind == DocumentKind::Quota && !bytes.is_empty());
+        self.in_use[usize::from(kind.code())] += usize::from(!bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
         let former = self.by_bucket.insert((bucket, kind), document);
         self.uncount(kind, former);
@@ -82,10 +58,7 @@ impl Documents {
     fn uncount(&mut self, kind: DocumentKind, former: Option<Arc<Document>>) {
         if let Some(former) = former {
             self.len -= former.bytes.len();
-            self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
-            self.encryptions -= usize::from(kind == DocumentKind::Encryption && !former.bytes.is_empty());
-            self.logged -= usize::from(kind == DocumentKind::Logging && !former.bytes.is_empty());
-            self.limited -= usize::from(kind == DocumentKind::Quota && !former.bytes.is_empty());
+            self.in_use[usize::from(kind.code())] -= usize::from(!former.bytes.is_empty());
         }
     }
 
@@ -127,40 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn buckets_with_default_encryption_are_counted() {
-        let mut documents = Documents::default();
-        let mut put = |bucket, text: &'static str| {
-            documents.put(BucketId(bucket), DocumentKind::Encryption, text.into());
-            documents.encryptions()
-        };
-        assert_eq!((put(1, "a"), put(1, "b"), put(2, "a"), put(1, "")), (1, 1, 2, 1));
-        documents.remove(BucketId(2));
-        assert_eq!(documents.encryptions(), 0);
-    }
-
-    #[test]
-    fn buckets_with_a_lifecycle_are_counted() {
-        let mut documents = Documents::default();
-        let mut put = |bucket, text: &'static str| {
-            documents.put(BucketId(bucket), DocumentKind::Lifecycle, text.into());
-            documents.lifecycles()
-        };
-        assert_eq!((put(1, "a"), put(1, "b"), put(2, "a"), put(1, ""), put(1, "")), (1, 1, 2, 1, 1));
-        documents.put(BucketId(3), DocumentKind::Cors, "a".into());
-        documents.remove(BucketId(2));
-        assert_eq!(documents.lifecycles(), 0);
-    }
-
-    #[test]
-    fn logged_buckets_are_counted() {
-        let mut documents = Documents::default();
-        let mut put = |bucket, text: &'static str| {
-            documents.put(BucketId(bucket), DocumentKind::Logging, text.into());
-            documents.logs()
-        };
-        assert_eq!((put(1, ""), put(1, "a"), put(2, "b"), put(1, "")), (false, true, true, true));
-        documents.remove(BucketId(2));
-        assert!(!documents.logs());
+    fn buckets_are_counted_whose_document_is_not_empty() {
+        for kind in DocumentKind::ALL {
+            let mut documents = Documents::default();
+            let mut put = |bucket, text: &'static str| {
+                documents.put(BucketId(bucket), kind, text.into());
+                documents.in_use(kind)
+            };
+            assert_eq!((put(1, "a"), put(1, "b"), put(2, "a"), put(1, ""), put(1, "")), (1, 1, 2, 1, 1));
+            for other in DocumentKind::ALL.into_iter().filter(|other| *other != kind) {
+                assert_eq!(documents.in_use(other), 0);
+            }
+            documents.remove(BucketId(2));
+            assert_eq!(documents.in_use(kind), 0);
+        }
     }
 
     #[test]
@@ -168,8 +121,8 @@ mod tests {
         let mut documents = Documents::default();
         documents.put(BucketId(1), DocumentKind::Cors, "17".into());
         let document = documents.get(BucketId(1), DocumentKind::Cors).unwrap();
-        assert_eq!(document.parsed(<[u8]>::len).as_deref(), Some(&2));
-        assert_eq!(document.parsed(|_| 99_usize).as_deref(), Some(&2));
-        assert!(document.parsed(|_| "of another type").is_none());
+        assert_eq!(document.parsed(|bytes| Some(bytes.len())).as_deref(), Some(&2));
+        assert_eq!(document.parsed(|_| Some(99_usize)).as_deref(), Some(&2));
+        assert!(document.parsed(|_| Some("of another type")).is_none());
     }
 }

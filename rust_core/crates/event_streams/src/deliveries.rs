@@ -13,7 +13,8 @@ use orcas_engine::{Change, ChangeKind, EventReader, JournalCursor, Place};
 use orcas_events::Event;
 use orcas_events::json::{Context, test_message, write_records};
 use orcas_record::{BucketId, DocumentKind};
-use orcas_s3::notification::{Notification, notifications};
+use orcas_s3::documents::BucketDocument as _;
+use orcas_s3::notification::Notification;
 
 use super::names::{event_of, request_id};
 use super::streams::EventStreams;
@@ -130,8 +131,11 @@ impl EventStreams {
     /// The notification of the bucket that sends the event to the target.
     fn notification(&self, event: &Event, target: &str) -> Option<Notification> {
         let document = self.engine.document(BucketId(event.bucket.id), DocumentKind::Notification)?;
-        let of_bucket = document.parsed(notifications)?;
-        of_bucket.as_ref().as_ref()?.iter().find(|one| one.target == target && one.matches(event)).cloned()
+        document
+            .parsed(Vec::<Notification>::load)?
+            .iter()
+            .find(|one| one.target == target && one.matches(event))
+            .cloned()
     }
 
     /// What S3 sends to the topics and queues of a configuration when it is stored. Nothing if it is another one by now.
@@ -140,9 +144,9 @@ impl EventStreams {
         if change.content.map(|(_, etag)| etag) != Some(Etag::simple(Md5Hasher::digest(&document.bytes))) {
             return None;
         }
-        let of_bucket = document.parsed(notifications)?;
+        let of_bucket = document.parsed(Vec::<Notification>::load)?;
         let is_told = |one: &Notification| one.is_tested && one.target == target;
-        if !of_bucket.as_ref().as_ref()?.iter().any(is_told) {
+        if !of_bucket.iter().any(is_told) {
             return None;
         }
         let bucket = String::from_utf8_lossy(&change.bucket_name).into_owned();

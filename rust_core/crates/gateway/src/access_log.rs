@@ -86,19 +86,19 @@ impl Lane {
         let Some(bucket) = record.bucket.as_deref().and_then(|name| self.engine.bucket(name.as_bytes())) else {
             return;
         };
-        let Some(logging) = self.logging(&bucket) else { return };
+        let Some(logging) = self.document::<BucketLogging>(bucket.id) else { return };
         let owner = String::from_utf8_lossy(&bucket.owner).into_owned();
         let line = record.server_log_line(&owner, &self.host_id);
         let day_ms = logging.by_event().then(|| record.began_ms - record.began_ms.rem_euclid(DAY_MS));
         let region = self.region_of(&bucket).to_owned();
-        let destination = Destination { bucket: name_of(&bucket).to_owned(), owner, region, logging, day_ms };
+        let destination = Destination {
+            bucket: name_of(&bucket).to_owned(),
+            owner,
+            region,
+            logging: BucketLogging::clone(&logging),
+            day_ms,
+        };
         self.deliveries.add(destination, line.as_bytes());
-    }
-
-    fn logging(&self, bucket: &Bucket) -> Option<BucketLogging> {
-        let document = self.engine.document(bucket.id, DocumentKind::Logging)?;
-        let parsed = document.parsed(|bytes| BucketLogging::parse(bytes).ok().flatten());
-        parsed.and_then(|logging| Option::clone(&logging))
     }
 
     /// Checks the target that a logging document of `bucket` names.

@@ -8,7 +8,6 @@ use super::lane::Lane;
 use super::problem::Problem;
 use super::response::{CorsLines, HeaderBlock, Response};
 use orcas_http::RequestHead;
-use orcas_record::DocumentKind;
 use orcas_s3::cors::{CorsConfiguration, CrossOrigin, Lines, VARY};
 use orcas_s3::{ErrorCode, S3Error, Target};
 
@@ -56,8 +55,6 @@ impl Lane {
 
     fn cors_rules(&self, target: &Target) -> Option<Arc<CorsConfiguration>> {
         let bucket = self.engine.bucket(target.bucket()?.as_bytes())?;
-        let document = self.engine.document(bucket.id, DocumentKind::Cors)?;
-        let parsed = document.parsed(|bytes| CorsConfiguration::parse(bytes).ok().map(Arc::new))?;
-        Option::clone(&parsed)
+        self.document(bucket.id)
     }
 }

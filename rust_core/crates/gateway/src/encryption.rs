@@ -135,13 +135,12 @@ impl Lane {
         if !self.engine.has_default_encryption() {
             return Ok(of_the_store());
         }
-        let document = self.engine.document(bucket, DocumentKind::Encryption);
-        let Some(document) = document.filter(|document| !document.bytes.is_empty()) else { return Ok(of_the_store()) };
-        let parsed = document.parsed(|bytes| BucketDefault::read(bytes).ok());
-        match parsed.as_deref() {
-            Some(Some(default)) => Ok(Some(default.clone())),
-            _ => Err(Problem::internal("the default encryption of a bucket cannot be read")),
+        if !self.has_own_encryption(bucket) {
+            return Ok(of_the_store());
         }
+        let unreadable = || Problem::internal("the default encryption of a bucket cannot be read");
+        let default = self.document::<BucketDefault>(bucket).ok_or_else(unreadable)?;
+        Ok(Some(BucketDefault::clone(&default)))
     }
 
     /// Whether default encryption was put to the bucket, whatever it says.

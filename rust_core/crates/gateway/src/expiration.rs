@@ -6,8 +6,8 @@ use super::lane::Lane;
 use super::response::HeaderBlock;
 use orcas_catalog::initiated_ms;
 use orcas_lifecycle::{Facts, Place, Rules};
-use orcas_record::{BucketId, DocumentKind, UploadId, Version};
-use orcas_s3::lifecycle::{due_date, due_rule, expiration, rules};
+use orcas_record::{BucketId, UploadId, Version};
+use orcas_s3::lifecycle::{due_date, due_rule, expiration};
 
 /// A current version, as far as rules ask about it.
 #[derive(Clone, Copy)]
@@ -44,11 +44,10 @@ impl Lane {
 
     #[cold]
     fn expiration(&self, expiring: &Expiring<'_>) -> Option<Vec<u8>> {
-        let document = self.engine.document(expiring.bucket, DocumentKind::Lifecycle)?;
-        let parsed = document.parsed(rules)?;
+        let rules = self.document::<Rules>(expiring.bucket)?;
         let Expiring { key, size, modified_ms, tags, .. } = *expiring;
         let facts = Facts { key, size, modified_ms, tags };
-        let due = parsed.as_ref().as_ref()?.due(&facts, Place::Current, self.engine.lifecycle_day_ms())?;
+        let due = rules.due(&facts, Place::Current, self.engine.lifecycle_day_ms())?;
         Some(expiration(&due))
     }
 
@@ -62,16 +61,11 @@ impl Lane {
 
     #[cold]
     fn abort(&self, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
-        let Some(document) = self.engine.document(bucket, DocumentKind::Lifecycle) else { return };
-        let Some(parsed) = document.parsed(rules) else { return };
+        let Some(rules) = self.document::<Rules>(bucket) else { return };
         let facts = Facts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
-        let of_upload = |rules: &Rules| {
-            let due = rules.due(&facts, Place::Upload, self.engine.lifecycle_day_ms())?;
-            Some((due_date(&due), due_rule(&due)))
-        };
-        if let Some((date, rule)) = parsed.as_ref().as_ref().and_then(of_upload) {
-            headers.push("x-amz-abort-date", &date);
-            headers.push("x-amz-abort-rule-id", &rule);
+        if let Some(due) = rules.due(&facts, Place::Upload, self.engine.lifecycle_day_ms()) {
+            headers.push("x-amz-abort-date", &due_date(&due));
+            headers.push("x-amz-abort-rule-id", &due_rule(&due));
         }
     }
 }

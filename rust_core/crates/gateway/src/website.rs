@@ -15,8 +15,8 @@ use super::reply::Responder;
 use super::request::{Call, Request};
 use super::response::{Envelope, Response};
 use orcas_http::{Query, RequestHead, percent_decode};
-use orcas_record::{Bucket, DocumentKind};
-use orcas_s3::documents::blocks_public_reads;
+use orcas_record::Bucket;
+use orcas_s3::documents::PublicAccessBlock;
 use orcas_s3::target::{checked_key, hosted_website};
 use orcas_s3::website::Website;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
@@ -68,17 +68,16 @@ impl Reading<'_> {
     /// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
     /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
     pub fn website(&self) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
-        let (engine, name) = (&self.lane.engine, self.target.bucket().unwrap_or_default());
-        let found = engine.bucket(name.as_bytes()).and_then(|bucket| {
-            let document = engine.document(bucket.id, DocumentKind::Website)?;
-            let parsed = document.parsed(|bytes| Website::parse(bytes).ok().map(Arc::new))?;
-            Some((bucket, Option::clone(&parsed)?))
+        let name = self.target.bucket().unwrap_or_default();
+        let found = self.lane.engine.bucket(name.as_bytes()).and_then(|bucket| {
+            let website = self.lane.document(bucket.id)?;
+            Some((bucket, website))
         });
         let Some((bucket, website)) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
         };
-        let block = engine.document(bucket.id, DocumentKind::PublicAccessBlock);
-        let is_published = !blocks_public_reads(block.as_ref().map(|document| &document.bytes[..]));
+        let block = self.lane.document::<PublicAccessBlock>(bucket.id);
+        let is_published = block.is_some_and(|block| !block.blocks_reads);
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
         self.lane.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
         let _ = self.found.set(Arc::clone(&bucket));

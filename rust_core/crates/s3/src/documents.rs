@@ -7,30 +7,88 @@
 use super::bucket_logging::BucketLogging;
 use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
-use super::encryption;
+use super::encryption::BucketDefault;
 use super::errors::{ErrorCode, S3Error};
 use super::event_targets::Targets;
-use super::lifecycle::{Configuration, DefaultSize};
-use super::notification;
-use super::operations::Operation;
+use super::lifecycle::{self, Configuration, DefaultSize};
+use super::notification::{self, Notification};
 use super::tags::{self, Tags};
 use super::website::Website;
 use super::xml::configurations as parsed;
 use orcas_http::Headers;
+use orcas_lifecycle::Rules;
+use orcas_record::{DOCUMENT_MAX, DocumentKind};
 
 /// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
-pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
-/// The same for a lifecycle configuration, which may have 1,000 rules.
-pub const LIFECYCLE_LEN_MAX: usize = 1 << 20;
+pub const CONFIGURATION_LEN_MAX: usize = 64 * 1024;
 
-/// The document that a write of the bucket `name` stores. Empty: none is left. `targets` is what notifications can name.
+/// What a stored document means for requests. It is made of the document once, and kept with it.
+pub trait BucketDocument: Sized + Send + Sync + 'static {
+    const KIND: DocumentKind;
+
+    /// `None` for a document that cannot be read, and for one that was removed, if that is as if there had been none.
+    fn load(stored: &[u8]) -> Option<Self>;
+}
+
+macro_rules! bucket_documents {
+    ($($kind:ident: $type:ty = |$stored:ident| $load:expr;)+) => {
+        $(impl BucketDocument for $type {
+            const KIND: DocumentKind = DocumentKind::$kind;
+
+            fn load($stored: &[u8]) -> Option<Self> {
+                $load
+            }
+        })+
+    };
+}
+
+bucket_documents! {
+    Cors: CorsConfiguration = |stored| CorsConfiguration::parse(stored).ok();
+    Encryption: BucketDefault = |stored| BucketDefault::read(stored).ok();
+    Lifecycle: Rules = |stored| lifecycle::rules(stored);
+    Logging: BucketLogging = |stored| BucketLogging::parse(stored).ok().flatten();
+    Notification: Vec<Notification> = |stored| notification::notifications(stored);
+    OwnershipControls: OwnershipControls = |stored| Some(OwnershipControls::of(stored));
+    PublicAccessBlock: PublicAccessBlock = |stored| Some(PublicAccessBlock::of(stored));
+    Website: Website = |stored| Website::parse(stored).ok();
+}
+
+/// The ownership controls of a bucket.
+pub struct OwnershipControls {
+    /// ACLs are disabled, as for a new bucket, which has no document.
+    pub disable_acls: bool,
+}
+
+impl OwnershipControls {
+    fn of(stored: &[u8]) -> Self {
+        Self { disable_acls: parsed::ownership(stored).is_ok_and(|owner| owner == "BucketOwnerEnforced") }
+    }
+}
+
+/// The public access block of a bucket.
+pub struct PublicAccessBlock {
+    /// Whether it forbids what everybody may read, as that of a new bucket does, which has no document.
+    pub blocks_reads: bool,
+}
+
+impl PublicAccessBlock {
+    fn of(stored: &[u8]) -> Self {
+        // In the order of `PUBLIC_ACCESS_BLOCKS`: the last two are about buckets, the others about ACLs.
+        let forbids = |set: Vec<bool>| set[2] || set[3];
+        let read = || parsed::public_access_block(stored, &PUBLIC_ACCESS_BLOCKS).map_or(true, forbids);
+        Self { blocks_reads: !stored.is_empty() && read() }
+    }
+}
+
+/// The document of this kind that a write of the bucket `name` stores. Empty: none is left. `targets` is what
+/// notifications can name.
 ///
 /// Errors: `MalformedXML`, `MaxMessageLengthExceeded`, and those that S3 has for the values of the document;
-/// `NotImplemented` for an operation that writes no such document.
-pub fn stored(operation: Operation, body: &[u8], name: &str, targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
-    check_length(body, DOCUMENT_LEN_MAX)?;
-    let written = match operation {
-        Operation::PutBucketAccelerateConfiguration => {
+/// `NotImplemented` for a kind that is not written like this.
+pub fn stored(kind: DocumentKind, body: &[u8], name: &str, targets: Targets<'_>) -> Result<Vec<u8>, S3Error> {
+    check_length(body, CONFIGURATION_LEN_MAX)?;
+    let written = match kind {
+        DocumentKind::Accelerate => {
             let status = parsed::acceleration(body)?;
             if name.contains('.') {
                 let message = "S3 Transfer Acceleration is not supported for buckets with periods (.) in their names";
@@ -38,35 +96,35 @@ pub fn stored(operation: Operation, body: &[u8], name: &str, targets: Targets<'_
             }
             document("AccelerateConfiguration", |xml| xml.plain("Status", &status))
         }
-        Operation::PutBucketCors => CorsConfiguration::parse(body)?.document(),
-        Operation::PutBucketLogging => match BucketLogging::parse(body)? {
+        DocumentKind::Cors => CorsConfiguration::parse(body)?.document(),
+        DocumentKind::Logging => match BucketLogging::parse(body)? {
             Some(logging) => logging.document(),
             None => return Ok(Vec::new()),
         },
-        Operation::PutBucketNotificationConfiguration => notification::stored(body, targets)?,
-        Operation::PutBucketOwnershipControls => ownership_controls(&parsed::ownership(body)?),
-        Operation::PutBucketRequestPayment => {
+        DocumentKind::Notification => notification::stored(body, targets)?,
+        DocumentKind::OwnershipControls => ownership_controls(&parsed::ownership(body)?),
+        DocumentKind::RequestPayment => {
             let payer = parsed::payer(body)?;
             document("RequestPaymentConfiguration", |xml| xml.plain("Payer", &payer))
         }
-        Operation::PutBucketTagging => {
+        DocumentKind::Tagging => {
             let tags = tags::read_bucket_document(body)?;
             if tags.is_empty() {
                 return Ok(Vec::new());
             }
             tagging(&tags)
         }
-        Operation::PutPublicAccessBlock => {
+        DocumentKind::PublicAccessBlock => {
             let set = parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?;
             document("PublicAccessBlockConfiguration", |xml| {
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
-        Operation::PutBucketEncryption => encryption::BucketDefault::read(body)?.document(),
-        Operation::PutBucketWebsite => Website::parse(body)?.document(),
-        other => return Err(other.not_implemented()),
+        DocumentKind::Encryption => BucketDefault::read(body)?.document(),
+        DocumentKind::Website => Website::parse(body)?.document(),
+        DocumentKind::Lifecycle | DocumentKind::Quota => return Err(ErrorCode::NotImplemented.into()),
     };
-    check_length(&written, DOCUMENT_LEN_MAX)?;
+    check_length(&written, CONFIGURATION_LEN_MAX)?;
     Ok(written)
 }
 
@@ -99,24 +157,16 @@ pub fn tagging(tags: &Tags) -> Vec<u8> {
     tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
 }
 
-/// Whether a public access block forbids what everybody may read. `document` is what is stored: a new bucket has none
-/// and forbids it, a removed one is empty.
-pub fn blocks_public_reads(document: Option<&[u8]>) -> bool {
-    let Some(document) = document else { return true };
-    // In the order of `PUBLIC_ACCESS_BLOCKS`: the last two are about buckets, the others about ACLs.
-    let forbids = |set: Vec<bool>| set[2] || set[3];
-    !document.is_empty() && parsed::public_access_block(document, &PUBLIC_ACCESS_BLOCKS).map_or(true, forbids)
-}
-
-/// The lifecycle configuration that a write stores. `default_size` is what its header says.
+/// The lifecycle configuration that a write stores. It may have 1,000 rules, and be as long as any document can be.
+/// `default_size` is what its header says.
 ///
 /// Errors: as [`Configuration::parse`], and `MaxMessageLengthExceeded`.
 pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8>, S3Error> {
-    check_length(body, LIFECYCLE_LEN_MAX)?;
+    check_length(body, DOCUMENT_MAX)?;
     let mut configuration = Configuration::parse(body)?;
     configuration.default_size = default_size;
     let written = configuration.stored();
-    check_length(&written, LIFECYCLE_LEN_MAX)?;
+    check_length(&written, DOCUMENT_MAX)?;
     Ok(written)
 }
 
@@ -131,15 +181,12 @@ pub(crate) fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Operation::{
-        PutBucketAccelerateConfiguration, PutBucketCors, PutBucketEncryption, PutBucketOwnershipControls,
-        PutBucketRequestPayment, PutBucketTagging, PutBucketWebsite, PutPublicAccessBlock,
-    };
+    use DocumentKind::{Accelerate, Cors, Encryption, RequestPayment, Tagging};
 
     const NO_TARGETS: Targets<'_> = Targets { region: "us-east-1", known: &[] };
 
-    fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
-        let written = stored(operation, body.as_bytes(), "b-1", NO_TARGETS).map_err(|error| error.code)?;
+    fn store(kind: DocumentKind, body: &str) -> Result<String, ErrorCode> {
+        let written = stored(kind, body.as_bytes(), "b-1", NO_TARGETS).map_err(|error| error.code)?;
         Ok(String::from_utf8(written).unwrap())
     }
 
@@ -152,29 +199,31 @@ mod tests {
     fn what_is_stored_is_stored_again_as_it_is() {
         let tags = "<Tag><Value>1</Value><Key>b</Key></Tag><Tag><Key>a</Key><Value/></Tag>";
         let rule = "<AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>";
-        for (operation, names, content) in [
-            (PutBucketAccelerateConfiguration, &["AccelerateConfiguration", "Status"][..], "Suspended"),
-            (PutBucketOwnershipControls, &["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter"),
-            (PutBucketRequestPayment, &["RequestPaymentConfiguration", "Payer"], "Requester"),
-            (PutBucketTagging, &["Tagging", "TagSet"], tags),
-            (PutPublicAccessBlock, &["PublicAccessBlockConfiguration", "BlockPublicAcls"], "TRUE"),
-            (PutBucketCors, &["CORSConfiguration", "CORSRule"], rule),
-            (PutBucketWebsite, &["WebsiteConfiguration", "RedirectAllRequestsTo", "HostName"], "a.b"),
+        for (kind, names, content) in [
+            (Accelerate, &["AccelerateConfiguration", "Status"][..], "Suspended"),
+            (DocumentKind::OwnershipControls, &["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter"),
+            (RequestPayment, &["RequestPaymentConfiguration", "Payer"], "Requester"),
+            (Tagging, &["Tagging", "TagSet"], tags),
+            (DocumentKind::PublicAccessBlock, &["PublicAccessBlockConfiguration", "BlockPublicAcls"], "TRUE"),
+            (Cors, &["CORSConfiguration", "CORSRule"], rule),
+            (DocumentKind::Website, &["WebsiteConfiguration", "RedirectAllRequestsTo", "HostName"], "a.b"),
         ] {
             let body = within(names, content);
-            let written = store(operation, &body).unwrap();
+            let written = store(kind, &body).unwrap();
             assert_ne!(written, body);
-            assert_eq!(store(operation, &written).as_ref(), Ok(&written), "{operation:?}");
-            assert_eq!(store(operation, ""), Err(ErrorCode::MissingRequestBodyError));
+            assert_eq!(store(kind, &written).as_ref(), Ok(&written), "{kind:?}");
+            assert_eq!(store(kind, ""), Err(ErrorCode::MissingRequestBodyError));
             for bad in ["<Foreign/>", &within(names, "<Other/>")] {
-                assert_eq!(store(operation, bad), Err(ErrorCode::MalformedXML), "{operation:?} {bad}");
+                assert_eq!(store(kind, bad), Err(ErrorCode::MalformedXML), "{kind:?} {bad}");
             }
         }
     }
 
     #[test]
     fn settings_of_a_public_access_block_that_are_missing_are_off() {
-        let block = |content: &str| store(PutPublicAccessBlock, &within(&["PublicAccessBlockConfiguration"], content));
+        let block = |content: &str| {
+            store(DocumentKind::PublicAccessBlock, &within(&["PublicAccessBlockConfiguration"], content))
+        };
         let policy = "<BlockPublicPolicy>true</BlockPublicPolicy>";
         assert!(block(policy).unwrap().contains(&format!("<IgnorePublicAcls>false</IgnorePublicAcls>{policy}")));
         assert_eq!(block(&policy.repeat(2)), Err(ErrorCode::MalformedXML));
@@ -185,15 +234,15 @@ mod tests {
     fn what_everybody_may_read_is_forbidden_unless_the_block_says_otherwise() {
         let block = |name: &str| within(&["PublicAccessBlockConfiguration", name], "true");
         for (document, blocks) in [
-            (None, true),
-            (Some(String::new()), false),
-            (Some(block("BlockPublicPolicy")), true),
-            (Some(block("RestrictPublicBuckets")), true),
-            (Some(block("BlockPublicAcls")), false),
-            (Some(block("IgnorePublicAcls")), false),
-            (Some("<Damaged".to_owned()), true),
+            (String::new(), false),
+            (block("BlockPublicPolicy"), true),
+            (block("RestrictPublicBuckets"), true),
+            (block("BlockPublicAcls"), false),
+            (block("IgnorePublicAcls"), false),
+            ("<Damaged".to_owned(), true),
         ] {
-            assert_eq!(blocks_public_reads(document.as_deref().map(str::as_bytes)), blocks, "{document:?}");
+            let loaded = PublicAccessBlock::of(document.as_bytes());
+            assert_eq!(loaded.blocks_reads, blocks, "{document}");
         }
     }
 
@@ -202,7 +251,7 @@ mod tests {
         let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
                           <SSEAlgorithm>aws:kms:dsse</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
-        assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
+        assert_eq!(store(Encryption, encryption), Err(ErrorCode::NotImplemented));
     }
 
     #[test]
@@ -216,7 +265,7 @@ mod tests {
         let writer = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
         assert_eq!(
             read("ObjectWriter"),
-            stored(PutBucketOwnershipControls, writer.as_bytes(), "b-1", NO_TARGETS).map(Some)
+            stored(DocumentKind::OwnershipControls, writer.as_bytes(), "b-1", NO_TARGETS).map(Some)
         );
         let refused = read("Me").unwrap_err();
         assert_eq!(
@@ -227,23 +276,23 @@ mod tests {
 
     #[test]
     fn an_empty_set_of_tags_is_no_document() {
-        assert_eq!(store(PutBucketTagging, "<Tagging><TagSet/></Tagging>"), Ok(String::new()));
+        assert_eq!(store(Tagging, "<Tagging><TagSet/></Tagging>"), Ok(String::new()));
     }
 
     #[test]
     fn documents_and_names_have_limits() {
         let accelerate = "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>";
-        assert!(store(PutBucketAccelerateConfiguration, accelerate).is_ok());
-        let dotted = stored(PutBucketAccelerateConfiguration, accelerate.as_bytes(), "b.1", NO_TARGETS);
+        assert!(store(Accelerate, accelerate).is_ok());
+        let dotted = stored(Accelerate, accelerate.as_bytes(), "b.1", NO_TARGETS);
         assert_eq!(dotted.unwrap_err().code, ErrorCode::InvalidRequest);
-        let long = format!("{accelerate}{}", " ".repeat(DOCUMENT_LEN_MAX));
-        assert_eq!(store(PutBucketAccelerateConfiguration, &long), Err(ErrorCode::MaxMessageLengthExceeded));
+        let long = format!("{accelerate}{}", " ".repeat(CONFIGURATION_LEN_MAX));
+        assert_eq!(store(Accelerate, &long), Err(ErrorCode::MaxMessageLengthExceeded));
         // Short as it was sent, too long as it is written: each quote becomes an entity.
-        let origin = "\"".repeat(DOCUMENT_LEN_MAX / 2);
+        let origin = "\"".repeat(CONFIGURATION_LEN_MAX / 2);
         let grows = format!(
             "<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>{origin}</AllowedOrigin>\
              </CORSRule></CORSConfiguration>"
         );
-        assert_eq!(store(PutBucketCors, &grows), Err(ErrorCode::MaxMessageLengthExceeded));
+        assert_eq!(store(Cors, &grows), Err(ErrorCode::MaxMessageLengthExceeded));
     }
 }

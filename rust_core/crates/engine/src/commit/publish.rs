@@ -7,7 +7,7 @@ use crate::state::{EngineState, UpkeepTask};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::{BucketTable, keys_of, shared_head};
-use orcas_record::Record;
+use orcas_record::{DocumentKind, Record};
 
 /// What a list that is being read must know of.
 #[derive(Clone, Copy, Default)]
@@ -36,9 +36,10 @@ impl EngineState {
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {
             *self.catalog.buckets.write() = Arc::clone(buckets);
-            self.lifecycle.note_buckets(buckets.documents().lifecycles());
-            self.logs_buckets.store(buckets.documents().logs(), Ordering::Relaxed);
-            self.default_encryptions.store(buckets.documents().encryptions() as u64, Ordering::Relaxed);
+            self.lifecycle.note_buckets(buckets.documents().in_use(DocumentKind::Lifecycle));
+            self.logs_buckets.store(buckets.documents().in_use(DocumentKind::Logging) > 0, Ordering::Relaxed);
+            let encryptions = buckets.documents().in_use(DocumentKind::Encryption);
+            self.default_encryptions.store(encryptions as u64, Ordering::Relaxed);
         }
         for record in records {
             if planted::is(Bug::UpdateLeftInCache) && matches!(record.record, Record::UpdateVersion { .. }) {

@@ -45,7 +45,7 @@ struct InHand {
     /// Where its versions are. In a bucket with several layers, an upper one may hide what a lower one has.
     layers: Vec<BucketId>,
     document: Bytes,
-    rules: Arc<Option<Rules>>,
+    rules: Arc<Rules>,
     entries: Vec<ExpireEntry>,
     /// The top layer of the bucket when these were found, if it has layers and versioning.
     top: Option<BucketId>,
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
 
     fn bucket(&mut self, bucket: &Bucket, document: &Document) -> Result<()> {
         let unreadable = Error::Record { reason: "a lifecycle document cannot be read" };
-        let rules = document.parsed(self.options.read).filter(|rules| rules.is_some()).ok_or(unreadable)?;
+        let rules = document.parsed(self.options.read).ok_or(unreadable)?;
         let (id, layers, document) = (bucket.id, bucket.stack().to_vec(), document.bytes.clone());
         let mut bucket = InHand { id, layers, document, rules, entries: Vec::new(), top: None, void: false };
         let walked = self.versions(&mut bucket).and_then(|()| self.uploads(&mut bucket));
@@ -135,7 +135,6 @@ impl<'a> Walk<'a> {
     /// The versions that all layers show together.
     fn histories(&mut self, bucket: &mut InHand, layered: &Bucket) -> Result<()> {
         let rules = Arc::clone(&bucket.rules);
-        let Some(rules) = &*rules else { return Ok(()) };
         for prefix in rules.prefixes() {
             let mut next = Some(ScanStart::from_prefix(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
@@ -155,7 +154,7 @@ impl<'a> Walk<'a> {
                 next = page.next.filter(|_| inside == page.rows.len());
                 for row in page.rows.into_iter().take(inside) {
                     self.report.seen += 1;
-                    self.version(bucket, ReadFrom::Histories(layered), rules, &mut seen, row)?;
+                    self.version(bucket, ReadFrom::Histories(layered), &rules, &mut seen, row)?;
                     self.submit_if_full(bucket)?;
                 }
             }
@@ -166,7 +165,6 @@ impl<'a> Walk<'a> {
 
     fn versions_in(&mut self, bucket: &mut InHand, layer: BucketId) -> Result<()> {
         let rules = Arc::clone(&bucket.rules);
-        let Some(rules) = &*rules else { return Ok(()) };
         let bucket_has_one_layer = bucket.layers.len() == 1;
         for prefix in rules.prefixes() {
             let mut next = Some(VersionStart::From(Bytes::copy_from_slice(prefix)));
@@ -183,7 +181,7 @@ impl<'a> Walk<'a> {
                 let shown = |row: &VersionScanRow| bucket_has_one_layer || !row.delete_marker;
                 for row in rows.into_iter().take(inside).filter(shown) {
                     self.report.seen += 1;
-                    self.version(bucket, ReadFrom::Layer(layer), rules, &mut seen, row)?;
+                    self.version(bucket, ReadFrom::Layer(layer), &rules, &mut seen, row)?;
                     self.submit_if_full(bucket)?;
                 }
             }
@@ -268,7 +266,6 @@ impl<'a> Walk<'a> {
 
     fn uploads(&mut self, bucket: &mut InHand) -> Result<()> {
         let rules = Arc::clone(&bucket.rules);
-        let Some(rules) = &*rules else { return Ok(()) };
         for prefix in rules.upload_prefixes() {
             let mut list = ListUploads::first(bucket.id, Bytes::copy_from_slice(prefix), self.page);
             while !bucket.void {

@@ -37,6 +37,7 @@ use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
 use orcas_journal::{JournalFiles, JournalOptions};
 use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
+use orcas_record::DocumentKind;
 use orcas_store::StoreKeys;
 
 /// The parts of an open store, before anything runs.
@@ -365,9 +366,9 @@ struct Assembly {
 fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
     let lifecycle = LifecycleRequests::default();
-    lifecycle.note_buckets(parts.buckets.documents().lifecycles());
-    let logs_buckets = AtomicBool::new(parts.buckets.documents().logs());
-    let default_encryptions = AtomicU64::new(parts.buckets.documents().encryptions() as u64);
+    lifecycle.note_buckets(parts.buckets.documents().in_use(DocumentKind::Lifecycle));
+    let logs_buckets = AtomicBool::new(parts.buckets.documents().in_use(DocumentKind::Logging) > 0);
+    let default_encryptions = AtomicU64::new(parts.buckets.documents().in_use(DocumentKind::Encryption) as u64);
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));

@@ -70,7 +70,7 @@ impl QuotaLedger {
 
     /// Whether anybody has a quota.
     pub fn limits(&self, buckets: &BucketTable) -> bool {
-        buckets.documents().limits() || !self.owners.is_empty()
+        buckets.documents().in_use(DocumentKind::Quota) > 0 || !self.owners.is_empty()
     }
 
     /// What was counted is void.
@@ -291,5 +291,5 @@ fn difference(after: Held, before: Held) -> Held {
 /// The quota of a bucket, if it has one.
 fn quota_of(buckets: &BucketTable, bucket: BucketId) -> Option<Quota> {
     let document = buckets.documents().get(bucket, DocumentKind::Quota)?;
-    document.parsed(Quota::from_document)?.as_ref().as_ref().copied()
+    document.parsed(Quota::from_document).as_deref().copied()
 }

@@ -11,7 +11,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::Intent;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::documents;
 use orcas_s3::event_targets::Targets;
 
@@ -31,19 +31,18 @@ impl Call<PutConfiguration> {
     /// Blocks until the document is durable.
     fn store(&self, body: &[u8]) -> Result<Response, Problem> {
         let bucket = &self.input.0;
-        if self.operation() == orcas_s3::Operation::PutBucketEncryption {
-            self.lane.check_can_encrypt()?;
-        }
-        if self.operation() == orcas_s3::Operation::PutBucketLogging {
-            self.lane.check_log_target(bucket, body)?;
+        let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
+        match kind {
+            DocumentKind::Encryption => self.lane.check_can_encrypt()?,
+            DocumentKind::Logging => self.lane.check_log_target(bucket, body)?,
+            _ => {}
         }
         let options = &self.lane.options;
         let targets = Targets { region: &options.region, known: &options.event_targets };
-        let stored = || documents::stored(self.operation(), body, name_of(bucket), targets);
+        let stored = || documents::stored(kind, body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();
-        let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
         self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
-        let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };
+        let status = if kind == DocumentKind::Tagging { 204 } else { 200 };
         Ok(self.envelope.empty(status, HeaderBlock::new()))
     }
 }

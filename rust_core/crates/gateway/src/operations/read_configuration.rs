@@ -9,7 +9,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::query::no_continuation;
 use orcas_s3::support::Understood;
 use orcas_s3::{configurations, encryption};
@@ -25,10 +25,10 @@ impl Operation for ReadBucketConfiguration {
     fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
         let bucket = &call.input.0;
         let (operation, name, owner) = (call.operation(), name_of(bucket), owner_of(bucket));
-        let stored = operation.row().document.and_then(|kind| call.lane.engine.document(bucket.id, kind));
+        let kind = operation.row().document;
+        let stored = kind.and_then(|kind| call.lane.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
-        let of_the_store =
-            operation == orcas_s3::Operation::GetBucketEncryption && call.lane.options.encrypt_by_default;
+        let of_the_store = kind == Some(DocumentKind::Encryption) && call.lane.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name, &owner)?,

@@ -267,6 +267,18 @@ impl<O: Operation> Call<O> {
         Step::Later
     }
 
+    /// Hands `intent` to the engine, and runs `job`, which may block, with its decision on a worker.
+    pub fn submit_then(
+        self: &Arc<Self>,
+        intent: Intent,
+        slot: u32,
+        job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+    ) -> Step {
+        let sink = Continuation { call: Arc::clone(self), job: Mutex::new(Some(job)) };
+        self.lane.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
+        Step::Later
+    }
+
     /// What the records of this request say about it.
     pub fn cause(&self) -> Cause {
         Cause::Request(RequestCause {
@@ -498,5 +510,24 @@ impl<O: Operation> Commit<O> {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
         let request: Arc<Call<O>> = Arc::clone(&self.0);
         self.0.responder.complete_quietly(slot, Event::Committed(request, result))
+    }
+}
+
+/// Goes on with a request on a worker, once the engine has decided.
+struct Continuation<O, J> {
+    call: Arc<Call<O>>,
+    job: Mutex<Option<J>>,
+}
+
+impl<O, J> CompletionSink for Continuation<O, J>
+where
+    O: Operation,
+    J: FnOnce(&Arc<Call<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+{
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+        let job = self.job.lock().take();
+        if let Some(job) = job {
+            self.call.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |call| job(call, result));
+        }
     }
 }

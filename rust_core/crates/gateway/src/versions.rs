@@ -103,20 +103,22 @@ impl VersionAddress {
     }
 
     /// Looks the version up, which may block, and answers with it, or says that there is none.
-    pub fn find(
+    pub fn find<T: From<Response>>(
         &self,
         lane: &Lane,
         envelope: &Envelope,
-        answer: impl FnOnce(PinnedObject) -> Result<Response, Problem>,
-    ) -> Result<Response, Problem> {
+        answer: impl FnOnce(PinnedObject) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let found = match self.version {
             None => lane.engine.object_in(&self.bucket, &self.key)?,
             Some(name) => lane.engine.version_in(&self.bucket, &self.key, version_id(name))?,
         };
         match found {
-            Some(found) if found.object.version.delete_marker => Ok(self.is_marker(&found.object.version, envelope)),
+            Some(found) if found.object.version.delete_marker => {
+                Ok(self.is_marker(&found.object.version, envelope).into())
+            }
             Some(found) => answer(found),
-            None => self.missing(lane, envelope),
+            None => self.missing(lane, envelope).map(T::from),
         }
     }
 

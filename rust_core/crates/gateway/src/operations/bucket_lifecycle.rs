@@ -8,9 +8,9 @@ use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use orcas_decide::Intent;
+use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::documents::stored_lifecycle;
 use orcas_s3::lifecycle::{Configuration, DEFAULT_SIZE, DefaultSize};
@@ -53,18 +53,16 @@ impl Operation for PutBucketLifecycle {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, move |call| call.store(&content)))
+        Ok(call.on_worker(slot, move |call| {
+            let document = call.read_document(|| stored_lifecycle(&content, call.input.default_size))?.into();
+            let (bucket, kind) = (call.input.bucket.id, DocumentKind::Lifecycle);
+            Ok(call.submit(Intent::PutDocument { bucket, kind, document }, slot))
+        }))
     }
-}
 
-impl Call<PutBucketLifecycle> {
-    /// Blocks until the document is durable.
-    fn store(&self, body: &[u8]) -> Result<Response, Problem> {
-        let PutBucketLifecycle { bucket, default_size: size } = &self.input;
-        let document = self.read_document(|| stored_lifecycle(body, *size))?.into();
-        let kind = DocumentKind::Lifecycle;
-        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
-        Ok(self.envelope.empty(200, default_size(*size)))
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        Ok(call.envelope.empty(200, default_size(call.input.default_size)))
     }
 }
 

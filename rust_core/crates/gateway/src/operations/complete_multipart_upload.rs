@@ -89,7 +89,10 @@ impl Operation for CompleteMultipartUpload {
         // Without a keyring, no upload has a key.
         Ok(match call.lane.engine.can_seal() {
             false => call.submit(intent, slot),
-            true => call.later(slot, |call| call.complete_with_key(intent)),
+            true => call.on_worker(slot, move |call| {
+                call.check_key()?;
+                Ok(call.submit(intent, slot))
+            }),
         })
     }
 
@@ -116,14 +119,14 @@ impl Operation for CompleteMultipartUpload {
 }
 
 impl Call<CompleteMultipartUpload> {
-    /// Compares the key with that of the parts first, which blocks.
-    fn complete_with_key(&self, intent: Intent) -> Result<Response, Problem> {
+    /// Compares the key with that of the parts, which blocks.
+    fn check_key(&self) -> Result<(), Problem> {
         let (engine, input) = (&self.lane.engine, &self.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
             check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.four)?;
         }
-        CompleteMultipartUpload::answer(self, engine.execute_for(self.cause(), intent)?)
+        Ok(())
     }
 }
 

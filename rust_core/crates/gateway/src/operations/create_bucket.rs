@@ -41,8 +41,8 @@ impl CreateBucket {
 }
 
 impl Call<CreateBucket> {
-    /// `document` is the body, empty when there was none. Blocks until the bucket is durable.
-    fn create(&self, document: &[u8]) -> Result<Response, Problem> {
+    /// `document` is the body, empty when there was none.
+    fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Step, Problem> {
         let input = &self.input;
         let asked = self.read_document(|| create_bucket(document))?;
         if let Some(region) = &asked.region {
@@ -62,16 +62,22 @@ impl Call<CreateBucket> {
                 .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
                 .collect(),
         };
-        match self.lane.engine.execute_for(self.cause(), intent) {
-            Ok(Outcome::Bucket(_)) => {}
-            Ok(_) => return Err(wrong_outcome()),
-            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && self.lies_in(LENIENT_REGION) => {}
-            Err(failure) => return Err(failure.into()),
-        }
+        Ok(self.submit_then(intent, slot, move |call, decision| match decision {
+            Ok(Outcome::Bucket(_)) => Ok(call.created().into()),
+            Ok(_) => Err(wrong_outcome()),
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && call.lies_in(LENIENT_REGION) => {
+                Ok(call.created().into())
+            }
+            Err(failure) => Err(failure.into()),
+        }))
+    }
+
+    fn created(&self) -> Response {
+        let input = &self.input;
         let mut headers = HeaderBlock::new();
         headers.push("location", format!("/{}", input.name).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(&input.name).as_bytes());
-        Ok(self.envelope.empty(200, headers))
+        self.envelope.empty(200, headers)
     }
 
     fn lies_in(&self, region: &str) -> bool {
@@ -98,7 +104,7 @@ impl Operation for CreateBucket {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, move |call| call.create(&content)))
+        Ok(call.on_worker(slot, move |call| call.create(&content, slot)))
     }
 
     fn named(&self) -> Named<'_> {

@@ -72,12 +72,12 @@ impl Operation for InstantUpload {
         Ok(upload)
     }
 
-    /// Blocks until the upload is decided: what is stored has to be looked up and read.
+    /// On a worker: what is stored has to be looked up and read.
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| match &call.input.proof {
-            _ if !call.input.offered(&call.lane) => Ok(call.send()),
-            Some(proof) => call.prove(proof),
-            None => call.challenge(),
+        Ok(call.on_worker(slot, move |call| match &call.input.proof {
+            _ if !call.input.offered(&call.lane) => Ok(call.send().into()),
+            Some(proof) => call.prove(proof, slot),
+            None => call.challenge().map(Step::from),
         }))
     }
 
@@ -213,6 +213,10 @@ fn denied(message: &'static str) -> Problem {
     S3Error::with(ErrorCode::AccessDenied, message).into()
 }
 
+fn wrong_answer() -> Problem {
+    denied("The answer to the challenge is wrong.")
+}
+
 impl Call<InstantUpload> {
     fn send(&self) -> Response {
         self.envelope.document(200, HeaderBlock::new(), results::instant_send())
@@ -231,33 +235,46 @@ impl Call<InstantUpload> {
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn prove(&self, proof: &Proof) -> Result<Response, Problem> {
-        let (lane, upload) = (&self.lane, &self.input);
-        let challenge = lane.challenger.open(&proof.token, &upload.claim(), now_ms());
+    fn prove(self: &Arc<Self>, proof: &Proof, slot: u32) -> Result<Step, Problem> {
+        let challenge = self.lane.challenger.open(&proof.token, &self.input.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
             Rejected::Expired => denied("The challenge has expired."),
         })?;
-        let wrong = || denied("The answer to the challenge is wrong.");
-        let given = parse_hex(&proof.answer).ok_or_else(wrong)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(source) = upload.source(lane)? else { return Ok(self.send()) };
+        let given = parse_hex(&proof.answer).ok_or_else(wrong_answer)?;
+        self.copy_source((challenge, given), ATTEMPTS_MAX, slot)
+    }
+
+    /// Looks for a source that has the answer, at most so many times.
+    fn copy_source(
+        self: &Arc<Self>,
+        (challenge, given): (Challenge, [u8; 32]),
+        attempts: usize,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let (lane, upload) = (&self.lane, &self.input);
+        for left in (0..attempts).rev() {
+            let Some(source) = upload.source(lane)? else { break };
             match self.is_answer(&challenge, &source, &given) {
                 Ok(true) => {}
-                Ok(false) => return Err(wrong()),
+                Ok(false) => return Err(wrong_answer()),
                 // Its bytes may have gone with it.
                 Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            match lane.engine.execute_for(self.cause(), upload.copy(&lane.engine, &source.object)?) {
-                Err(Failure::Refused(Refusal::SourceChanged)) => {}
+            let copy = upload.copy(&lane.engine, &source.object)?;
+            return Ok(self.submit_then(copy, slot, move |call, decision| match decision {
+                Err(Failure::Refused(Refusal::SourceChanged)) => call.copy_source((challenge, given), left, slot),
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
-                    if !self.stands(&source.object)? => {}
-                done => return InstantUpload::answer(self, done?),
-            }
+                    if !call.stands(&source.object)? =>
+                {
+                    call.copy_source((challenge, given), left, slot)
+                }
+                decision => InstantUpload::answer(call, decision?).map(Step::from),
+            }));
         }
-        Ok(self.send())
+        Ok(self.send().into())
     }
 
     fn is_answer(&self, challenge: &Challenge, source: &PinnedObject, given: &[u8; 32]) -> Result<bool, Problem> {

@@ -8,9 +8,9 @@ use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step};
+use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use orcas_decide::Intent;
+use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::documents;
 use orcas_s3::event_targets::Targets;
@@ -23,13 +23,18 @@ impl Operation for PutConfiguration {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, move |call| call.store(&content)))
+        Ok(call.on_worker(slot, move |call| Ok(call.submit(call.intent(&content)?, slot))))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        let status = if call.operation().row().document == Some(DocumentKind::Tagging) { 204 } else { 200 };
+        Ok(call.envelope.empty(status, HeaderBlock::new()))
     }
 }
 
 impl Call<PutConfiguration> {
-    /// Blocks until the document is durable.
-    fn store(&self, body: &[u8]) -> Result<Response, Problem> {
+    fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
         let bucket = &self.input.0;
         let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
         match kind {
@@ -41,8 +46,6 @@ impl Call<PutConfiguration> {
         let targets = Targets { region: &options.region, known: &options.event_targets };
         let stored = || documents::stored(kind, body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();
-        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
-        let status = if kind == DocumentKind::Tagging { 204 } else { 200 };
-        Ok(self.envelope.empty(status, HeaderBlock::new()))
+        Ok(Intent::PutDocument { bucket: bucket.id, kind, document })
     }
 }

@@ -26,6 +26,9 @@ const INLINE_MAX: usize = 64;
 /// Times an object is looked up whose encryption keeps changing.
 const ATTEMPTS_MAX: usize = 8;
 
+/// An annotation's text, its MD5 and its checksum.
+type Text = (Bytes, [u8; 16], Option<Checksum>);
+
 pub struct PutObjectAnnotation {
     annotation: AnnotationAddress,
     /// The request is signed with version 4.
@@ -60,7 +63,7 @@ impl Operation for PutObjectAnnotation {
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.can_seal() {
             // Whether the object is encrypted has to be looked up.
-            return Ok(call.later(slot, move |call| call.annotate(content, md5, checksum)));
+            return Ok(call.on_worker(slot, move |call| call.annotate((content, md5, checksum), ATTEMPTS_MAX, slot)));
         }
         let change = AnnotationChange::Put { md5, checksum, body: Box::new(call.plain(content)), encryption: None };
         Ok(call.submit(call.input.annotation.intent(change), slot))
@@ -95,33 +98,30 @@ impl Call<PutObjectAnnotation> {
         }
     }
 
-    /// Encrypts the text as its object is. Blocks.
-    fn annotate(&self, content: Bytes, md5: [u8; 16], checksum: Option<Checksum>) -> Result<Response, Problem> {
+    /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
+    fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Step, Problem> {
         let (engine, annotation) = (&self.lane.engine, &self.input.annotation);
-        for _ in 0..ATTEMPTS_MAX {
-            let mut differs = false;
-            let answer = annotation.version.find(&self.lane, &self.envelope, |found| {
-                let encryption = found.object.version.attributes.encryption.clone();
-                if let Some(Encryption::Customer(_)) = encryption {
-                    let message = "An object that is encrypted with a customer provided key takes no annotations.";
-                    return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
-                }
-                self.lane.check_readable(&found.object.version, None, self.input.four)?;
-                let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(md5);
-                let sealing = Sealing::from(encryption.clone());
-                let body = match encryption {
-                    None => self.plain(content.clone()),
-                    Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, &content)?,
-                };
-                let change = AnnotationChange::Put { md5, checksum, body: Box::new(body), encryption };
-                let done = engine.execute_for(self.cause(), annotation.intent(change));
-                differs = matches!(done, Err(Failure::Refused(Refusal::EncryptionDiffers)));
-                PutObjectAnnotation::answer(self, done?)
-            });
-            if !differs {
-                return answer;
+        annotation.version.find(&self.lane, &self.envelope, |found| {
+            let encryption = found.object.version.attributes.encryption.clone();
+            if let Some(Encryption::Customer(_)) = encryption {
+                let message = "An object that is encrypted with a customer provided key takes no annotations.";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
-        }
-        Err(Refusal::EncryptionDiffers.into())
+            self.lane.check_readable(&found.object.version, None, self.input.four)?;
+            let (content, md5, checksum) = &text;
+            let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
+            let sealing = Sealing::from(encryption.clone());
+            let body = match encryption {
+                None => self.plain(content.clone()),
+                Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, content)?,
+            };
+            let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
+            Ok(self.submit_then(annotation.intent(change), slot, move |call, decision| match decision {
+                Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
+                    call.annotate(text, attempts - 1, slot)
+                }
+                decision => PutObjectAnnotation::answer(call, decision?).map(Step::from),
+            }))
+        })
     }
 }

@@ -7,7 +7,7 @@ use orcas_base::error::Result;
 use orcas_decide::{
     Annotate, AnnotationChange, Append, AttributeChange, Body, BucketChange, Complete, CompletePart, Copy,
     CopyAttributes, CopyHeaders, CopyPart, Expire, ExpireEntry, Intent, Move, MovePrefix, PutObject, PutPart,
-    RequestToken, SourceConditions, UpdateVersion,
+    RequestToken, SettingsChange, SourceConditions, UpdateVersion,
 };
 use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectHeaders, ObjectLock, Period};
 
@@ -70,7 +70,14 @@ impl Run {
                 Intent::CreateBucket { name, owner, location, settings, object_lock, documents: Vec::new() }
             }
             Op::UpdateBucket { bucket, settings } => {
-                Intent::UpdateBucket { bucket, change: BucketChange::Settings(settings) }
+                let change = SettingsChange {
+                    chunk_size: Some(settings.chunk_size),
+                    durability: Some(settings.durability),
+                    ref_level: Some(settings.ref_level),
+                    chunking: Some(settings.chunking),
+                    keep_sha256: Some(settings.keep_sha256),
+                };
+                Intent::UpdateBucket { bucket, change: BucketChange::Settings(change) }
             }
             Op::Versioning { bucket, versioning } => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Versioning(versioning) }

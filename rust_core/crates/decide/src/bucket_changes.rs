@@ -18,7 +18,7 @@ pub(super) fn update(
 ) -> Result<Decision, Failure> {
     let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
     match change {
-        BucketChange::Settings(settings) => bucket.settings = settings,
+        BucketChange::Settings(change) => bucket.settings = change.applied_to(bucket.settings),
         BucketChange::Versioning(versioning) => {
             check_versioning(&bucket, versioning)?;
             let is_first = bucket.versioning == Versioning::Unversioned;

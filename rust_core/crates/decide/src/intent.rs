@@ -10,8 +10,8 @@ use super::expired::Expire;
 use super::sealed::SealStored;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use orcas_record::{
-    Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Encryption, Fingerprint, Object,
-    ObjectHeaders, ObjectLock, PackId, Seal, Sequence, UploadId, VersionId, Versioning,
+    Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, Chunking, DocumentKind, Durability, Encryption,
+    Fingerprint, Object, ObjectHeaders, ObjectLock, PackId, RefLevel, Seal, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -123,10 +123,32 @@ impl Intent {
 /// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketChange {
-    /// Replaces all settings.
-    Settings(BucketSettings),
+    Settings(SettingsChange),
     Versioning(Versioning),
     ObjectLock(ObjectLock),
+}
+
+/// The settings of a bucket that change. `Some(None)` removes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SettingsChange {
+    pub chunk_size: Option<Option<u32>>,
+    pub durability: Option<Option<Durability>>,
+    pub ref_level: Option<Option<RefLevel>>,
+    pub chunking: Option<Option<Chunking>>,
+    pub keep_sha256: Option<bool>,
+}
+
+impl SettingsChange {
+    /// `settings` with this change applied.
+    pub fn applied_to(&self, settings: BucketSettings) -> BucketSettings {
+        BucketSettings {
+            chunk_size: self.chunk_size.unwrap_or(settings.chunk_size),
+            durability: self.durability.unwrap_or(settings.durability),
+            ref_level: self.ref_level.unwrap_or(settings.ref_level),
+            chunking: self.chunking.unwrap_or(settings.chunking),
+            keep_sha256: self.keep_sha256.unwrap_or(settings.keep_sha256),
+        }
+    }
 }
 
 /// Stored bytes that a version or part will name.

@@ -44,8 +44,8 @@ pub use expired::{Expire, ExpireEntry, ExpiredPlace};
 pub use histories::{Layers, find_newest, find_version};
 pub use intent::{
     Annotate, AnnotationChange, Append, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyHeaders,
-    CopyPart, DeleteEntry, Intent, Move, MovePrefix, Pin, PlacedChunk, PutObject, PutPart, RequestToken, Sharing,
-    Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix,
+    CopyPart, DeleteEntry, Intent, Move, MovePrefix, Pin, PlacedChunk, PutObject, PutPart, RequestToken,
+    SettingsChange, Sharing, Source, StoredAnnotations, StoredCopy, StoredInto, StoredText, UnderPrefix,
 };
 pub use layers::delete_marker;
 pub use lengths::{record_len, records_len};

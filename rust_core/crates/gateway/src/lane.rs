@@ -106,8 +106,6 @@ pub struct Lane {
     pub access_lines: LineQueue,
     /// Records for the buckets that want them.
     pub deliveries: Deliveries,
-    /// Held while the settings of a bucket are read, changed and written back.
-    pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
     next_id: AtomicU64,
     id_mask: u64,
@@ -157,7 +155,6 @@ impl Lane {
             usage: Mutex::new(None),
             access_lines: LineQueue::default(),
             deliveries: Deliveries::default(),
-            settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
         });

@@ -3,6 +3,7 @@
 
 use super::response::HeaderBlock;
 use orcas_base::block::CHUNK_LENGTH_MAX;
+use orcas_decide::SettingsChange;
 use orcas_http::Headers;
 use orcas_record::{BucketSettings, Chunking, Durability, RefLevel};
 use orcas_s3::S3Error;
@@ -14,46 +15,20 @@ const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=CHUNK_LENGTH_MAX;
 /// The value that removes a setting from a bucket.
 const DEFAULT: &str = "default";
 
-/// For each setting: unchanged, removed, or a new value.
-type Change<T> = Option<Option<T>>;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SettingsChange {
-    chunk_size: Change<u32>,
-    durability: Change<Durability>,
-    ref_level: Change<RefLevel>,
-    chunking: Change<Chunking>,
-    keep_sha256: Change<bool>,
-}
-
-impl SettingsChange {
-    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
-        let durability = "The durability must be sync, interval, buffered, unsafe-none or default";
-        let ref_level = "The reference level must be off, full, fast or default";
-        Ok(Self {
-            chunk_size: read(headers, CHUNK_SIZE, "A chunk must have 65536 to 67108864 bytes, or default", chunk_size)?,
-            durability: read(headers, DURABILITY, durability, Durability::from_name)?,
-            ref_level: read(headers, REF_LEVEL, ref_level, RefLevel::from_name)?,
-            chunking: read(
-                headers,
-                CHUNKING,
-                "The chunking must be fixed, content-defined or default",
-                Chunking::from_name,
-            )?,
-            keep_sha256: read(headers, KEEP_SHA256, "The setting keep-sha256 must be true, false or default", boolean)?,
-        })
-    }
-
-    /// `settings` with this change applied.
-    pub fn applied_to(&self, settings: BucketSettings) -> BucketSettings {
-        BucketSettings {
-            chunk_size: self.chunk_size.unwrap_or(settings.chunk_size),
-            durability: self.durability.unwrap_or(settings.durability),
-            ref_level: self.ref_level.unwrap_or(settings.ref_level),
-            chunking: self.chunking.unwrap_or(settings.chunking),
-            keep_sha256: self.keep_sha256.map_or(settings.keep_sha256, Option::unwrap_or_default),
-        }
-    }
+/// The change that the headers of a request ask for.
+pub fn read_change(headers: &Headers<'_>) -> Result<SettingsChange, S3Error> {
+    let chunk_sizes = "A chunk must have 65536 to 67108864 bytes, or default";
+    let durability = "The durability must be sync, interval, buffered, unsafe-none or default";
+    let ref_level = "The reference level must be off, full, fast or default";
+    let chunking = "The chunking must be fixed, content-defined or default";
+    let keep_sha256 = read(headers, KEEP_SHA256, "The setting keep-sha256 must be true, false or default", boolean)?;
+    Ok(SettingsChange {
+        chunk_size: read(headers, CHUNK_SIZE, chunk_sizes, chunk_size)?,
+        durability: read(headers, DURABILITY, durability, Durability::from_name)?,
+        ref_level: read(headers, REF_LEVEL, ref_level, RefLevel::from_name)?,
+        chunking: read(headers, CHUNKING, chunking, Chunking::from_name)?,
+        keep_sha256: keep_sha256.map(Option::unwrap_or_default),
+    })
 }
 
 fn read<T>(
@@ -61,7 +36,7 @@ fn read<T>(
     name: &'static str,
     message: &'static str,
     value_of: impl FnOnce(&str) -> Option<T>,
-) -> Result<Change<T>, S3Error> {
+) -> Result<Option<Option<T>>, S3Error> {
     let Some(value) = single(headers, name)? else { return Ok(None) };
     match std::str::from_utf8(value) {
         Ok(DEFAULT) => Ok(Some(None)),
@@ -106,7 +81,7 @@ mod tests {
 
     fn parse(headers: &[(&str, &str)]) -> Result<SettingsChange, ErrorCode> {
         let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
-        SettingsChange::parse(&Headers::new(&list)).map_err(|error| error.code)
+        read_change(&Headers::new(&list)).map_err(|error| error.code)
     }
 
     #[test]
@@ -165,7 +140,7 @@ mod tests {
         let mut shown = HeaderBlock::new();
         show(&settings, &mut shown);
         let list: Vec<(&[u8], &[u8])> = shown.iter().map(|(name, value)| (name.as_bytes(), value)).collect();
-        let change = SettingsChange::parse(&Headers::new(&list)).unwrap();
+        let change = read_change(&Headers::new(&list)).unwrap();
         assert_eq!(change.applied_to(BucketSettings::default()), settings);
     }
 }

@@ -3,14 +3,18 @@
 use super::*;
 
 #[test]
-fn settings_of_a_bucket_are_replaced_and_nothing_else() {
+fn settings_of_a_bucket_change_where_the_change_says_so() {
     let mut state = TestView::with_bucket();
     let before = state.bucket(BUCKET).unwrap();
-    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
-    state.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Settings(settings) }).unwrap();
+    let update = |bucket, change| Intent::UpdateBucket { bucket, change: BucketChange::Settings(change) };
+    let change = SettingsChange { chunk_size: Some(Some(1 << 20)), keep_sha256: Some(true), ..Default::default() };
+    state.run(update(BUCKET, change)).unwrap();
+    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..before.settings };
     assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
-    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), change: BucketChange::Settings(settings) });
-    assert_eq!(refused(gone), Refusal::NoSuchBucket);
+    let change = SettingsChange { chunk_size: Some(None), ..Default::default() };
+    state.run(update(BUCKET, change)).unwrap();
+    assert_eq!(state.bucket(BUCKET).unwrap().settings, BucketSettings { chunk_size: None, ..settings });
+    assert_eq!(refused(state.run(update(BucketId(99), change))), Refusal::NoSuchBucket);
 }
 
 fn put(bucket: BucketId, kind: DocumentKind, document: impl Into<Bytes>) -> Intent {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::Effort;
 use super::support::{Store, noise};
-use orcas_decide::{BucketChange, Intent, Move, Outcome, Precondition};
+use orcas_decide::{BucketChange, Intent, Move, Outcome, Precondition, SettingsChange};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_log::{LogOptions, Seen, inspect};
 use orcas_record::{BucketId, BucketSettings, Cause, DocumentKind, Record, RequestCause, Sequence, decode_caused};
@@ -65,7 +65,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         documents: vec![(DocumentKind::Tagging, Bytes::from_static(b"<T/>"))],
     };
     let Ok(Outcome::Bucket(bucket)) = handle.execute_for(request(1), create) else { panic!("no bucket") };
-    let change = BucketChange::Settings(BucketSettings::default());
+    let change = BucketChange::Settings(SettingsChange::default());
     handle.execute_for(request(7), Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
     let document = Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Cors, document: "<C/>".into() };
     handle.execute_for(request(8), document).unwrap();

@@ -7,7 +7,9 @@ use super::super::{CopyPartRequest, CopyRequest};
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
-use orcas_decide::{BucketChange, Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SourceConditions};
+use orcas_decide::{
+    BucketChange, Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SettingsChange, SourceConditions,
+};
 use orcas_record::{Bucket, BucketSettings, Cause, Extent, INSTANT_SIZE_MIN, ObjectHeaders, RefLevel};
 
 fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
@@ -158,9 +160,9 @@ fn an_instant_source_is_a_current_object_of_its_owner() {
         assert_eq!(find(&steps, "somebody", size), None);
         let short = Sha256::digest(&bytes[1..]).into();
         assert!(steps.handle().instant_source(&"root".into(), &short, size - 1).unwrap().is_none());
-        let off = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
-        for (settings, found) in [(off, None), (BucketSettings::default(), Some("a"))] {
-            steps.run(Intent::UpdateBucket { bucket: mine.id, change: BucketChange::Settings(settings) }).unwrap();
+        for (ref_level, found) in [(Some(RefLevel::Off), None), (None, Some("a"))] {
+            let change = SettingsChange { ref_level: Some(ref_level), ..SettingsChange::default() };
+            steps.run(Intent::UpdateBucket { bucket: mine.id, change: BucketChange::Settings(change) }).unwrap();
             assert_eq!(find(&steps, "root", size).as_deref(), found);
         }
         // Replaced by something else, it is found no more, but under its copy.

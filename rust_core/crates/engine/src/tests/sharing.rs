@@ -8,7 +8,9 @@ use crate::commit::tokens::RequestTokens;
 use crate::commit::view::SequencerView;
 use orcas_catalog::{BucketTable, Overlay};
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
+use orcas_decide::{
+    Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, SettingsChange, Sharing, View,
+};
 use orcas_record::{BucketSettings, Chunking, HEAD_LENGTH, Record, RefLevel, Sequence};
 
 fn places(body: &Body) -> Vec<ChunkPlace> {
@@ -392,13 +394,13 @@ fn a_bucket_can_change_what_it_shares() {
     let bucket = steps.bucket("b");
     let bytes = noise(1_000, 1);
     let blob = steps.put(&bucket, "a", &bytes);
-    let settings = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
-    let update = Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Settings(settings) };
+    let change = SettingsChange { ref_level: Some(Some(RefLevel::Off)), ..SettingsChange::default() };
+    let update = Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Settings(change) };
     let Ok(Outcome::Bucket(updated)) = steps.run(update.clone()) else { panic!("not updated") };
     assert_eq!((updated.id, &updated.name, updated.created_ms), (bucket.id, &bucket.name, bucket.created_ms));
     for _ in 0..2 {
         let bucket = steps.handle().bucket(b"b").unwrap();
-        assert_eq!(bucket.settings, settings);
+        assert_eq!(bucket.settings, change.applied_to(BucketSettings::default()));
         assert_ne!(steps.put(&bucket, "b", &bytes), blob);
         steps.apply();
         steps.reopen();

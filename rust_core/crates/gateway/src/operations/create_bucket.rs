@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::settings::SettingsChange;
+use crate::settings::read_change;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_record::{BucketSettings, DocumentKind};
 use orcas_s3::documents::{ownership_of_new_bucket, tagging};
@@ -97,7 +97,7 @@ impl Operation for CreateBucket {
         Ok(Self {
             name: reading.bucket_name()?.to_owned(),
             owner: reading.principal.owner.clone(),
-            settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
+            settings: read_change(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
             ownership: ownership_of_new_bucket(reading.headers())?,
         })

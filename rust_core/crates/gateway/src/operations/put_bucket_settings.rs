@@ -1,5 +1,4 @@
-//! PutBucketSettings, an extension: changes the bucket's own settings. Changes are made one at a time, so that none
-//! undoes another.
+//! PutBucketSettings, an extension: changes the bucket's own settings.
 
 use std::sync::Arc;
 
@@ -8,8 +7,8 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::settings::{SettingsChange, show};
-use orcas_decide::{BucketChange, Intent, Outcome};
+use crate::settings::{read_change, show};
+use orcas_decide::{BucketChange, Intent, Outcome, SettingsChange};
 use orcas_record::Bucket;
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::support::Understood;
@@ -26,7 +25,7 @@ impl Operation for PutBucketSettings {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let bucket = reading.bucket()?;
         refuse_body(reading.headers(), "The settings of a bucket are sent as headers; the request has no body")?;
-        let change = SettingsChange::parse(reading.headers())?;
+        let change = read_change(reading.headers())?;
         if change == SettingsChange::default() {
             return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting").into());
         }
@@ -34,7 +33,9 @@ impl Operation for PutBucketSettings {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| Self::answer(call, call.change_settings()?)))
+        let PutBucketSettings { bucket, change } = &call.input;
+        let change = BucketChange::Settings(*change);
+        Ok(call.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -42,18 +43,5 @@ impl Operation for PutBucketSettings {
         let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
         Ok(call.envelope.empty(200, headers))
-    }
-}
-
-impl Call<PutBucketSettings> {
-    /// Blocks until the change is decided.
-    fn change_settings(&self) -> Result<Outcome, Problem> {
-        let PutBucketSettings { bucket, change } = &self.input;
-        let _one_at_a_time = self.lane.settings_changes.lock();
-        let current = self.lane.engine.bucket(&bucket.name).filter(|current| current.id == bucket.id);
-        let current = current.ok_or(ErrorCode::NoSuchBucket)?;
-        let settings = change.applied_to(current.settings);
-        let change = BucketChange::Settings(settings);
-        Ok(self.lane.engine.execute_for(self.cause(), Intent::UpdateBucket { bucket: current.id, change })?)
     }
 }

@@ -30,7 +30,7 @@ impl Handle {
     pub fn submit(&self, intent: Intent, cause: Cause, waiter: Waiter) {
         let submitted = Submitted::S3(intent, cause, waiter);
         if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(submitted, &*self.shared.clock) {
-            waiter.tell(Err(Failure::Engine(self.shared.refusal())));
+            waiter.complete(Err(Failure::Engine(self.shared.refusal())));
         }
     }
 

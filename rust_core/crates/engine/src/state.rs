@@ -129,8 +129,8 @@ impl EngineState {
         self.applies.fail();
         for submitted in self.intents.abandon() {
             match submitted {
-                Submitted::S3(_, _, waiter) => waiter.tell(Err(Failure::Engine(self.refusal()))),
-                Submitted::Maintenance(_, waiter) => waiter.tell(Err(self.refusal())),
+                Submitted::S3(_, _, waiter) => waiter.complete(Err(Failure::Engine(self.refusal()))),
+                Submitted::Maintenance(_, waiter) => waiter.complete(Err(self.refusal())),
             }
         }
     }

@@ -353,9 +353,9 @@ impl Committer {
 
     /// Gives a round's answers, and wakes their receivers after the last: an event loop then finds them all at once.
     fn answer(&mut self) {
-        self.maintained.drain(..).for_each(|(waiter, answer)| waiter.tell(answer));
+        self.maintained.drain(..).for_each(|(waiter, answer)| waiter.complete(answer));
         for (waiter, answer) in self.answers.drain(..) {
-            self.asleep.extend(waiter.tell_quietly(answer, &self.times));
+            self.asleep.extend(waiter.complete_quietly(answer, &self.times));
         }
         self.asleep.drain(..).for_each(|sink| sink.wake());
     }

@@ -24,7 +24,7 @@ pub trait CompletionSink: Send + Sync {
 /// Who is told when an intent is decided and as durable as it has to be. Told exactly once: one that is dropped untold
 /// learns that the store is closed.
 pub struct Waiter {
-    /// `None` once told.
+    /// `None` once completed.
     sink: Option<Arc<dyn CompletionSink>>,
     token: u64,
 }
@@ -34,14 +34,14 @@ impl Waiter {
         Self { sink: Some(sink), token }
     }
 
-    pub(crate) fn tell(mut self, result: Result<Outcome, Failure>) {
+    pub(crate) fn complete(mut self, result: Result<Outcome, Failure>) {
         if let Some(sink) = self.sink.take() {
             sink.complete(self.token, result);
         }
     }
 
-    /// As `tell`, when more answers follow at once. Who must be woken after the last of them.
-    pub(crate) fn tell_quietly(
+    /// As `complete`, when more answers follow at once. Who must be woken after the last of them.
+    pub(crate) fn complete_quietly(
         mut self,
         result: Result<Outcome, Failure>,
         round: &RoundTimes,

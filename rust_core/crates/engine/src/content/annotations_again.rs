@@ -44,7 +44,8 @@ impl Handle {
             return Err(Refusal::AnnotationsNotCopied.into());
         }
         let mut texts = Vec::with_capacity(found.as_slice().len());
-        let mut again = Again { shared: &self.shared, bucket, sealing, log_bytes: 0, written: Vec::new() };
+        let mut reencryption =
+            Reencryption { shared: &self.shared, bucket, sealing, log_bytes: 0, written: Vec::new() };
         for annotation in found.as_slice() {
             let text = source.annotation(&annotation.name).ok_or(Error::Record { reason: "an annotation is gone" })?;
             let bytes = self.text(&text)?;
@@ -52,9 +53,9 @@ impl Handle {
             let mut hasher = Hasher::new(algorithm);
             hasher.update(&bytes);
             let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or_else(|| Md5Hasher::digest(&bytes));
-            texts.push(StoredText { md5, checksum: Some(hasher.finish()), body: again.store(self, bytes)? });
+            texts.push(StoredText { md5, checksum: Some(hasher.finish()), body: reencryption.store(self, bytes)? });
         }
-        self.shared.sync_content(&again.written)?;
+        self.shared.sync_content(&reencryption.written)?;
         Ok(StoredAnnotations { found, texts })
     }
 
@@ -72,7 +73,7 @@ impl Handle {
     }
 }
 
-struct Again<'a> {
+struct Reencryption<'a> {
     shared: &'a EngineState,
     bucket: &'a Bucket,
     sealing: &'a Sealing,
@@ -80,7 +81,7 @@ struct Again<'a> {
     written: Vec<WrittenChunk>,
 }
 
-impl Again<'_> {
+impl Reencryption<'_> {
     fn store(&mut self, handle: &Handle, bytes: Bytes) -> Result<Body> {
         self.shared.faults.check_writable()?;
         self.shared.check_space()?;

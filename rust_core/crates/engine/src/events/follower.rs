@@ -70,7 +70,7 @@ impl Follower {
         let expiries = self.shared.events.take_expiries();
         let stepped = self.follow().and_then(|()| self.tidy(hurry, !expiries.is_empty()));
         for answer in expiries {
-            // Whoever asked may have gone.
+            // The receiver may have been dropped.
             let _ = answer.send(stepped.clone());
         }
         if stepped.is_err()

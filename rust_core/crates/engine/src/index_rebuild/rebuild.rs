@@ -47,7 +47,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             Task::Renew(waiting) => {
                 let renewed = rebuild(shared, logs);
                 for answer in waiting {
-                    // Whoever asked may have gone.
+                    // The receiver may have been dropped.
                     let _ = answer.send(renewed.clone());
                 }
                 continue;

@@ -50,15 +50,15 @@ pub(crate) fn run(shared: &Arc<EngineState>, options: &LifecycleOptions) {
         if shared.lifecycle.queue.is_stopped() {
             return;
         }
-        tell(shared, &report, &ended, shared.clock.monotonic().saturating_sub(begun));
+        log_summary(shared, &report, &ended, shared.clock.monotonic().saturating_sub(begun));
         for answer in waiting {
-            // Whoever asked may have gone.
+            // The receiver may have been dropped.
             let _ = answer.send(ended.clone().map(|()| report));
         }
     }
 }
 
-fn tell(shared: &EngineState, report: &LifecycleReport, ended: &Result<()>, took: Duration) {
+fn log_summary(shared: &EngineState, report: &LifecycleReport, ended: &Result<()>, took: Duration) {
     let failure = ended.as_ref().err().map(|error| Arc::from(error.to_string()));
     shared.lifecycle.end(report, failure);
     if report.removed() {

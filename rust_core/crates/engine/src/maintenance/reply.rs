@@ -47,12 +47,12 @@ impl MaintenanceReply {
 
 /// Gives the answer, exactly once: if it is dropped before, the store is closed.
 pub(crate) struct MaintenanceWaiter {
-    /// `None` once told.
+    /// `None` once completed.
     reply: Option<Arc<MaintenanceReply>>,
 }
 
 impl MaintenanceWaiter {
-    pub fn tell(mut self, result: Result<MaintenanceOutcome>) {
+    pub fn complete(mut self, result: Result<MaintenanceOutcome>) {
         if let Some(reply) = self.reply.take() {
             reply.give(result);
         }

@@ -64,8 +64,8 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             reclaimer.unlimited();
             reclaimer.end_renewal();
             shared.reclaim.queue.done();
-            tell(shared, &mut told.0);
-            // Whoever asked may have gone.
+            log_summary(shared, &mut told.0);
+            // The receiver may have been dropped.
             let _ = request.answer.send(answer);
         }
         let limits = limits(shared, Effort::Compact, false);
@@ -74,7 +74,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
                 shared.reclaim.queue.note_failure(None);
                 if now.saturating_sub(told.1) >= TOLD_AFTER {
                     told.1 = now;
-                    tell(shared, &mut told.0);
+                    log_summary(shared, &mut told.0);
                 }
                 IDLE_PAUSE
             }
@@ -90,13 +90,13 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             }
         };
         if !shared.reclaim.queue.wait(pause) {
-            return tell(shared, &mut told.0);
+            return log_summary(shared, &mut told.0);
         }
     }
 }
 
 /// Says in the log what was freed since `told`.
-fn tell(shared: &EngineState, told: &mut Reclaimed) {
+fn log_summary(shared: &EngineState, told: &mut Reclaimed) {
     let total = *shared.reclaim.done.lock();
     let Reclaimed { blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs } = total.since(*told);
     if total.since(*told).freed() {

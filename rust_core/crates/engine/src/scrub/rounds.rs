@@ -32,7 +32,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         }
         shared.scrub.end(&ended);
         for answer in waiting {
-            // Whoever asked may have gone.
+            // The receiver may have been dropped.
             let _ = answer.send(ended.clone());
         }
     }

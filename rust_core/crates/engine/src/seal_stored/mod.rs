@@ -3,11 +3,11 @@
 //!
 //! Invariants. A version or an upload that has changed since it was read stays as it is. Each blob is stored again once,
 //! so what was shared stays shared. Nothing is remembered between runs: the next one finds what a crash or an error has
-//! left. In memory are a blob and one batch. Runs on the caller's thread and gives way to clients. `again` is the one
-//! place in which content is sealed anew.
+//! left. In memory are a blob and one batch. Runs on the caller's thread and gives way to clients. `reencryption` is the
+//! one place in which content is sealed anew.
 
-mod again;
 mod finish;
+mod reencryption;
 mod report;
 mod run;
 mod uploads;

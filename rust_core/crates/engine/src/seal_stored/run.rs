@@ -9,7 +9,7 @@ use super::super::handle::Handle;
 use super::super::lifecycle::Pace;
 use super::super::reclaim::Effort;
 use super::super::state::EngineState;
-use super::again::{Again, NotStored};
+use super::reencryption::{NotStored, Reencryption};
 use super::report::{SealProgress, SealReport};
 use super::walk::{KeyFound, Keys};
 use crate::commit::queue::Submitted;
@@ -88,17 +88,17 @@ impl Handle {
 pub(crate) fn first_batch(engine: &Handle, bucket: &Bucket) -> Result<Option<Intent>> {
     let progress = SealProgress::default();
     let mut run = Run::of(engine, &progress);
-    let mut again = Again::of(engine, &progress, bucket, bucket.id)?;
+    let mut reencryption = Reencryption::of(engine, &progress, bucket, bucket.id)?;
     let mut keys = Keys::of(&engine.shared, bucket.id);
     while let Some(found) = keys.next()? {
         if let Some((found, pinned)) = run.unsealed(bucket.id, found)? {
-            run.key(&mut again, &found, &pinned)?;
+            run.key(&mut reencryption, &found, &pinned)?;
         }
     }
     for upload in run.plain_uploads(&mut ListUploads::first(bucket.id, Bytes::new(), 1_000))?.0 {
-        run.store_upload(&mut again, upload)?;
+        run.store_upload(&mut reencryption, upload)?;
     }
-    Ok(again.take()?.map(|(seal, blobs)| Intent::SealStored(Box::new(seal), blobs)))
+    Ok(reencryption.take()?.map(|(seal, blobs)| Intent::SealStored(Box::new(seal), blobs)))
 }
 
 pub(super) struct Run<'a> {
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         let engine = self.engine;
         let mut keys = Keys::of(self.shared(), layer);
         // Made when it is needed: an owner without content needs no data key.
-        let mut again: Option<Again<'a>> = None;
+        let mut reencryption: Option<Reencryption<'a>> = None;
         while let Some(found) = keys.next()? {
             if self.progress.is_cancelled() {
                 return Err(Error::Closed);
@@ -158,22 +158,22 @@ impl<'a> Run<'a> {
             self.report.seen += found.versions.len() as u64;
             self.progress.show(&self.report);
             let Some((found, pinned)) = self.unsealed(layer, found)? else { continue };
-            let again = match &mut again {
-                Some(again) => again,
-                none => none.insert(Again::of(engine, self.progress, bucket, layer)?),
+            let reencryption = match &mut reencryption {
+                Some(reencryption) => reencryption,
+                none => none.insert(Reencryption::of(engine, self.progress, bucket, layer)?),
             };
-            let stored = self.key(again, &found, &pinned);
+            let stored = self.key(reencryption, &found, &pinned);
             // What is pinned cannot be reclaimed.
             drop(pinned);
             if let Err(error) = stored {
                 self.without_room(error, 1)?;
-                self.commit(again)?;
+                self.commit(reencryption)?;
                 self.make_room()?;
-            } else if again.is_full(self.pace.batch(self.shared())) {
-                self.commit(again)?;
+            } else if reencryption.is_full(self.pace.batch(self.shared())) {
+                self.commit(reencryption)?;
             }
         }
-        again.as_mut().map_or(Ok(()), |again| self.commit(again))
+        reencryption.as_mut().map_or(Ok(()), |reencryption| self.commit(reencryption))
     }
 
     /// The versions of a key that are not encrypted, if it has some, with those that are newer than the oldest of them;
@@ -220,11 +220,16 @@ impl<'a> Run<'a> {
     }
 
     /// Stores the content of a key again. What cannot be read stays, and keeps nothing else.
-    fn key(&mut self, again: &mut Again<'_>, found: &KeyFound, plain: &[Option<PinnedObject>]) -> Result<()> {
+    fn key(
+        &mut self,
+        reencryption: &mut Reencryption<'_>,
+        found: &KeyFound,
+        plain: &[Option<PinnedObject>],
+    ) -> Result<()> {
         let mut versions = Vec::with_capacity(found.versions.len());
         let (mut too_long, mut unreadable) = (0, 0);
         for (row, plain) in found.versions.iter().zip(plain) {
-            let content = match plain.as_ref().map(|plain| again.version(plain)).transpose() {
+            let content = match plain.as_ref().map(|plain| reencryption.version(plain)).transpose() {
                 Ok(content) => content,
                 Err(NotStored::TooLong) => {
                     too_long += 1;
@@ -243,15 +248,15 @@ impl<'a> Run<'a> {
         // Older versions that stay as they are need no new place.
         let first = versions.iter().position(|version| version.content.is_some());
         if let Some(first) = first {
-            again.push(SealKey { key: Bytes::clone(&found.key), versions: versions.split_off(first) });
+            reencryption.push(SealKey { key: Bytes::clone(&found.key), versions: versions.split_off(first) });
         }
         Ok(())
     }
 
     /// Makes durable what was stored, and changes the versions and uploads that are still what they were.
-    pub(super) fn commit(&mut self, again: &mut Again<'_>) -> Result<()> {
-        let count = again.count() as u64;
-        let (seal, blobs) = match again.take() {
+    pub(super) fn commit(&mut self, reencryption: &mut Reencryption<'_>) -> Result<()> {
+        let count = reencryption.count() as u64;
+        let (seal, blobs) = match reencryption.take() {
             Err(error) => return self.without_room(error, count),
             Ok(None) => return Ok(()),
             Ok(Some(taken)) => taken,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::again::{Again, NotStored};
+use super::reencryption::{NotStored, Reencryption};
 use super::run::Run;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{ListParts, ListUploads};
@@ -17,28 +17,28 @@ impl<'a> Run<'a> {
     /// Seals those of all buckets, for the owners of the buckets.
     pub(super) fn uploads(&mut self) -> Result<()> {
         for bucket in self.engine.buckets() {
-            let mut again: Option<Again<'a>> = None;
+            let mut reencryption: Option<Reencryption<'a>> = None;
             let mut list = ListUploads::first(bucket.id, Bytes::new(), PAGE);
             loop {
                 let (found, more) = self.plain_uploads(&mut list)?;
                 for upload in found {
-                    let again = match &mut again {
-                        Some(again) => again,
-                        none => none.insert(Again::of(self.engine, self.progress, &bucket, bucket.id)?),
+                    let reencryption = match &mut reencryption {
+                        Some(reencryption) => reencryption,
+                        none => none.insert(Reencryption::of(self.engine, self.progress, &bucket, bucket.id)?),
                     };
-                    if let Err(error) = self.store_upload(again, upload) {
+                    if let Err(error) = self.store_upload(reencryption, upload) {
                         self.without_room(error, 1)?;
-                        self.commit(again)?;
+                        self.commit(reencryption)?;
                         self.make_room()?;
-                    } else if again.is_full(self.pace.batch(self.shared())) {
-                        self.commit(again)?;
+                    } else if reencryption.is_full(self.pace.batch(self.shared())) {
+                        self.commit(reencryption)?;
                     }
                 }
                 if !more {
                     break;
                 }
             }
-            again.as_mut().map_or(Ok(()), |again| self.commit(again))?;
+            reencryption.as_mut().map_or(Ok(()), |reencryption| self.commit(reencryption))?;
         }
         Ok(())
     }
@@ -52,17 +52,17 @@ impl<'a> Run<'a> {
     }
 
     /// Stores the content of an upload again. What cannot be read stays as it is.
-    pub(super) fn store_upload(&mut self, again: &mut Again<'_>, upload: Arc<Upload>) -> Result<()> {
+    pub(super) fn store_upload(&mut self, reencryption: &mut Reencryption<'_>, upload: Arc<Upload>) -> Result<()> {
         if self.progress.is_cancelled() {
             return Err(Error::Closed);
         }
         // Before the parts are looked up: what they refer to stays while it is read.
         let pin = self.engine.pin_epoch();
         let parts = self.parts(upload.id)?;
-        let stored = again.upload(upload, parts);
+        let stored = reencryption.upload(upload, parts);
         drop(pin);
         match stored {
-            Ok(upload) => again.push_upload(upload),
+            Ok(upload) => reencryption.push_upload(upload),
             Err(NotStored::TooLong) => self.report.too_long += 1,
             Err(NotStored::Failed(Error::Corrupt { .. } | Error::Missing { .. } | Error::Record { .. })) => {
                 self.report.unreadable += 1;

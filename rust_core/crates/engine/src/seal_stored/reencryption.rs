@@ -56,7 +56,7 @@ struct Piece {
 }
 
 /// A layer whose content is stored again, and what was stored since the last batch.
-pub(super) struct Again<'a> {
+pub(super) struct Reencryption<'a> {
     engine: &'a Handle,
     progress: &'a SealProgress,
     layer: BucketId,
@@ -74,7 +74,7 @@ pub(super) struct Again<'a> {
     written_bytes: u64,
 }
 
-impl<'a> Again<'a> {
+impl<'a> Reencryption<'a> {
     /// `bucket` has the layer, or is it.
     ///
     /// # Errors

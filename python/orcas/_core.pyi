@@ -1,6 +1,6 @@
 """The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.telemetry.diagnostics` import it."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from os import PathLike
 from typing import Any, Final, TypedDict, final, type_check_only
 
@@ -43,6 +43,7 @@ __all__ = [
     "format_etag",
     "format_last_modified",
     "inspect_keyring",
+    "inspect_store",
     "md5",
     "names_bucket",
     "parse_event_records",
@@ -633,6 +634,30 @@ class ScrubState(TypedDict):
     damaged: list[ScrubDamage]
     damaged_total: int
     failed: str | None
+
+@type_check_only
+class Selection(TypedDict):
+    """What `inspect_store` shows. None or an empty list selects everything. Taken like `Options`."""
+
+    kinds: list[str]
+    bucket: bytes | None
+    key: bytes | None
+    prefix: bytes | None
+    first: int | None
+    last: int | None
+    file: str | None
+
+def inspect_store(
+    data: str | PathLike[str], part: str, selection: Selection, take: Callable[[dict[str, Any]], object]
+) -> None:
+    """Show what the files of a store contain; changes nothing, and takes no lock. Blocks.
+
+    Args:
+        data: the directory.
+        part: `log`, `packs` or `journal`.
+        selection: which rows are shown. What cannot be read is a row of the kind `unreadable`.
+        take: called with each row: `file`, `byte`, `sequence`, `kind` and more, by kind. Its exception ends the call.
+    """
 
 def check_store(
     data: str | PathLike[str],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from orcas._core import (
     METRIC_LABELS,
@@ -31,6 +31,7 @@ from orcas._core import (
     UsageCounts,
     check_store,
     inspect_keyring,
+    inspect_store,
     names_bucket,
     read_keyring,
     repair_store,
@@ -41,12 +42,16 @@ from orcas.targets.file import read_targets
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from orcas._core import Description as Description
     from orcas._core import KeyringOptions, Report
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import SalvageReport as SalvageReport
+    from orcas._core import Selection as Selection
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
@@ -76,6 +81,7 @@ __all__ = [
     "check_closed",
     "close_core",
     "closed_sealer",
+    "inspect_files",
     "inspect_keyring",
     "names_bucket",
     "open_core",
@@ -223,6 +229,12 @@ def check_closed(settings: Settings, progress: CheckProgress, options: CheckOpti
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
+
+
+@forwarded()
+def inspect_files(data: Path, part: str, selection: Selection, take: Callable[[dict[str, Any]], None]) -> None:
+    """Call `take` with each selected row of a part of a store, which may be open: log, packs or journal. Blocks."""
+    inspect_store(data, part, selection, take)
 
 
 @forwarded()

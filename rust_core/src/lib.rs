@@ -22,6 +22,7 @@ mod events;
 mod form;
 mod format;
 mod head;
+mod inspect;
 mod keyring;
 mod load;
 mod maintenance;
@@ -63,6 +64,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<event_stream::EventParser>()?;
     module.add_function(wrap_pyfunction!(event_stream::parse_event_records, module)?)?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect::inspect_store, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::inspect_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(keyring::read_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;

@@ -8,7 +8,22 @@ from typing import Annotated, Final
 import typer
 from typer.models import CommandInfo
 
-from orcas.cli import bench, copies, env, events, keys, moves, quotas, settings, snapshots, tasks, top, upkeep, usage
+from orcas.cli import (
+    bench,
+    copies,
+    env,
+    events,
+    inspect,
+    keys,
+    moves,
+    quotas,
+    settings,
+    snapshots,
+    tasks,
+    top,
+    upkeep,
+    usage,
+)
 from orcas.cli.app import new_app, print_version
 from orcas.cli.options import AsJson, Commands
 from orcas.cli.output import print_json, print_table
@@ -22,6 +37,7 @@ app.add_typer(config_app, name="config")
 
 env.add_to(app)
 upkeep.add_to(app)
+inspect.add_to(app)
 tasks.add_to(app)
 copies.add_to(app)
 moves.add_to(app)
@@ -39,7 +55,7 @@ _PANELS: Final = {
     "Server": ("serve", "env", "top", "bench", "version", "config"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
-    "Damage and copies": ("fsck", "scrub", "backup", "restore", "export"),
+    "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export"),
 }
 
 

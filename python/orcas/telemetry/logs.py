@@ -64,7 +64,7 @@ def visible(text: str) -> str:
     return "".join(escaped).replace("\x7f", "\\u007f")
 
 
-def _quoted(value: object) -> str:
+def quoted(value: object) -> str:
     """A field's value for people: as it is where that is clear, else as a JSON string."""
     text = clip(redact(str(value)))
     return text if text.isprintable() and _PLAIN.fullmatch(text) else visible(json.dumps(text, ensure_ascii=False))
@@ -79,7 +79,7 @@ class HumanFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides the library's name
         """The line before any traceback."""
         line = visible(clip(redact(super().formatMessage(record))))
-        return " ".join([line, *(f"{name}={_quoted(value)}" for name, value in _fields(record).items())])
+        return " ".join([line, *(f"{name}={quoted(value)}" for name, value in _fields(record).items())])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - overrides the library's name
         """A traceback, indented: whatever an exception says, no line of it looks like a record."""

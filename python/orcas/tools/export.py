@@ -21,7 +21,7 @@ from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.copying import write_at
 from orcas.tools.objects import Listed, buckets, listed, opened
 from orcas.tools.paths import PART, SIDE, bucket_name, path_of
-from orcas.tools.salvage import key_fields, readable_salvage
+from orcas.tools.salvage import readable_salvage, text_fields
 from orcas.tools.session import RefusedError, Session
 
 INDEX: Final = "index.jsonl"
@@ -134,14 +134,16 @@ class Export:
             # A store that is gone altogether has lost nothing.
             next(iter(buckets(self.session)), None)
             path.with_name(path.name + PART).unlink(missing_ok=True)
-            return {"lost": {"bucket": bucket, **key_fields(entry.key), "size": entry.size, "reason": str(error)}}
+            return {
+                "lost": {"bucket": bucket, **text_fields("key", entry.key), "size": entry.size, "reason": str(error)}
+            }
 
     def _copy(self, bucket: str, entry: Listed, path: Path) -> dict[str, Any] | None:
         with opened(self.session, bucket, entry.key) as found:
             if found is None:
                 return None
             line: dict[str, Any] = {
-                "bucket": bucket, **key_fields(entry.key), "path": self._relative(path), "size": found.size,
+                "bucket": bucket, **text_fields("key", entry.key), "path": self._relative(path), "size": found.size,
                 "etag": found.etag, "modified": found.modified, "headers": found.headers, "metadata": found.metadata,
             }  # fmt: skip
             line["skipped"] = self.resume and _is_there(path, found.size, found.modified)

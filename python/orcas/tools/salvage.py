@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 _SHOWN_MAX: Final = 20
 
 
-def key_fields(key: bytes) -> dict[str, str]:
-    """A key as JSON can hold it: text, and its bytes where the text does not say them."""
-    text = key.decode(errors="backslashreplace")
-    if text.encode() == key and "\\" not in text:
-        return {"key": text}
-    return {"key": text, "key_base64": base64.b64encode(key).decode()}
+def text_fields(name: str, value: bytes) -> dict[str, str]:
+    """What a client sent, as JSON can hold it: text, and its bytes where the text does not say them."""
+    text = value.decode(errors="backslashreplace")
+    if text.encode() == value and "\\" not in text:
+        return {name: text}
+    return {name: text, f"{name}_base64": base64.b64encode(value).decode()}
 
 
 def readable_salvage(report: SalvageReport) -> dict[str, Any]:
     """The report as JSON can hold it."""
-    losses = [{**loss, **key_fields(loss["key"])} for loss in report["losses"]]
-    named = [{"bucket": bucket, **key_fields(key)} for bucket, key in report["named"]]
+    losses = [{**loss, **text_fields("key", loss["key"])} for loss in report["losses"]]
+    named = [{"bucket": bucket, **text_fields("key", key)} for bucket, key in report["named"]]
     return {**report, "losses": losses, "named": named}
 
 

@@ -116,6 +116,9 @@ FAILURES = [
     ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
     ("fsck --data {damaged} --json", 1, "1 object cannot be read in full"),
     ("scrub --data {new}", 69, "no store"),
+    ("inspect --data {new}", 69, "no store"),
+    ("inspect index --data {store}", 2, "no part of a store"),
+    ("inspect log --from x", 2, "--from"),
     ("scrub --now --data {damaged} --json", 1, "`orcas restore`"),
     ("backup", 2, "Missing argument 'TARGET'"),
     ("backup {new} --data {new}2", 69, "no store"),
@@ -153,7 +156,9 @@ INSIDE = {
     "bench": "orcas.bench.workload.built_in",
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
-    **dict.fromkeys(("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(
+        ("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"), "orcas.cli.upkeep.resolve"
+    ),
     **dict.fromkeys(
         (
             "snapshot list x",

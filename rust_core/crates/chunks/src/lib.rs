@@ -14,6 +14,7 @@ mod crash_tests;
 mod examine;
 pub mod filter;
 mod format;
+mod frames;
 mod pack;
 mod packs;
 mod reader;
@@ -31,6 +32,7 @@ use orcas_record::PackId;
 use orcas_record::placement::codec;
 
 pub use examine::{ChunkVerdict, ContentSink, ExpectedChunk, PackExamination};
+pub use frames::PackFrame;
 pub use packs::{Packs, packs_present, set_packs_aside};
 pub use salvage::{PackSalvage, store_ids};
 pub use upkeep::{ChunkInfo, PackFile};
@@ -50,7 +52,12 @@ pub struct PackOptions {
 }
 
 fn pack_path(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:020}.pack"))
+    dir.join(pack_name(codec::pack(number)))
+}
+
+/// The name of the file of a pack.
+pub fn pack_name(pack: PackId) -> String {
+    format!("{:020}.pack", codec::pack_number(pack))
 }
 
 /// The pack whose file has this name; `None` for names that no pack has.

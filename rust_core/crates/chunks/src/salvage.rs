@@ -20,7 +20,7 @@ use super::{PackOptions, pack_number, pack_path};
 #[derive(Default)]
 pub struct PackSalvage {
     /// The salt of the checksums of each pack.
-    salts: HashMap<u64, u32>,
+    pub(super) salts: HashMap<u64, u32>,
     /// Damage of whole packs.
     pub findings: Vec<(PathBuf, String)>,
 }

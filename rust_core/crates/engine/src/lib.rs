@@ -53,6 +53,7 @@ pub use health::faults::StorePart;
 pub use health::usage::{BucketUsage, FilesUsage, Usage};
 pub use lifecycle::{AbandonedReport, LifecycleOptions, LifecycleProgress, LifecycleReport};
 pub use metrics::EngineMetrics;
+pub use opening::closed::is_marked as was_closed;
 pub use opening::open::Engine;
 pub use opening::recover::Replayed;
 pub use opening::repair::{Repaired, repair_store};

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Random};
 
-pub use examine::{JournalExamined, examine};
+pub use examine::{EventSink, JournalExamined, examine};
 pub use format::{MARK, Mark, Place};
 pub use open::{Resumed, discard};
 pub use reader::{JournalCursor, JournalReader, ReadEvents, StoredEvent};

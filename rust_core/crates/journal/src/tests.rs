@@ -165,7 +165,7 @@ fn damage_in_the_middle_costs_the_rest_of_its_segment_and_readers_are_told() {
     let store = store.reopen();
     assert_eq!(store.read(JournalCursor::Oldest), (vec![1, 2, 6, 7, 8, 9], true));
     assert_eq!(store.read(JournalCursor::After(Place::behind(5))), (vec![6, 7, 8, 9], false));
-    let examined = examine(&RealFileSystem, store.dir.path());
+    let examined = examine(&RealFileSystem, store.dir.path(), &mut |_, _, _| true);
     assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 6, 1));
     assert_eq!(examined.damaged[0].0, path);
 }
@@ -327,7 +327,7 @@ fn a_file_that_cannot_be_read_is_told_and_the_others_are_examined() {
     for (read, lost, events) in [(3, 1, 3), (2, 0, 2)] {
         let (disk, segments) = on_a_simulated_disk();
         disk.fail(Operation::Read, read, Fault::Io, false);
-        let examined = examine(&disk, Path::new("/store"));
+        let examined = examine(&disk, Path::new("/store"), &mut |_, _, _| true);
         assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, events, 0));
         let [(path, _)] = &examined.unreadable[..] else { panic!("{examined:?}") };
         assert_eq!(*path, segments[lost]);
@@ -342,7 +342,7 @@ fn a_segment_whose_header_cannot_be_read_now_is_kept() {
         disk.fail(Operation::Read, read, Fault::Io, false);
         assert!(matches!(Journal::open(&files, None), Err(Error::Io { .. })));
         disk.clear_faults();
-        assert_eq!(examine(&disk, Path::new("/store")).segments, segments.len() as u64);
+        assert_eq!(examine(&disk, Path::new("/store"), &mut |_, _, _| true).segments, segments.len() as u64);
     }
     let (_, resumed) = Journal::open(&files, None).unwrap();
     assert_eq!(resumed.unwrap().sequence, 5);

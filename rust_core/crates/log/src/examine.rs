@@ -34,6 +34,8 @@ pub enum Seen {
 pub struct Examined {
     /// The last sequence that the file covers, as far as is known.
     pub last: Sequence,
+    /// Byte after the last batch.
+    pub end: u64,
 }
 
 type Sink<'a> = &'a mut dyn FnMut(Seen) -> Result<()>;
@@ -80,7 +82,9 @@ impl LogPiece {
         let (chain, sequence) = match (&self.header, &self.end) {
             (Header::Compacted(header), _) => (header.own_chain, header.end.sequence),
             (Header::Plain(_), Some(end)) => (end.chain, end.sequence),
-            (Header::Plain(_), None) => return Ok(Examined { last: examination.last }),
+            (Header::Plain(_), None) => {
+                return Ok(Examined { last: examination.last, end: examination.at });
+            }
         };
         let compacted = matches!(self.header, Header::Compacted(_));
         let ends_so = examination.at == limit && examination.chain.is_none_or(|own| own == chain);
@@ -90,7 +94,7 @@ impl LogPiece {
             let range = missing.then_some((examination.last + 1, sequence));
             examination.fault(examination.at.min(limit), "the file does not end where its successor says", range)?;
         }
-        Ok(Examined { last: sequence })
+        Ok(Examined { last: sequence, end: examination.at })
     }
 }
 
@@ -301,6 +305,7 @@ impl Examination<'_> {
         }
         if self.durable <= open.before {
             self.last = open.before;
+            self.at = open.start;
         }
         Ok(self.durable > open.before)
     }

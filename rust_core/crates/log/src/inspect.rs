@@ -141,7 +141,7 @@ impl Search<'_> {
             let length = file.len()?;
             self.lengths.insert(number, length);
             let Some(encoded) = read_header(&*file, length)? else {
-                let headless = read_spares && has_bytes(&*file, length)?;
+                let headless = read_spares && has_bytes(&*file, FILE_HEADER, length)?;
                 let file = codec::log_file(number);
                 self.others.push(if headless { OtherLog::Headless(file) } else { OtherLog::Spare(file) });
                 continue;
@@ -339,6 +339,20 @@ impl Search<'_> {
     }
 }
 
+impl LogPiece {
+    /// Whether anything but zeros follows `end`, if nothing says where the file ends: a torn batch.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn is_torn(&self, end: u64) -> Result<bool> {
+        if self.end.is_some() || matches!(self.header, Header::Compacted(_)) {
+            return Ok(false);
+        }
+        let file = self.directory.fs.open(&self.path(), Open::Read)?;
+        has_bytes(&*file, end, file.len()?)
+    }
+}
+
 fn header_fault(path: &Path, error: Error) -> LogFault {
     let reason = match error {
         Error::Corrupt { reason, .. } | Error::Foreign { reason, .. } => reason,
@@ -358,10 +372,9 @@ fn read_header(file: &dyn File, length: u64) -> Result<Option<[u8; HEADER_ENCODE
     Ok(page.iter().any(|byte| *byte != 0).then(|| field(&page, 0)))
 }
 
-/// Whether there is anything but zeros after the page of the header.
-fn has_bytes(file: &dyn File, length: u64) -> Result<bool> {
+/// Whether there is anything but zeros from `at` on.
+fn has_bytes(file: &dyn File, mut at: u64, length: u64) -> Result<bool> {
     let mut block = vec![0; ZEROS_BLOCK as usize];
-    let mut at = FILE_HEADER;
     while at < length {
         let block = &mut block[..ZEROS_BLOCK.min(length - at) as usize];
         file.read_at(at, block)?;

@@ -167,6 +167,11 @@ pub struct RecoveredRecord {
 }
 
 impl RecoveredRecord {
+    /// Where its frame begins in its file.
+    pub fn byte(&self) -> u64 {
+        codec::in_log_parts(self.at).1
+    }
+
     /// The error for a record that cannot be decoded, in the log at `dir`.
     pub fn corrupt(&self, dir: &Path) -> Error {
         Error::corrupt(dir, codec::in_log_parts(self.at).1, "a record cannot be read")

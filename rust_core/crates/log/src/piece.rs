@@ -74,6 +74,10 @@ impl LogFault {
         self.offset == 0
     }
 
+    pub fn byte(&self) -> u64 {
+        self.offset
+    }
+
     /// The file and the byte, for messages.
     pub fn place(&self) -> String {
         place(&self.path, self.offset)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::encode::put_record;
-use super::kinds;
+use super::kinds::{self, kind_name};
 use super::output::{FieldType, Output, Trace};
 use super::samples::{causes, samples};
 
@@ -129,11 +129,6 @@ fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
     tables
 }
 
-/// `PUT_VERSION` as in the document.
-fn camel_case(name: &str) -> String {
-    name.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase()).collect()
-}
-
 /// Every record and structure in the samples, with the title of its section.
 fn written() -> Vec<(String, Written)> {
     let mut all = Vec::new();
@@ -143,8 +138,7 @@ fn written() -> Vec<(String, Written)> {
         let mut bytes = Vec::new();
         let kind = put_record(&record, &cause, &mut Output::new(&mut bytes, &mut notes));
         let root = notes.open.pop().unwrap();
-        let (_, name) = kinds::ALL.iter().find(|(number, _)| *number == kind).expect("a kind of the list");
-        all.push((format!("{kind} {}", camel_case(name)), root));
+        all.push((format!("{kind} {}", kind_name(kind).expect("a kind of the list")), root));
         all.extend(notes.done.into_iter().map(|written| (written.name.to_owned(), written)));
     }
     all
@@ -179,7 +173,7 @@ fn the_document_describes_every_record_as_the_encoder_writes_it() {
 #[test]
 fn the_document_and_the_samples_have_every_kind() {
     let known: BTreeSet<String> =
-        kinds::ALL.iter().map(|(number, name)| format!("{number} {}", camel_case(name))).collect();
+        kinds::ALL.iter().map(|(number, _)| format!("{number} {}", kind_name(*number).unwrap())).collect();
     let is_kind = |title: &String| title.starts_with(|first: char| first.is_ascii_digit());
     let documented = tables(&std::fs::read_to_string(DOCUMENT).unwrap());
     assert_eq!(documented.keys().filter(|title| is_kind(title)).cloned().collect::<BTreeSet<_>>(), known);

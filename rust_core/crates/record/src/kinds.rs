@@ -7,7 +7,6 @@ macro_rules! kinds {
         $(pub(super) const $name: u8 = $number;)*
 
         /// Every kind and its name.
-        #[cfg(test)]
         pub(super) const ALL: &[(u8, &str)] =
             &[$(($number, stringify!($name)),)* (UPDATE_VERSION, stringify!(UPDATE_VERSION))];
     };
@@ -43,6 +42,12 @@ kinds! {
 
 /// The frame type of [`Record::UpdateVersion`], which the index keeps beside the record of its version.
 pub const UPDATE_VERSION: u8 = 22;
+
+/// The name of a frame type, as `docs/format.md` writes it: `PutVersion`.
+pub fn kind_name(kind: u8) -> Option<String> {
+    let (_, name) = ALL.iter().find(|(number, _)| *number == kind)?;
+    Some(name.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase()).collect())
+}
 
 /// The frame type of [`Record::Content`], whose payload is passed to the log in two pieces.
 pub const fn content_kind(shared: bool, seal: Option<&Seal>) -> u8 {

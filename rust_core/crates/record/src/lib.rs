@@ -44,7 +44,7 @@ pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents, encode_headers};
 pub use extent::{Extent, Sequence};
 pub use headers::{ObjectHeaders, SealedHeaders};
-pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, may_amend, may_end};
+pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, kind_name, may_amend, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::{BucketRole, LayerKind};
 pub use seal::{SEALED_MAX, Seal};

@@ -70,6 +70,13 @@ impl fmt::Display for LogFileId {
 }
 
 /// For messages.
+impl fmt::Display for ChunkLocation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "pack {}, byte {}", self.pack, self.offset)
+    }
+}
+
+/// For messages.
 impl fmt::Display for LogLocation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "log file {}, byte {}", self.file, self.offset)

@@ -105,7 +105,7 @@ impl Change {
     }
 
     /// `None` for what `encode` cannot have written.
-    pub(super) fn decode(place: Place, time_ms: u64, payload: &[u8]) -> Option<Self> {
+    pub fn decode(place: Place, time_ms: u64, payload: &[u8]) -> Option<Self> {
         let mut input = Input(payload);
         let [kind, operation, version, has_content] = input.array()?;
         let kind = ChangeKind::ALL.into_iter().find(|known| *known as u8 == kind)?;

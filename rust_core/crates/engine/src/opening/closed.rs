@@ -9,7 +9,8 @@ use orcas_fs::{FileSystem, Open};
 /// An empty file.
 const NAME: &str = "store.closed";
 
-pub(crate) fn is_marked(fs: &dyn FileSystem, data: &Path) -> Result<bool> {
+/// Whether nobody has the store open, and the last process closed it.
+pub fn is_marked(fs: &dyn FileSystem, data: &Path) -> Result<bool> {
     Ok(fs.list(data)?.iter().any(|name| name == NAME))
 }
 

@@ -10,9 +10,9 @@ use super::ingress::Ingress;
 use super::lane::{Lane, now_ms};
 use super::operations::implemented;
 use super::problem::Problem;
-use super::reading::{Reading, Sender, has_body};
 use super::reply::Responder;
 use super::request::Request;
+use super::request_context::{RequestContext, Sender, has_body};
 use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::resolve::resolve;
@@ -104,17 +104,18 @@ impl Lane {
         let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
         let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
         let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
-        let mut reading = Reading::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
+        let mut context =
+            RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
-            reading.authorize(&identities)?;
+            context.authorize(&identities)?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
-        check_supported(&row.understood, &reading.query, reading.headers())
-            .map_err(|error| reading.check_acl(error))?;
+        check_supported(&row.understood, &context.query, context.headers())
+            .map_err(|error| context.check_acl(error))?;
         self.check_not_salvage(operation)?;
-        row.accept(&reading).map_err(|Problem { error, fault }| {
-            let upload = reading.query.get("uploadId").map(Cow::Borrowed);
+        row.accept(&context).map_err(|Problem { error, fault }| {
+            let upload = context.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
             Problem { error: error.about(&named), fault }
         })

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::conditions::precondition;
 use super::problem::Problem;
-use super::reading::Reading;
+use super::request_context::RequestContext;
 use super::versions::VersionAddress;
 use orcas_decide::{Annotate, AnnotationChange, Intent};
 use orcas_s3::annotations::{check_name, name_in, object_condition};
@@ -18,11 +18,11 @@ pub struct AnnotationAddress {
 }
 
 impl AnnotationAddress {
-    pub fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let version = VersionAddress::parse(reading)?;
-        let name = name_in(&reading.query);
+    pub fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let version = VersionAddress::parse(context)?;
+        let name = name_in(&context.query);
         check_name(name)?;
-        let condition = object_condition(reading.headers())?;
+        let condition = object_condition(context.headers())?;
         Ok(Self { version, name: Bytes::copy_from_slice(name), condition })
     }
 

@@ -3,12 +3,12 @@
 
 use super::identities::{Facts, Identities, Resource};
 use super::problem::Problem;
-use super::reading::Reading;
+use super::request_context::RequestContext;
 use orcas_s3::operations::Subject;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
-impl Reading<'_> {
+impl RequestContext<'_> {
     /// Decides on every action of the request but those on objects that its body names. Sets the source that a copy or a
     /// move names.
     ///

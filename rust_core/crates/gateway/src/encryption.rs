@@ -3,7 +3,7 @@
 
 use super::lane::Lane;
 use super::problem::{Problem, wrong_customer_key};
-use super::reading::Reading;
+use super::request_context::RequestContext;
 use super::response::HeaderBlock;
 use orcas_catalog::PinnedObject;
 use orcas_engine::key_arn;
@@ -47,7 +47,7 @@ impl Chosen {
     }
 }
 
-impl Reading<'_> {
+impl RequestContext<'_> {
     /// The encryption of what the request stores in the bucket: what its headers ask for, else the default of the bucket,
     /// else that of the store.
     ///
@@ -120,12 +120,12 @@ impl Reading<'_> {
     }
 
     /// Whether the request has a signature of version 4, which objects with named keys demand.
-    pub fn is_version_four(&self) -> bool {
+    pub fn is_sigv4(&self) -> bool {
         matches!(self.how, Authentication::Header | Authentication::Presigned)
     }
 
     fn check_version_four(&self) -> Result<(), S3Error> {
-        if self.is_version_four() { Ok(()) } else { Err(needs_version_four()) }
+        if self.is_sigv4() { Ok(()) } else { Err(needs_version_four()) }
     }
 }
 
@@ -160,7 +160,7 @@ impl Lane {
     }
 
     /// Refuses to tell of a version, or to read it, without the key or the signature that it demands.
-    pub fn check_readable(&self, version: &Version, key: Option<&SentKey>, four: bool) -> Result<(), Problem> {
+    pub fn check_readable(&self, version: &Version, key: Option<&SentKey>, is_sigv4: bool) -> Result<(), Problem> {
         match (&version.attributes.encryption, key) {
             (Some(Encryption::Customer(_)), None) => {
                 let message = "The object was stored using a form of Server Side Encryption. The correct parameters must \
@@ -175,7 +175,7 @@ impl Lane {
                 let message = "The encryption parameters are not applicable to this object.";
                 Err(S3Error::with(ErrorCode::InvalidRequest, message).into())
             }
-            (Some(Encryption::Named(_)), None) if !four => Err(needs_version_four().into()),
+            (Some(Encryption::Named(_)), None) if !is_sigv4 => Err(needs_version_four().into()),
             (_, None) => Ok(()),
         }
     }

@@ -13,9 +13,9 @@ use super::ingress::Ingress;
 use super::lane::{Lane, now_ms};
 use super::operations::PostObject;
 use super::problem::Problem;
-use super::reading::{Reading, Sender};
 use super::reply::Responder;
-use super::request::{Call, Request};
+use super::request::{PendingRequest, Request};
+use super::request_context::{RequestContext, Sender};
 use super::response::Envelope;
 use super::tally::Tally;
 use orcas_http::{Headers, Query, RequestHead};
@@ -153,21 +153,21 @@ impl Address {
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
         let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());
-        let mut reading =
-            Reading::new((lane, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
-        reading.has_body = true;
-        reading.authorize(&identities)?;
+        let mut context =
+            RequestContext::new((lane, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
+        context.has_body = true;
+        context.authorize(&identities)?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;
-        lane.check_not_salvage(reading.operation)?;
+        lane.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
         list = form.headers(&self.bucket)?;
-        reading.head.headers = Headers::new(&list);
-        check_supported(&PostObject::FIELDS, &reading.query, reading.headers())
-            .map_err(|error| reading.check_acl(error))?;
-        let input = PostObject::read(&reading, form, frame, &self.host)?;
-        Call::of(&reading, input)
+        context.head.headers = Headers::new(&list);
+        check_supported(&PostObject::FIELDS, &context.query, context.headers())
+            .map_err(|error| context.check_acl(error))?;
+        let input = PostObject::read(&context, form, frame, &self.host)?;
+        PendingRequest::of(&context, input)
     }
 }
 

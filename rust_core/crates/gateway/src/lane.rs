@@ -185,7 +185,7 @@ impl Lane {
             request_id: self.next_request_id(),
             host_id: Arc::clone(&self.host_id),
             resource: path.to_vec(),
-            headless: method == b"HEAD",
+            is_head: method == b"HEAD",
             for_browsers: false,
             cors: None,
         }

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Waker};
 
 use super::problem::Problem;
 use super::reply::Reply;
-use super::request::{Call, Operation, Step};
+use super::request::{Operation, PendingRequest, Step};
 use super::response::Response;
 use orcas_s3::ErrorCode;
 
-impl<O: Operation> Call<O> {
+impl<O: Operation> PendingRequest<O> {
     /// Runs `work`, which pauses after each piece, and answers the slot. Only the first piece takes a worker from others;
     /// those that follow run at a low priority, behind the ends of bodies. A piece is the last one if the request was
     /// abandoned or the server is closed.

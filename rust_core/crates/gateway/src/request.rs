@@ -17,8 +17,8 @@ use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
 use super::problem::Problem;
-use super::reading::Reading;
 use super::reply::{Event, Pending, Reply, Responder};
+use super::request_context::RequestContext;
 use super::response::{Envelope, Response};
 use super::store_body::{Destination, StoreBody, UploadStream};
 use super::stream::BodyStream;
@@ -47,25 +47,30 @@ pub trait Operation: Sized + Send + Sync + 'static {
     const FOR_BROWSERS: bool = false;
 
     /// Reads the input from the head.
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem>;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem>;
 
     /// What its body must be: what the table of operations says, unless that is content.
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::of_operation(reading.operation, reading.headers(), reading.payload)
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::of_operation(context.operation, context.headers(), context.payload)
     }
 
     /// Begins an operation without a body. On the event loop: does not block.
-    fn begin(_call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+    fn begin(_pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
     /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
-    fn take(_call: &Arc<Call<Self>>, _content: Bytes, _digests: &Digests, _slot: u32) -> Result<Step, Problem> {
+    fn take(
+        _pending: &Arc<PendingRequest<Self>>,
+        _content: Bytes,
+        _digests: &Digests,
+        _slot: u32,
+    ) -> Result<Step, Problem> {
         Err(Problem::internal("an operation without a body got one"))
     }
 
     /// The response to the outcome of the engine's decision.
-    fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(_pending: &PendingRequest<Self>, _outcome: Outcome) -> Result<Response, Problem> {
         Err(wrong_outcome())
     }
 
@@ -186,7 +191,7 @@ pub trait Request: Pending {
 }
 
 /// One request of an operation.
-pub struct Call<O> {
+pub struct PendingRequest<O> {
     pub lane: Arc<Lane>,
     responder: Arc<dyn Responder>,
     pub envelope: Envelope,
@@ -205,7 +210,7 @@ pub struct Call<O> {
     pub tally: Tally,
 }
 
-impl<O: Operation> Call<O> {
+impl<O: Operation> PendingRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
         self.lane.metrics.documents.parsed.timed(parse)
@@ -217,41 +222,41 @@ impl<O: Operation> Call<O> {
     }
 
     /// Reads a request whose sender is known.
-    pub fn accept(reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
-        Self::of(reading, O::parse(reading)?)
+    pub fn accept(context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
+        Self::of(context, O::parse(context)?)
     }
 
     /// A request whose input was read already.
-    pub fn of(reading: &Reading<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
-        let body = input.body(reading)?;
+    pub fn of(context: &RequestContext<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
+        let body = input.body(context)?;
         // A small body is written only with the decision that it fits.
         if let (BodyPlan::Stream(declared), Some(upload)) = (&body, input.upload()) {
             let size = input.frame().map_or(declared.length, FileFrame::sure);
-            reading.lane.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
+            context.lane.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
         }
         Ok(Arc::new(Self {
-            lane: Arc::clone(reading.lane),
-            responder: Arc::clone(reading.responder),
+            lane: Arc::clone(context.lane),
+            responder: Arc::clone(context.responder),
             envelope: Envelope {
                 for_browsers: O::FOR_BROWSERS,
-                ..reading.lane.envelope(reading.head.method, reading.head.path).with_cors(reading.cors.clone())
+                ..context.lane.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
             },
             input,
-            name: reading.operation,
-            principal: Arc::clone(&reading.principal),
-            note: reading.note(),
-            bucket: reading.found.get().cloned(),
+            name: context.operation,
+            principal: Arc::clone(&context.principal),
+            note: context.note(),
+            bucket: context.found.get().cloned(),
             body,
-            unread: AtomicBool::new(reading.has_body),
+            unread: AtomicBool::new(context.has_body),
             abandoned: AtomicBool::new(false),
             permit: Mutex::new(None),
-            tally: match reading.operation {
+            tally: match context.operation {
                 // Its steps are not timed.
-                Name::PostObject => Tally::new(reading.ingress.began),
-                _ => reading.lane.watch.tally(
-                    reading.ingress.began,
-                    reading.headers(),
-                    !reading.principal.is_anonymous(),
+                Name::PostObject => Tally::new(context.ingress.began),
+                _ => context.lane.watch.tally(
+                    context.ingress.began,
+                    context.headers(),
+                    !context.principal.is_anonymous(),
                 ),
             },
         }))
@@ -274,7 +279,7 @@ impl<O: Operation> Call<O> {
         slot: u32,
         job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
     ) -> Step {
-        let sink = Continuation { call: Arc::clone(self), job: Mutex::new(Some(job)) };
+        let sink = Continuation { pending: Arc::clone(self), job: Mutex::new(Some(job)) };
         self.lane.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
         Step::Later
     }
@@ -294,7 +299,7 @@ impl<O: Operation> Call<O> {
         slot: u32,
         job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
     ) -> Step {
-        self.on_worker(slot, |call| job(call).map(Step::Response))
+        self.on_worker(slot, |pending| job(pending).map(Step::Response))
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
@@ -306,11 +311,11 @@ impl<O: Operation> Call<O> {
         let reply = Reply::new(Arc::clone(self), slot);
         let since = self.now_if_timed();
         self.lane.pool.spawn(move || {
-            let call = reply.request();
-            if let (Some(stopwatch), Some(since)) = (&call.tally.stopwatch, since) {
+            let pending = reply.request();
+            if let (Some(stopwatch), Some(since)) = (&pending.tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
-            match job(call) {
+            match job(pending) {
                 Ok(Step::Response(answer)) => reply.result(Ok(answer)),
                 Ok(Step::Later) => reply.leave(),
                 Err(problem) => reply.result(Err(problem)),
@@ -360,7 +365,7 @@ impl<O: Operation> Call<O> {
     }
 }
 
-impl<O: Operation> Request for Call<O> {
+impl<O: Operation> Request for PendingRequest<O> {
     fn operation(&self) -> Name {
         self.name
     }
@@ -437,9 +442,9 @@ impl<O: Operation> Request for Call<O> {
                 if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take_part(declared, body, slot)
                 } else {
-                    Ok(self.on_worker(slot, move |call| match &call.body {
-                        BodyPlan::Whole(declared) => call.take_part(declared, body, slot),
-                        BodyPlan::None | BodyPlan::Stream(_) => O::begin(call, slot),
+                    Ok(self.on_worker(slot, move |pending| match &pending.body {
+                        BodyPlan::Whole(declared) => pending.take_part(declared, body, slot),
+                        BodyPlan::None | BodyPlan::Stream(_) => O::begin(pending, slot),
                     }))
                 }
             }
@@ -453,7 +458,7 @@ impl<O: Operation> Request for Call<O> {
     }
 }
 
-impl<O: Operation> Pending for Call<O> {
+impl<O: Operation> Pending for PendingRequest<O> {
     fn responder(&self) -> &Arc<dyn Responder> {
         &self.responder
     }
@@ -483,7 +488,7 @@ impl<O: Operation> Pending for Call<O> {
 }
 
 /// Sends the engine's decision on a request to its front end.
-struct Commit<O>(Arc<Call<O>>);
+struct Commit<O>(Arc<PendingRequest<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
@@ -508,26 +513,26 @@ impl<O: Operation> Commit<O> {
     /// As `complete_quietly`.
     fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
-        let request: Arc<Call<O>> = Arc::clone(&self.0);
+        let request: Arc<PendingRequest<O>> = Arc::clone(&self.0);
         self.0.responder.complete_quietly(slot, Event::Committed(request, result))
     }
 }
 
 /// Goes on with a request on a worker, once the engine has decided.
 struct Continuation<O, J> {
-    call: Arc<Call<O>>,
+    pending: Arc<PendingRequest<O>>,
     job: Mutex<Option<J>>,
 }
 
 impl<O, J> CompletionSink for Continuation<O, J>
 where
     O: Operation,
-    J: FnOnce(&Arc<Call<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+    J: FnOnce(&Arc<PendingRequest<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
 {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
         let job = self.job.lock().take();
         if let Some(job) = job {
-            self.call.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |call| job(call, result));
+            self.pending.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |pending| job(pending, result));
         }
     }
 }

@@ -62,16 +62,16 @@ impl Response {
         self
     }
 
-    /// Why this cannot be sent as an answer to a HEAD (`headless`) or to another request: a header that would have
+    /// Why this cannot be sent as an answer to a HEAD (`is_head`) or to another request: a header that would have
     /// been two, or a body without its length. Either is a mistake of this program.
-    fn flaw(&self, headless: bool) -> Option<&'static str> {
+    fn flaw(&self, is_head: bool) -> Option<&'static str> {
         let length = match &self.body {
             ResponseBody::Empty => 0,
             ResponseBody::Bytes(bytes) => bytes.len() as u64,
             ResponseBody::Pieces(download) => download.length(),
         };
         let framed = match self.headers.content_length() {
-            _ if headless => length == 0,
+            _ if is_head => length == 0,
             // RFC 9110, section 8.6.
             None => length == 0 && matches!(self.status, 204 | 304),
             Some(declared) => length == declared,
@@ -95,7 +95,7 @@ pub struct Envelope {
     /// The path as it stood in the request line.
     pub resource: Vec<u8>,
     /// A HEAD request: errors have no document.
-    pub headless: bool,
+    pub is_head: bool,
     /// Errors are pages for a browser instead of XML documents, and the log hears only of those of the server.
     pub for_browsers: bool,
     /// What the answer says about the origin of the request.
@@ -121,7 +121,7 @@ impl Envelope {
     /// An answer without a body.
     pub fn empty(&self, status: u16, mut headers: HeaderBlock) -> Response {
         // RFC 9110, section 8.6: neither a 204 nor a 304 carries one here, and a HEAD would show that of a GET.
-        if status != 204 && status != 304 && !self.headless {
+        if status != 204 && status != 304 && !self.is_head {
             headers.set_content_length(0);
         }
         self.complete(status, headers, ResponseBody::Empty)
@@ -149,7 +149,7 @@ impl Envelope {
         }
         let mut answer = if self.for_browsers {
             self.error_page(error, headers)
-        } else if self.headless {
+        } else if self.is_head {
             self.empty(status, headers)
         } else {
             let document = error.document(&self.resource, self.request_id(), &self.host_id);
@@ -164,7 +164,7 @@ impl Envelope {
         let page = website::error_page(error, self.request_id(), &self.host_id);
         website::error_headers(error).iter().for_each(|(name, value)| headers.push(name, value));
         headers.push("content-type", b"text/html; charset=utf-8");
-        if self.headless {
+        if self.is_head {
             return self.empty(error.code.status(), headers);
         }
         headers.set_content_length(page.len() as u64);
@@ -219,7 +219,7 @@ impl Envelope {
 
     /// The response, or an internal error if it cannot be sent as it is.
     pub fn checked(&self, answer: Response) -> Response {
-        match answer.flaw(self.headless) {
+        match answer.flaw(self.is_head) {
             None => answer,
             Some(flaw) => self.problem(Problem::internal(flaw)),
         }
@@ -254,9 +254,9 @@ fn told(error: &S3Error) -> String {
 mod tests {
     use super::*;
 
-    fn envelope(headless: bool) -> Envelope {
+    fn envelope(is_head: bool) -> Envelope {
         let (host_id, resource) = ("host".into(), b"/b/k".to_vec());
-        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, headless, for_browsers: false, cors: None }
+        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, is_head, for_browsers: false, cors: None }
     }
 
     fn declaring(length: u64) -> HeaderBlock {
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn answers_are_as_long_as_they_say() {
         let bytes = |length: usize| ResponseBody::Bytes(vec![0; length].into());
-        for (status, headless, declared, body, fit) in [
+        for (status, is_head, declared, body, fit) in [
             (200, false, Some(3), bytes(3), true),
             (200, false, Some(3), bytes(2), false),
             (200, false, Some(3), ResponseBody::Empty, false),
@@ -282,12 +282,12 @@ mod tests {
             (404, true, None, ResponseBody::Empty, true),
             (200, true, Some(3), bytes(3), false),
         ] {
-            let envelope = envelope(headless);
+            let envelope = envelope(is_head);
             let headers = declared.map_or_else(HeaderBlock::new, declaring);
             let answer = envelope.checked(envelope.complete(status, headers, body));
-            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {declared:?}");
+            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {is_head} {declared:?}");
             assert_eq!(answer.error.is_none(), fit);
-            assert_eq!(answer.flaw(headless), None);
+            assert_eq!(answer.flaw(is_head), None);
         }
     }
 

@@ -9,7 +9,7 @@ use super::conditions::source_conditions;
 use super::intake::refuse_body;
 use super::lane::{Lane, now_ms};
 use super::problem::Problem;
-use super::reading::Reading;
+use super::request_context::RequestContext;
 use super::versions::{shows_versions, version_id, version_name};
 use orcas_catalog::PinnedObject;
 use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind};
@@ -28,16 +28,16 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn new(reading: &Reading<'_>, conditions: ReadConditions) -> Result<Self, Problem> {
-        let name = reading.source.clone();
+    pub fn new(context: &RequestContext<'_>, conditions: ReadConditions) -> Result<Self, Problem> {
+        let name = context.source.clone();
         let name = name.ok_or_else(|| Problem::internal("an operation has a source that was not authorized"))?;
-        let expected_owner = reading.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
+        let expected_owner = context.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
         Ok(Self { name, conditions: conditions.at(now_ms), expected_owner })
     }
 
     /// With the conditions of copies.
-    pub fn of_copy(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Self::new(reading, ReadConditions::of_copy_source(reading.headers()))
+    pub fn of_copy(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Self::new(context, ReadConditions::of_copy_source(context.headers()))
     }
 
     fn bucket(&self, lane: &Lane) -> Result<Arc<Bucket>, Problem> {
@@ -102,10 +102,10 @@ pub struct Moving {
 
 impl Moving {
     /// To the object that the request names, on conditions for it.
-    pub fn of(reading: &Reading<'_>, source: Source, precondition: Precondition) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        refuse_body(reading.headers(), "A rename or a move has no body")?;
-        refuse_object_headers(reading.headers())?;
+    pub fn of(context: &RequestContext<'_>, source: Source, precondition: Precondition) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        refuse_body(context.headers(), "A rename or a move has no body")?;
+        refuse_object_headers(context.headers())?;
         if source.name.version.is_some() {
             let message = "A move takes the object as it is; its source cannot be a version.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());

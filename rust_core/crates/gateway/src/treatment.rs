@@ -23,7 +23,7 @@ pub enum PartOf {
         key: Bytes,
         upload: UploadId,
         /// The request is signed with version 4.
-        four: bool,
+        is_sigv4: bool,
     },
     /// The object that it is appended to, if it exists.
     Object {
@@ -32,7 +32,7 @@ pub enum PartOf {
         /// The request says itself how it is encrypted.
         asked: bool,
         /// As of an upload.
-        four: bool,
+        is_sigv4: bool,
     },
 }
 
@@ -76,12 +76,12 @@ impl Treatment {
 impl PartOf {
     fn found(&self, engine: &Handle, own: Sealing, vouched: bool) -> Result<Treatment, Problem> {
         match self {
-            Self::Upload { bucket, key, upload, four } => {
+            Self::Upload { bucket, key, upload, is_sigv4 } => {
                 let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
                 if !vouched {
                     check_part_vouched(&upload.attributes)?;
                 }
-                let sealing = part_sealing(engine, &upload, own, *four)?;
+                let sealing = part_sealing(engine, &upload, own, *is_sigv4)?;
                 let algorithm = match upload.checksum {
                     None => Some(ChecksumAlgorithm::DEFAULT),
                     Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
@@ -89,14 +89,14 @@ impl PartOf {
                 };
                 Ok(Treatment { algorithm, shows_checksum: upload.checksum.is_some(), sealing, md5: None })
             }
-            Self::Object { bucket, key, asked, four } => {
+            Self::Object { bucket, key, asked, is_sigv4 } => {
                 let Some(found) = engine.object_in(bucket, key)? else {
                     return Ok(Treatment { sealing: own, ..Treatment::default() });
                 };
                 let version = &found.object.version;
                 let whole = version.checksum.map(|whole| whole.checksum.algorithm());
                 let of_object = version.attributes.encryption.clone();
-                if matches!(of_object, Some(Encryption::Named(_))) && !four {
+                if matches!(of_object, Some(Encryption::Named(_))) && !is_sigv4 {
                     return Err(needs_version_four().into());
                 }
                 let sealing = if *asked { own } else { Sealing::from(of_object) };
@@ -109,16 +109,16 @@ impl PartOf {
 
 /// Refuses a request about an upload as a whole that brings another key than its parts have. One that brings none is
 /// refused if the upload has a checksum: S3 tells nothing of that without the key.
-pub fn check_upload_key(engine: &Handle, upload: &Upload, own: Option<Sealing>, four: bool) -> Result<(), Problem> {
+pub fn check_upload_key(engine: &Handle, upload: &Upload, own: Option<Sealing>, is_sigv4: bool) -> Result<(), Problem> {
     let has_key = matches!(upload.attributes.encryption, Some(Encryption::Customer(_)));
     match own {
         None if !has_key || upload.checksum.is_none() => Ok(()),
-        own => part_sealing(engine, upload, own.unwrap_or_default(), four).map(drop),
+        own => part_sealing(engine, upload, own.unwrap_or_default(), is_sigv4).map(drop),
     }
 }
 
 /// How a part of this upload is sealed, if `own` brings the key that it takes.
-pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, four: bool) -> Result<Sealing, Problem> {
+pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, is_sigv4: bool) -> Result<Sealing, Problem> {
     let encryption = upload.attributes.encryption.clone();
     let refused = |message: &'static str| Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
     match (&encryption, &own.key) {
@@ -131,7 +131,7 @@ pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, four: bool) 
             "The multipart upload initiate did not request encryption. Please resend the request without sending \
              encryption parameters.",
         ),
-        (Some(Encryption::Named(_)), None) if !four => Err(needs_version_four().into()),
+        (Some(Encryption::Named(_)), None) if !is_sigv4 => Err(needs_version_four().into()),
         _ => Ok(Sealing { encryption, key: own.key }),
     }
 }

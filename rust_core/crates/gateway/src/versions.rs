@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::lane::Lane;
 use super::pages::time;
 use super::problem::Problem;
-use super::reading::Reading;
+use super::request_context::RequestContext;
 use super::response::{Envelope, HeaderBlock, Response};
 use orcas_catalog::PinnedObject;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
@@ -54,9 +54,9 @@ pub fn marker_refused(method: &'static str) -> S3Error {
 }
 
 impl VersionAddress {
-    pub fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let method = match reading.head.method {
+    pub fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let method = match context.head.method {
             b"PUT" => "PUT",
             b"DELETE" => "DELETE",
             b"HEAD" => "HEAD",
@@ -64,13 +64,13 @@ impl VersionAddress {
             _ => "GET",
         };
         let refuses_markers = matches!(
-            reading.operation,
+            context.operation,
             Operation::GetObjectLegalHold
                 | Operation::GetObjectRetention
                 | Operation::GetObjectTagging
                 | Operation::PutObjectAcl
         );
-        Ok(Self { bucket, key, version: VersionName::in_query(&reading.query)?, method, refuses_markers })
+        Ok(Self { bucket, key, version: VersionName::in_query(&context.query)?, method, refuses_markers })
     }
 
     /// Of the current version, whatever a request says.

@@ -10,9 +10,9 @@ use super::ingress::Ingress;
 use super::lane::Lane;
 use super::operations::ReadPage;
 use super::problem::Problem;
-use super::reading::{Reading, Sender};
 use super::reply::Responder;
-use super::request::{Call, Request};
+use super::request::{PendingRequest, Request};
+use super::request_context::{RequestContext, Sender};
 use super::response::{Envelope, Response};
 use orcas_http::{Query, RequestHead, percent_decode};
 use orcas_record::Bucket;
@@ -52,7 +52,14 @@ impl Lane {
             let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { principal, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
-            Call::<ReadPage>::accept(&Reading::new((self, responder), ingress, *head, sender, asked, &cors))
+            PendingRequest::<ReadPage>::accept(&RequestContext::new(
+                (self, responder),
+                ingress,
+                *head,
+                sender,
+                asked,
+                &cors,
+            ))
         };
         read().map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
@@ -61,7 +68,7 @@ impl Lane {
     }
 }
 
-impl Reading<'_> {
+impl RequestContext<'_> {
     /// The bucket of a page, and its website.
     ///
     /// # Errors

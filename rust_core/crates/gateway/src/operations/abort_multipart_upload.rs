@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::named_upload;
 use orcas_decide::{Intent, Outcome};
@@ -20,23 +20,23 @@ pub struct AbortMultipartUpload {
 }
 
 impl Operation for AbortMultipartUpload {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        Ok(Self { bucket, key, upload: reading.upload_id()? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        Ok(Self { bucket, key, upload: context.upload_id()? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, upload } = &call.input;
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, key, upload } = &pending.input;
         let (bucket, key, upload) = (bucket.id, key.clone(), *upload);
-        Ok(call.submit(Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }, slot))
+        Ok(pending.submit(Intent::AbortUpload { bucket, key, upload, idle_since_ms: None }, slot))
     }
 
     fn named(&self) -> Named<'_> {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(204, HeaderBlock::new()))
+        Ok(pending.envelope.empty(204, HeaderBlock::new()))
     }
 }

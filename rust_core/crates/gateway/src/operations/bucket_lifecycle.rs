@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
@@ -20,22 +20,22 @@ use orcas_s3::{ErrorCode, S3Error};
 pub struct GetBucketLifecycle(Arc<Bucket>);
 
 impl Operation for GetBucketLifecycle {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
     /// On a worker: a document may be long.
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| {
-            let bucket = &call.input.0;
-            let document = call.lane.engine.document(bucket.id, DocumentKind::Lifecycle);
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| {
+            let bucket = &pending.input.0;
+            let document = pending.lane.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
                 let missing = S3Error::new(ErrorCode::NoSuchLifecycleConfiguration);
                 return Err(missing.field("BucketName", name_of(bucket)).into());
             };
             let unreadable = || Problem::internal("a lifecycle document cannot be read");
             let configuration = Configuration::load(&document.bytes).ok_or_else(unreadable)?;
-            Ok(call.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
+            Ok(pending.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
         }))
     }
 }
@@ -48,21 +48,26 @@ pub struct PutBucketLifecycle {
 impl Operation for PutBucketLifecycle {
     const UNDERSTOOD: Understood = Understood { attributes: &[DEFAULT_SIZE], ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, default_size: DefaultSize::of_request(reading.headers())? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, default_size: DefaultSize::of_request(context.headers())? })
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.on_worker(slot, move |call| {
-            let document = call.read_document(|| stored_lifecycle(&content, call.input.default_size))?.into();
-            let (bucket, kind) = (call.input.bucket.id, DocumentKind::Lifecycle);
-            Ok(call.submit(Intent::PutDocument { bucket, kind, document }, slot))
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| {
+            let document = pending.read_document(|| stored_lifecycle(&content, pending.input.default_size))?.into();
+            let (bucket, kind) = (pending.input.bucket.id, DocumentKind::Lifecycle);
+            Ok(pending.submit(Intent::PutDocument { bucket, kind, document }, slot))
         }))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, default_size(call.input.default_size)))
+        Ok(pending.envelope.empty(200, default_size(pending.input.default_size)))
     }
 }
 

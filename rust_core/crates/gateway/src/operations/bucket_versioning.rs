@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::intake::Digests;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::{BucketChange, Intent, Outcome};
 use orcas_record::{Bucket, Versioning};
@@ -16,38 +16,43 @@ use orcas_s3::xml::versioning::{self, Status};
 pub struct GetBucketVersioning(Arc<Bucket>);
 
 impl Operation for GetBucketVersioning {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let status = match call.input.0.versioning {
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let status = match pending.input.0.versioning {
             Versioning::Unversioned => None,
             Versioning::Enabled => Some(Status::Enabled),
             Versioning::Suspended => Some(Status::Suspended),
         };
-        Ok(call.envelope.document(200, HeaderBlock::new(), versioning::write(status)).into())
+        Ok(pending.envelope.document(200, HeaderBlock::new(), versioning::write(status)).into())
     }
 }
 
 pub struct PutBucketVersioning(Arc<Bucket>);
 
 impl Operation for PutBucketVersioning {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let versioning = match call.read_document(|| versioning::read(&content))? {
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let versioning = match pending.read_document(|| versioning::read(&content))? {
             Status::Enabled => Versioning::Enabled,
             Status::Suspended => Versioning::Suspended,
         };
         let change = BucketChange::Versioning(versioning);
-        Ok(call.submit(Intent::UpdateBucket { bucket: call.input.0.id, change }, slot))
+        Ok(pending.submit(Intent::UpdateBucket { bucket: pending.input.0.id, change }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, HeaderBlock::new()))
+        Ok(pending.envelope.empty(200, HeaderBlock::new()))
     }
 }

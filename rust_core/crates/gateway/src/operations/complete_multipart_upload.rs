@@ -11,8 +11,8 @@ use crate::expiration::Expiring;
 use crate::intake::{DeclaredBody, Digests};
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::treatment::check_upload_key;
 use crate::upload_ids::named_upload;
@@ -41,32 +41,32 @@ pub struct CompleteMultipartUpload {
     /// Numbers and MD5s of the parts, once the list is read.
     listed: OnceLock<Vec<(u16, [u8; 16])>>,
     sent_key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for CompleteMultipartUpload {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let headers = reading.headers();
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let headers = context.headers();
         let host = String::from_utf8_lossy(headers.get("host").unwrap_or_default());
         Ok(Self {
-            location: format!("http://{host}{}", String::from_utf8_lossy(reading.head.path)),
+            location: format!("http://{host}{}", String::from_utf8_lossy(context.head.path)),
             bucket,
             key,
-            upload: reading.upload_id()?,
+            upload: context.upload_id()?,
             condition: WriteCondition::of_write(headers)?,
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
             listed: OnceLock::new(),
-            sent_key: reading.sent_key()?,
-            four: reading.is_version_four(),
+            sent_key: context.sent_key()?,
+            is_sigv4: context.is_sigv4(),
         })
     }
 
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(DeclaredBody::of_part_list(reading.headers(), reading.payload)?)
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(DeclaredBody::of_part_list(context.headers(), context.payload)?)
     }
 
     fn named(&self) -> Named<'_> {
@@ -84,47 +84,52 @@ impl Operation for CompleteMultipartUpload {
         }
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let intent = call.read_document(|| call.input.intent(&content))?;
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let intent = pending.read_document(|| pending.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        Ok(match call.lane.engine.can_seal() {
-            false => call.submit(intent, slot),
-            true => call.on_worker(slot, move |call| {
-                call.check_key()?;
-                Ok(call.submit(intent, slot))
+        Ok(match pending.lane.engine.can_seal() {
+            false => pending.submit(intent, slot),
+            true => pending.on_worker(slot, move |pending| {
+                pending.check_key()?;
+                Ok(pending.submit(intent, slot))
             }),
         })
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Completed(completed, encryption) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, location, .. } = &call.input;
+        let Self { bucket, key, location, .. } = &pending.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
         let mut headers = HeaderBlock::new();
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
-        call.lane.show_stored(encryption.as_ref(), None, &mut headers);
-        if call.lane.engine.has_lifecycle_rules()
+        pending.lane.show_stored(encryption.as_ref(), None, &mut headers);
+        if pending.lane.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
-            && let Some(Some(found)) = call.lane.engine.try_object_in(bucket, key)
+            && let Some(Some(found)) = pending.lane.engine.try_object_in(bucket, key)
             && found.object.version.version_id == completed.version_id
             && found.object.version.etag == completed.etag
         {
-            call.lane.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
+            pending.lane.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
-        Ok(call.envelope.document(200, headers, document))
+        Ok(pending.envelope.document(200, headers, document))
     }
 }
 
-impl Call<CompleteMultipartUpload> {
+impl PendingRequest<CompleteMultipartUpload> {
     /// Compares the key with that of the parts, which blocks.
     fn check_key(&self) -> Result<(), Problem> {
         let (engine, input) = (&self.lane.engine, &self.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
-            check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.four)?;
+            check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.is_sigv4)?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::intake::Digests;
 use crate::pages::owner_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step};
+use crate::request::{Operation, PendingRequest, Request as _, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Bucket;
@@ -30,26 +30,31 @@ pub struct ConfirmConfiguration<const OBJECT: bool> {
 impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
     const UNDERSTOOD: Understood = Understood { version_id: OBJECT, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let object = if OBJECT { Some(VersionAddress::parse(reading)?) } else { None };
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let object = if OBJECT { Some(VersionAddress::parse(context)?) } else { None };
         let bucket = match &object {
             Some(object) => Arc::clone(&object.bucket),
-            None => reading.bucket()?,
+            None => context.bucket()?,
         };
-        let canned_acl = reading.headers().get("x-amz-acl").map(<[u8]>::to_vec);
-        Ok(Self { bucket, object, canned_acl, removes: reading.head.method == b"DELETE" })
+        let canned_acl = context.headers().get("x-amz-acl").map(<[u8]>::to_vec);
+        Ok(Self { bucket, object, canned_acl, removes: context.head.method == b"DELETE" })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.confirm(&[])))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.confirm(&[])))
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, move |call| call.confirm(&content)))
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.later(slot, move |pending| pending.confirm(&content)))
     }
 }
 
-impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
+impl<const OBJECT: bool> PendingRequest<ConfirmConfiguration<OBJECT>> {
     fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
         let ConfirmConfiguration { bucket, object, canned_acl, removes } = &self.input;
         let confirmed = || {

@@ -10,8 +10,8 @@ use crate::encryption::{Chosen, SentKey};
 use crate::expiration::Expiring;
 use crate::metadata::stored;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Pinned, Source, modified};
 use crate::versions::{shows_versions, version_name};
@@ -40,7 +40,7 @@ pub struct CopyObject {
     algorithm: Option<ChecksumAlgorithm>,
     chosen: Chosen,
     source_key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for CopyObject {
@@ -49,10 +49,10 @@ impl Operation for CopyObject {
     const UNDERSTOOD: Understood =
         Understood { attributes: OF_A_COPY, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let sent = reading.headers();
-        let source = Source::of_copy(reading)?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let sent = context.headers();
+        let source = Source::of_copy(context)?;
         let directive = MetadataDirective::parse(sent)?;
         // S3 checks the headers of an object also where the copy keeps those of its source.
         let stored = stored(Sent::parse(sent)?);
@@ -66,7 +66,7 @@ impl Operation for CopyObject {
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
         // Where there are versions, a copy of one becomes the newest.
         let restores = source.name.version.is_some() && shows_versions(&bucket);
-        let (chosen, source_key) = (reading.chosen_encryption(bucket.id)?, reading.sent_source_key()?);
+        let (chosen, source_key) = (context.chosen_encryption(bucket.id)?, context.sent_source_key()?);
         let encryption = chosen.encryption.clone();
         // What a request names counts as a change, also if it is what the object has.
         let changes = || {
@@ -74,7 +74,7 @@ impl Operation for CopyObject {
                 || [STORAGE_CLASS, WEBSITE_REDIRECT].iter().any(|name| sent.get(name).is_some())
                 || algorithm.is_some()
                 || chosen.asked
-                || reading.lane.has_own_encryption(bucket.id)
+                || context.lane.has_own_encryption(bucket.id)
         };
         if itself && !restores && !changes() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
@@ -83,16 +83,16 @@ impl Operation for CopyObject {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         let attributes = CopyAttributes { encryption, ..attributes };
-        let (condition, four) = (WriteCondition::of_write(sent)?, reading.is_version_four());
-        Ok(Self { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, four })
+        let (condition, is_sigv4) = (WriteCondition::of_write(sent)?, context.is_sigv4());
+        Ok(Self { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, is_sigv4 })
     }
 
     fn named(&self) -> Named<'_> {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.work_in_pieces(slot, |call| async move { call.copy().await }))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.work_in_pieces(slot, |pending| async move { pending.copy().await }))
     }
 }
 
@@ -111,13 +111,13 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
     })
 }
 
-impl Call<CopyObject> {
+impl PendingRequest<CopyObject> {
     /// Its digests may have to be computed from the source.
     async fn copy(&self) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
             &self.input;
         let (from, found) = source.find(&self.lane)?;
-        self.lane.check_readable(&found.object.version, source_key.as_ref(), self.input.four)?;
+        self.lane.check_readable(&found.object.version, source_key.as_ref(), self.input.is_sigv4)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
             source: version,
@@ -132,7 +132,7 @@ impl Call<CopyObject> {
         let keys = CopyKeys {
             source: source_key.as_ref().map(|sent| sent.key.clone()),
             copy: chosen.sealing().key,
-            named: self.input.four,
+            named: self.input.is_sigv4,
         };
         let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
         let outcome = self.lane.engine.copy_object(&request).await?;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::intake::Digests;
 use crate::lane::{EU, Lane};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::settings::read_change;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
@@ -40,7 +40,7 @@ impl CreateBucket {
     }
 }
 
-impl Call<CreateBucket> {
+impl PendingRequest<CreateBucket> {
     /// `document` is the body, empty when there was none.
     fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Step, Problem> {
         let input = &self.input;
@@ -62,11 +62,11 @@ impl Call<CreateBucket> {
                 .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
                 .collect(),
         };
-        Ok(self.submit_then(intent, slot, move |call, decision| match decision {
-            Ok(Outcome::Bucket(_)) => Ok(call.created().into()),
+        Ok(self.submit_then(intent, slot, move |pending, decision| match decision {
+            Ok(Outcome::Bucket(_)) => Ok(pending.created().into()),
             Ok(_) => Err(wrong_outcome()),
-            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && call.lies_in(LENIENT_REGION) => {
-                Ok(call.created().into())
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && pending.lies_in(LENIENT_REGION) => {
+                Ok(pending.created().into())
             }
             Err(failure) => Err(failure.into()),
         }))
@@ -93,18 +93,23 @@ impl Operation for CreateBucket {
         ..Understood::NOTHING
     };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         Ok(Self {
-            name: reading.bucket_name()?.to_owned(),
-            owner: reading.principal.owner.clone(),
-            settings: read_change(reading.headers())?.applied_to(BucketSettings::default()),
-            object_lock: enabled_for_bucket(reading.headers())?,
-            ownership: ownership_of_new_bucket(reading.headers())?,
+            name: context.bucket_name()?.to_owned(),
+            owner: context.principal.owner.clone(),
+            settings: read_change(context.headers())?.applied_to(BucketSettings::default()),
+            object_lock: enabled_for_bucket(context.headers())?,
+            ownership: ownership_of_new_bucket(context.headers())?,
         })
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.on_worker(slot, move |call| call.create(&content, slot)))
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| pending.create(&content, slot)))
     }
 
     fn named(&self) -> Named<'_> {

@@ -9,8 +9,8 @@ use crate::encryption::Chosen;
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::upload_id_text;
 use orcas_decide::{Intent, Outcome};
@@ -29,7 +29,7 @@ pub struct CreateMultipartUpload {
     checksum: Option<UploadChecksum>,
 }
 
-impl Call<CreateMultipartUpload> {
+impl PendingRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
     fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
@@ -48,34 +48,34 @@ impl Call<CreateMultipartUpload> {
 impl Operation for CreateMultipartUpload {
     const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let headers = stored(Sent::parse(reading.headers())?);
-        let chosen = reading.chosen_encryption(bucket.id)?;
-        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent(reading.headers())? };
-        Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(reading.headers())? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let headers = stored(Sent::parse(context.headers())?);
+        let chosen = context.chosen_encryption(bucket.id)?;
+        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent(context.headers())? };
+        Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, headers, chosen, .. } = &call.input;
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, headers, chosen, .. } = &pending.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
-        if seals && !call.lane.engine.can_seal_at_once(bucket, &chosen.sealing()) {
-            return Ok(call.on_worker(slot, move |call| call.create(slot)));
+        if seals && !pending.lane.engine.can_seal_at_once(bucket, &chosen.sealing()) {
+            return Ok(pending.on_worker(slot, move |pending| pending.create(slot)));
         }
-        call.create(slot)
+        pending.create(slot)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Upload(id) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, chosen: encrypted, checksum, .. } = &call.input;
+        let Self { bucket, key, chosen: encrypted, checksum, .. } = &pending.input;
         let mut headers = HeaderBlock::new();
         if let Some(chosen) = checksum {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
-        call.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
-        call.lane.show_abort(&mut headers, bucket.id, key, id);
+        pending.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        pending.lane.show_abort(&mut headers, bucket.id, key, id);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
-        Ok(call.envelope.document(200, headers, document))
+        Ok(pending.envelope.document(200, headers, document))
     }
 }

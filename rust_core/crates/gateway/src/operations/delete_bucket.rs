@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::shows_versions;
 use orcas_decide::{Intent, Outcome};
@@ -14,12 +14,12 @@ use orcas_s3::{ErrorCode, Named, S3Error};
 pub struct DeleteBucket(Arc<Bucket>);
 
 impl Operation for DeleteBucket {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.submit(Intent::DeleteBucket { bucket: call.input.0.id }, slot))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.submit(Intent::DeleteBucket { bucket: pending.input.0.id }, slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -34,8 +34,8 @@ impl Operation for DeleteBucket {
         error
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(204, HeaderBlock::new()))
+        Ok(pending.envelope.empty(204, HeaderBlock::new()))
     }
 }

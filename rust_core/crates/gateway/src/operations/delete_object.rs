@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::conditions::of_deletion;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Deleted, Intent, Outcome};
@@ -25,15 +25,15 @@ impl Operation for DeleteObject {
     const UNDERSTOOD: Understood =
         Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let address = VersionAddress::parse(reading)?;
-        let condition = DeleteCondition::parse(reading.headers())?;
-        let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let address = VersionAddress::parse(context)?;
+        let condition = DeleteCondition::parse(context.headers())?;
+        let bypass = bypasses_governance(context.headers(), address.bucket.object_lock.is_some())?;
         Ok(Self { address, condition, bypass })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { address, condition, bypass } = &call.input;
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { address, condition, bypass } = &pending.input;
         let intent = Intent::DeleteObject {
             bucket: address.bucket.id,
             key: address.key.clone(),
@@ -41,14 +41,14 @@ impl Operation for DeleteObject {
             precondition: of_deletion(condition),
             bypass: *bypass,
         };
-        Ok(call.submit(intent, slot))
+        Ok(pending.submit(intent, slot))
     }
 
     fn named(&self) -> Named<'_> {
         self.address.named()
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::DeletedOne(Deleted { version_id, delete_marker }) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version_id {
@@ -57,6 +57,6 @@ impl Operation for DeleteObject {
         if delete_marker {
             headers.set_delete_marker();
         }
-        Ok(call.envelope.empty(204, headers))
+        Ok(pending.envelope.empty(204, headers))
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::annotation::AnnotationAddress;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
 use orcas_decide::{AnnotationChange, Outcome};
@@ -23,15 +23,15 @@ impl Operation for DeleteObjectAnnotation {
     const UNDERSTOOD: Understood =
         Understood { version_id: true, attributes: OF_AN_ANNOTATION_REMOVAL, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let annotation = AnnotationAddress::parse(reading)?;
-        let bypass = bypasses_governance(reading.headers(), annotation.version.bucket.object_lock.is_some())?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let annotation = AnnotationAddress::parse(context)?;
+        let bypass = bypasses_governance(context.headers(), annotation.version.bucket.object_lock.is_some())?;
         Ok(Self { annotation, bypass })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { annotation, bypass } = &call.input;
-        Ok(call.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { annotation, bypass } = &pending.input;
+        Ok(pending.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -42,12 +42,12 @@ impl Operation for DeleteObjectAnnotation {
         self.annotation.version.detailed(error)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        Ok(call.envelope.empty(204, headers))
+        Ok(pending.envelope.empty(204, headers))
     }
 }

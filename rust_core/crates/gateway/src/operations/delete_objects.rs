@@ -8,8 +8,8 @@ use crate::conditions::of_deletion;
 use crate::identities::{Facts, Identities, Resource};
 use crate::intake::Digests;
 use crate::problem::{Problem, refused};
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{version_id, version_name};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
@@ -46,16 +46,21 @@ struct Planned {
 impl Operation for DeleteObjects {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let checked = reading.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(reading.headers())?)));
-        Ok(Self { name: reading.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let checked = context.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(context.headers())?)));
+        Ok(Self { name: context.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let request = call.read_document(|| DeleteRequest::parse(&content))?;
-        let identities = call.lane.identities();
-        let denied: Vec<_> = request.entries.iter().map(|entry| call.denied(&identities, entry)).collect();
-        let bypass = match &call.input.checked {
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let request = pending.read_document(|| DeleteRequest::parse(&content))?;
+        let identities = pending.lane.identities();
+        let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry)).collect();
+        let bypass = match &pending.input.checked {
             Ok((_, bypass)) => *bypass,
             Err(problem) if denied.contains(&None) => return Err(problem.clone()),
             Err(_) => false,
@@ -75,21 +80,21 @@ impl Operation for DeleteObjects {
             };
             planned.push(Planned { key: entry.key, version: entry.version_id, refused });
         }
-        if call.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
+        if pending.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
             return Err(Problem::internal("a request was started twice"));
         }
-        match &call.input.checked {
+        match &pending.input.checked {
             Ok((bucket, _)) if !entries.is_empty() => {
-                Ok(call.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
+                Ok(pending.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
             }
-            _ => Ok(Self::answer(call, Outcome::Deleted(Vec::new()))?.into()),
+            _ => Ok(Self::answer(pending, Outcome::Deleted(Vec::new()))?.into()),
         }
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Of the entries that reached the engine, in order.
         let Outcome::Deleted(results) = outcome else { return Err(wrong_outcome()) };
-        let plan = call.input.plan.get();
+        let plan = pending.input.plan.get();
         let plan = plan.ok_or_else(|| Problem::internal("an outcome arrived before the document was parsed"))?;
         let mut document = DeleteResult::begin(plan.quiet);
         let mut results = results.iter();
@@ -111,11 +116,11 @@ impl Operation for DeleteObjects {
                 Err(error) => document.failed(&entry.key, version, &error),
             }
         }
-        Ok(call.envelope.document(200, HeaderBlock::new(), document.end()))
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end()))
     }
 }
 
-impl Call<DeleteObjects> {
+impl PendingRequest<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
     fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
         let [permission] = self.operation().row().permissions else { return Some(ErrorCode::AccessDenied.into()) };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::HeaderBlock;
 use orcas_record::Bucket;
 use orcas_s3::xml::results::location_constraint;
@@ -12,12 +12,12 @@ use orcas_s3::xml::results::location_constraint;
 pub struct GetBucketLocation(Arc<Bucket>);
 
 impl Operation for GetBucketLocation {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let document = location_constraint(call.lane.location_of(&call.input.0));
-        Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let document = location_constraint(pending.lane.location_of(&pending.input.0));
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }

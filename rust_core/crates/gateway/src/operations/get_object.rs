@@ -13,8 +13,8 @@ use crate::expiration::Expiring;
 use crate::lane::{Lane, now_ms};
 use crate::metadata::shown;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{Envelope, HeaderBlock, Response, ResponseBody};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
@@ -45,7 +45,7 @@ pub struct GetObject {
     wants_checksum: bool,
     key: Option<SentKey>,
     /// Signed with version 4.
-    four: bool,
+    is_sigv4: bool,
     /// Whoever asks may know what the object contains, but neither its tags nor its lock.
     public: bool,
 }
@@ -63,7 +63,7 @@ impl GetObject {
             overrides: Overrides::default(),
             wants_checksum: false,
             key: None,
-            four: false,
+            is_sigv4: false,
             public: true,
         }
     }
@@ -103,11 +103,11 @@ impl Operation for GetObject {
     const UNDERSTOOD: Understood =
         Understood { version_id: true, attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let address = VersionAddress::parse(reading)?;
-        let headers = reading.headers();
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let address = VersionAddress::parse(context)?;
+        let headers = context.headers();
         let range = headers.get("range").map(<[u8]>::to_vec);
-        let part = part_number(&reading.query)?;
+        let part = part_number(&context.query)?;
         check_range_or_part(range.as_deref(), part)?;
         Ok(Self {
             address,
@@ -115,33 +115,35 @@ impl Operation for GetObject {
             range,
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
             part,
-            overrides: Overrides::parse(&reading.query)?,
+            overrides: Overrides::parse(&context.query)?,
             wants_checksum: wants_checksum(headers)?,
-            key: reading.sent_key()?,
-            four: reading.is_version_four(),
+            key: context.sent_key()?,
+            is_sigv4: context.is_sigv4(),
             public: false,
         })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let address = &call.input.address;
-        let since = call.now_if_timed();
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let address = &pending.input.address;
+        let since = pending.now_if_timed();
         let at_hand = match address.version {
-            None => call.lane.engine.try_object_in(&address.bucket, &address.key),
+            None => pending.lane.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {
             Some(Some(found)) => {
-                call.note_found(since);
-                call.found(found, slot)
+                pending.note_found(since);
+                pending.found(found, slot)
             }
             // Whether there is a delete marker has to be looked up.
-            Some(None) if !shows_versions(&address.bucket) => Ok(address.missing(&call.lane, &call.envelope)?.into()),
-            Some(None) | None => Ok(call.later(slot, |call| {
-                let since = call.now_if_timed();
-                call.input.address.find(&call.lane, &call.envelope, |found| {
-                    call.note_found(since);
-                    let reader = call.reader();
+            Some(None) if !shows_versions(&address.bucket) => {
+                Ok(address.missing(&pending.lane, &pending.envelope)?.into())
+            }
+            Some(None) | None => Ok(pending.later(slot, |pending| {
+                let since = pending.now_if_timed();
+                pending.input.address.find(&pending.lane, &pending.envelope, |found| {
+                    pending.note_found(since);
+                    let reader = pending.reader();
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
             })),
@@ -158,7 +160,7 @@ struct Selection {
     parts_count: Option<u16>,
 }
 
-impl Call<GetObject> {
+impl PendingRequest<GetObject> {
     /// Answers at once if the bytes are at hand.
     fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
@@ -172,8 +174,8 @@ impl Call<GetObject> {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        Ok(self.later(slot, move |call| {
-            let content = call.reader().read_whole(&found, first, length)?;
+        Ok(self.later(slot, move |pending| {
+            let content = pending.reader().read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }
@@ -210,7 +212,7 @@ impl Reader<'_> {
         whole: impl FnOnce(&PinnedObject, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = self.input;
-        self.lane.check_readable(&found.object.version, read.key.as_ref(), read.four)?;
+        self.lane.check_readable(&found.object.version, read.key.as_ref(), read.is_sigv4)?;
         let with_key;
         let found = match &read.key {
             None => found,
@@ -267,7 +269,7 @@ impl Reader<'_> {
             Some((first, last)) => (first, last - first + 1),
             None => (0, version.size),
         };
-        let body = if self.envelope.headless || length == 0 {
+        let body = if self.envelope.is_head || length == 0 {
             ResponseBody::Empty
         } else if length <= WHOLE_MAX {
             ResponseBody::Bytes(whole(found, first, length as usize)?)

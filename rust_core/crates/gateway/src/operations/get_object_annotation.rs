@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::pages::time;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response, ResponseBody};
 use crate::versions::VersionAddress;
 use orcas_base::buffers::Buffer;
@@ -22,21 +22,21 @@ pub struct GetObjectAnnotation {
     name: Bytes,
     wants_checksum: bool,
     /// The request is signed with version 4.
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for GetObjectAnnotation {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let address = VersionAddress::parse(reading)?;
-        let name = Bytes::copy_from_slice(name_in(&reading.query));
-        let four = reading.is_version_four();
-        Ok(Self { address, name, wants_checksum: wants_checksum(reading.headers())?, four })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let address = VersionAddress::parse(context)?;
+        let name = Bytes::copy_from_slice(name_in(&context.query));
+        let is_sigv4 = context.is_sigv4();
+        Ok(Self { address, name, wants_checksum: wants_checksum(context.headers())?, is_sigv4 })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::read_annotation))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::read_annotation))
     }
 
     fn named(&self) -> Named<'_> {
@@ -44,14 +44,14 @@ impl Operation for GetObjectAnnotation {
     }
 }
 
-impl Call<GetObjectAnnotation> {
+impl PendingRequest<GetObjectAnnotation> {
     fn read_annotation(&self) -> Result<Response, Problem> {
-        let GetObjectAnnotation { address, name, wants_checksum, four } = &self.input;
+        let GetObjectAnnotation { address, name, wants_checksum, is_sigv4 } = &self.input;
         address.find(&self.lane, &self.envelope, |found| {
             let Some(text) = found.annotation(name) else {
                 return Err(S3Error::new(ErrorCode::NoSuchAnnotation).field("AnnotationName", name.to_vec()).into());
             };
-            self.lane.check_readable(&found.object.version, None, *four)?;
+            self.lane.check_readable(&found.object.version, None, *is_sigv4)?;
             let version = &text.object.version;
             let mut headers = HeaderBlock::new();
             headers.set_object_headers(&version.etag, version.size, time(version.modified_ms));

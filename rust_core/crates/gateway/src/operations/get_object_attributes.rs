@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::encryption::SentKey;
 use crate::pages::time;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Version;
@@ -17,33 +17,33 @@ pub struct GetObjectAttributes {
     address: VersionAddress,
     request: AttributesRequest,
     key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for GetObjectAttributes {
     const UNDERSTOOD: Understood =
         Understood { version_id: true, attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         Ok(Self {
-            address: VersionAddress::parse(reading)?,
-            request: AttributesRequest::parse(reading.headers())?,
-            key: reading.sent_key()?,
-            four: reading.is_version_four(),
+            address: VersionAddress::parse(context)?,
+            request: AttributesRequest::parse(context.headers())?,
+            key: context.sent_key()?,
+            is_sigv4: context.is_sigv4(),
         })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::attributes))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::attributes))
     }
 }
 
-impl Call<GetObjectAttributes> {
+impl PendingRequest<GetObjectAttributes> {
     fn attributes(&self) -> Result<Response, Problem> {
         let address = &self.input.address;
         address.find(&self.lane, &self.envelope, |found| {
             let version = &found.object.version;
-            self.lane.check_readable(version, self.input.key.as_ref(), self.input.four)?;
+            self.lane.check_readable(version, self.input.key.as_ref(), self.input.is_sigv4)?;
             Ok(self.attributes_of(version))
         })
     }

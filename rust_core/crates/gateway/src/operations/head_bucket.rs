@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::HeaderBlock;
 use crate::settings::show;
 use orcas_record::Bucket;
@@ -14,18 +14,18 @@ use orcas_s3::headers::bucket_arn;
 pub struct HeadBucket(Arc<Bucket>);
 
 impl Operation for HeadBucket {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &call.input.0;
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &pending.input.0;
         let mut headers = HeaderBlock::new();
-        headers.push("x-amz-bucket-region", call.lane.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-region", pending.lane.region_of(bucket).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
         headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");
         show(&bucket.settings, &mut headers);
-        Ok(call.envelope.empty(200, headers).into())
+        Ok(pending.envelope.empty(200, headers).into())
     }
 }

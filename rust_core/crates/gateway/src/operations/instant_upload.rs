@@ -15,8 +15,8 @@ use crate::intake::refuse_body;
 use crate::lane::{Lane, now_ms};
 use crate::metadata::stored;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
 use orcas_catalog::PinnedObject;
@@ -65,37 +65,37 @@ impl Operation for InstantUpload {
     const UNDERSTOOD: Understood =
         Understood { extensions: OF_AN_INSTANT_UPLOAD, attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let upload = Self::read(reading, bucket, key)?;
-        reading.check_early(&upload.condition, &upload.bucket, &upload.key)?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let upload = Self::read(context, bucket, key)?;
+        context.check_early(&upload.condition, &upload.bucket, &upload.key)?;
         Ok(upload)
     }
 
     /// On a worker: what is stored has to be looked up and read.
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.on_worker(slot, move |call| match &call.input.proof {
-            _ if !call.input.offered(&call.lane) => Ok(call.send().into()),
-            Some(proof) => call.prove(proof, slot),
-            None => call.challenge().map(Step::from),
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| match &pending.input.proof {
+            _ if !pending.input.offered(&pending.lane) => Ok(pending.send().into()),
+            Some(proof) => pending.prove(proof, slot),
+            None => pending.challenge().map(Step::from),
         }))
     }
 
     /// As PutObject answers.
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
-        call.lane.show_stored(put.encryption.as_ref(), None, &mut headers);
-        Ok(call.envelope.empty(200, headers))
+        pending.lane.show_stored(put.encryption.as_ref(), None, &mut headers);
+        Ok(pending.envelope.empty(200, headers))
     }
 }
 
 impl InstantUpload {
-    fn read(reading: &Reading<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
-        let (headers, caller) = (reading.headers(), &reading.principal.owner);
+    fn read(context: &RequestContext<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
+        let (headers, caller) = (context.headers(), &context.principal.owner);
         refuse_body(headers, "An instant upload has no body")?;
         refuse_digests(headers)?;
         let proof = match (single(headers, INSTANT_CHALLENGE)?, single(headers, INSTANT_ANSWER)?) {
@@ -106,7 +106,7 @@ impl InstantUpload {
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         };
-        let encryption = reading.chosen_encryption(bucket.id)?.encryption;
+        let encryption = context.chosen_encryption(bucket.id)?.encryption;
         Ok(Self {
             attributes: Attributes { encryption, ..sent(headers)? },
             own: bucket.owner == caller.as_bytes(),
@@ -217,7 +217,7 @@ fn wrong_answer() -> Problem {
     denied("The answer to the challenge is wrong.")
 }
 
-impl Call<InstantUpload> {
+impl PendingRequest<InstantUpload> {
     fn send(&self) -> Response {
         self.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
@@ -263,15 +263,15 @@ impl Call<InstantUpload> {
                 Err(problem) => return Err(problem),
             }
             let copy = upload.copy(&lane.engine, &source.object)?;
-            return Ok(self.submit_then(copy, slot, move |call, decision| match decision {
-                Err(Failure::Refused(Refusal::SourceChanged)) => call.copy_source((challenge, given), left, slot),
+            return Ok(self.submit_then(copy, slot, move |pending, decision| match decision {
+                Err(Failure::Refused(Refusal::SourceChanged)) => pending.copy_source((challenge, given), left, slot),
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
-                    if !call.stands(&source.object)? =>
+                    if !pending.stands(&source.object)? =>
                 {
-                    call.copy_source((challenge, given), left, slot)
+                    pending.copy_source((challenge, given), left, slot)
                 }
-                decision => InstantUpload::answer(call, decision?).map(Step::from),
+                decision => InstantUpload::answer(pending, decision?).map(Step::from),
             }));
         }
         Ok(self.send().into())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::pages::{name_of, owner, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::HeaderBlock;
 use orcas_s3::query::ListBucketsQuery;
 use orcas_s3::xml::lists::BucketList;
@@ -16,12 +16,12 @@ pub struct ListBuckets {
 }
 
 impl Operation for ListBuckets {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { query: ListBucketsQuery::parse(&reading.query)?, owner: reading.principal.owner.clone() })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.principal.owner.clone() })
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let (lane, Self { query, owner: caller }) = (&call.lane, &call.input);
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let (lane, Self { query, owner: caller }) = (&pending.lane, &pending.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
         let owner = owner(caller);
         let mut document = BucketList::begin(query, &owner);
@@ -38,6 +38,6 @@ impl Operation for ListBuckets {
             last = Some(bucket);
         }
         let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));
-        Ok(call.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
     }
 }

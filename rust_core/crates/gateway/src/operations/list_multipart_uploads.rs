@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::{parse_upload_id, upload_id_text};
 use orcas_catalog::ListUploads;
@@ -22,13 +22,13 @@ pub struct ListMultipartUploads {
 }
 
 impl Operation for ListMultipartUploads {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let bucket = reading.bucket()?;
-        Ok(Self { bucket, query: ListUploadsQuery::parse(&reading.query)? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let bucket = context.bucket()?;
+        Ok(Self { bucket, query: ListUploadsQuery::parse(&context.query)? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list_uploads())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_uploads())))
     }
 }
 
@@ -36,7 +36,7 @@ fn upload_marker(text: &[u8]) -> Result<UploadId, S3Error> {
     parse_upload_id(text).map_err(|_| S3Error::argument("Invalid uploadId marker", "upload-id-marker", text))
 }
 
-impl Call<ListMultipartUploads> {
+impl PendingRequest<ListMultipartUploads> {
     fn list_uploads(&self) -> Result<Response, Problem> {
         let ListMultipartUploads { bucket, query } = &self.input;
         let page = self.lane.engine.list_uploads(&ListUploads {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::pages::{name_of, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_checksum::Etag;
@@ -23,12 +23,12 @@ pub struct ListObjectAnnotations {
 impl Operation for ListObjectAnnotations {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { address: VersionAddress::parse(reading)?, query: ListAnnotationsQuery::parse(&reading.query)? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { address: VersionAddress::parse(context)?, query: ListAnnotationsQuery::parse(&context.query)? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list())))
     }
 
     fn named(&self) -> Named<'_> {
@@ -36,7 +36,7 @@ impl Operation for ListObjectAnnotations {
     }
 }
 
-impl Call<ListObjectAnnotations> {
+impl PendingRequest<ListObjectAnnotations> {
     fn list(&self) -> Result<Response, Problem> {
         let ListObjectAnnotations { address, query } = &self.input;
         address.find(&self.lane, &self.envelope, |found| {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{version_id, version_name};
 use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
@@ -22,12 +22,12 @@ pub struct ListObjectVersions {
 }
 
 impl Operation for ListObjectVersions {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, query: ListVersionsQuery::parse(&reading.query)? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, query: ListVersionsQuery::parse(&context.query)? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list_versions())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_versions())))
     }
 }
 
@@ -72,7 +72,7 @@ impl VersionSink for PageDocument<'_> {
     }
 }
 
-impl Call<ListObjectVersions> {
+impl PendingRequest<ListObjectVersions> {
     fn list_versions(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use orcas_catalog::{self as catalog, Listed, PageSink};
 use orcas_record::Bucket;
@@ -26,22 +26,22 @@ pub struct ListObjectsV2 {
 }
 
 impl Operation for ListObjects {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, query: ListObjectsQuery::parse(&reading.query)? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, query: ListObjectsQuery::parse(&context.query)? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list_objects())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_objects())))
     }
 }
 
 impl Operation for ListObjectsV2 {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, query: ListObjectsV2Query::parse(&reading.query)? })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, query: ListObjectsV2Query::parse(&context.query)? })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list_objects())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_objects())))
     }
 }
 
@@ -112,7 +112,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
     }
 }
 
-impl<L: Listing> Call<L> {
+impl<L: Listing> PendingRequest<L> {
     fn list_objects(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let (keys, after) = input.selection();

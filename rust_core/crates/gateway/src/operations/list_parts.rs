@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::encryption::SentKey;
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::treatment::check_upload_key;
 use crate::upload_ids::{named_upload, parse_upload_id};
@@ -26,33 +26,34 @@ pub struct ListParts {
     upload: UploadId,
     query: ListPartsQuery,
     sent_key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for ListParts {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let query = ListPartsQuery::parse(&reading.query)?;
-        let (sent_key, four) = (reading.sent_key()?, reading.is_version_four());
-        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query, sent_key, four })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let query = ListPartsQuery::parse(&context.query)?;
+        let (sent_key, is_sigv4) = (context.sent_key()?, context.is_sigv4());
+        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query, sent_key, is_sigv4 })
     }
 
     fn named(&self) -> Named<'_> {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| call.make_list(|| call.list_parts())))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_parts())))
     }
 }
 
-impl Call<ListParts> {
+impl PendingRequest<ListParts> {
     fn list_parts(&self) -> Result<Response, Problem> {
-        let (handle, ListParts { bucket, key, upload: id, query, sent_key, four }) = (&self.lane.engine, &self.input);
+        let (handle, ListParts { bucket, key, upload: id, query, sent_key, is_sigv4 }) =
+            (&self.lane.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
-        check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *four)?;
+        check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *is_sigv4)?;
         let page = handle.list_parts(catalog::ListParts {
             upload: *id,
             after: query.marker,

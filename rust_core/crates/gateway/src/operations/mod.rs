@@ -46,8 +46,8 @@ mod version_attributes;
 use std::sync::Arc;
 
 use super::problem::Problem;
-use super::reading::Reading;
-use super::request::{Call, Operation, Request};
+use super::request::{Operation, PendingRequest, Request};
+use super::request_context::RequestContext;
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
@@ -59,18 +59,18 @@ pub use read_page::ReadPage;
 pub struct Row {
     name: Name,
     pub understood: Understood,
-    accept: fn(&Reading<'_>) -> Result<Arc<dyn Request>, Problem>,
+    accept: fn(&RequestContext<'_>) -> Result<Arc<dyn Request>, Problem>,
 }
 
 impl Row {
     /// Reads a request whose sender is known.
-    pub fn accept(&self, reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
-        (self.accept)(reading)
+    pub fn accept(&self, context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
+        (self.accept)(context)
     }
 }
 
 const fn row<O: Operation>(name: Name) -> Row {
-    Row { name, understood: O::UNDERSTOOD, accept: Call::<O>::accept }
+    Row { name, understood: O::UNDERSTOOD, accept: PendingRequest::<O>::accept }
 }
 
 const ROWS: &[Row] = &[

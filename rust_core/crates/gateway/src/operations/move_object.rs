@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::conditions::precondition;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::Response;
 use crate::sources::{Moving, Source, modified};
 use orcas_decide::{Intent, Outcome, SourceKind};
@@ -28,22 +28,22 @@ impl Operation for MoveObject {
         ..Understood::NOTHING
     };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let precondition = precondition(&WriteCondition::parse(reading.headers())?);
-        Moving::of(reading, Source::of_copy(reading)?, precondition).map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let precondition = precondition(&WriteCondition::parse(context.headers())?);
+        Moving::of(context, Source::of_copy(context)?, precondition).map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let moved = call.input.0.decided(&call.lane, SourceKind::Copy)?;
-        Ok(call.submit(Intent::MoveObject(moved), slot))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let moved = pending.input.0.decided(&pending.lane, SourceKind::Copy)?;
+        Ok(pending.submit(Intent::MoveObject(moved), slot))
     }
 
     /// As a copy answers, so that clients can send it as one.
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
         headers.set_last_modified(modified(&put));
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
-        Ok(call.envelope.document(200, headers, document))
+        Ok(pending.envelope.document(200, headers, document))
     }
 }

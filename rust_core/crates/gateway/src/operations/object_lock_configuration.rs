@@ -8,8 +8,8 @@ use crate::attributes::{shown_default, stored_default};
 use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::{BucketChange, Intent, Outcome};
 use orcas_record::{Bucket, ObjectLock};
@@ -19,36 +19,41 @@ use orcas_s3::{ErrorCode, S3Error};
 pub struct GetObjectLockConfiguration(Arc<Bucket>);
 
 impl Operation for GetObjectLockConfiguration {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &call.input.0;
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &pending.input.0;
         let Some(lock) = &bucket.object_lock else {
             let error = S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError);
             return Err(error.field("BucketName", name_of(bucket)).into());
         };
         let document = write_configuration(lock.default.map(shown_default).as_ref());
-        Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
 
 pub struct PutObjectLockConfiguration(Arc<Bucket>);
 
 impl Operation for PutObjectLockConfiguration {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let configuration = call.read_document(|| read_configuration(&content))?;
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let configuration = pending.read_document(|| read_configuration(&content))?;
         let change = BucketChange::ObjectLock(ObjectLock { default: configuration.map(stored_default) });
-        Ok(call.submit(Intent::UpdateBucket { bucket: call.input.0.id, change }, slot))
+        Ok(pending.submit(Intent::UpdateBucket { bucket: pending.input.0.id, change }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, HeaderBlock::new()))
+        Ok(pending.envelope.empty(200, HeaderBlock::new()))
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::intake::refuse_body;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::settings::{read_change, show};
 use orcas_decide::{BucketChange, Intent, Outcome, SettingsChange};
@@ -22,26 +22,26 @@ pub struct PutBucketSettings {
 impl Operation for PutBucketSettings {
     const UNDERSTOOD: Understood = Understood { extensions: OF_A_BUCKET, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let bucket = reading.bucket()?;
-        refuse_body(reading.headers(), "The settings of a bucket are sent as headers; the request has no body")?;
-        let change = read_change(reading.headers())?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let bucket = context.bucket()?;
+        refuse_body(context.headers(), "The settings of a bucket are sent as headers; the request has no body")?;
+        let change = read_change(context.headers())?;
         if change == SettingsChange::default() {
             return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting").into());
         }
         Ok(Self { bucket, change })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let PutBucketSettings { bucket, change } = &call.input;
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let PutBucketSettings { bucket, change } = &pending.input;
         let change = BucketChange::Settings(*change);
-        Ok(call.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
+        Ok(pending.submit(Intent::UpdateBucket { bucket: bucket.id, change }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Bucket(bucket) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
-        Ok(call.envelope.empty(200, headers))
+        Ok(pending.envelope.empty(200, headers))
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::intake::Digests;
 use crate::pages::name_of;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, DocumentKind};
@@ -18,22 +18,27 @@ use orcas_s3::event_targets::Targets;
 pub struct PutConfiguration(Arc<Bucket>);
 
 impl Operation for PutConfiguration {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.on_worker(slot, move |call| Ok(call.submit(call.intent(&content)?, slot))))
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| Ok(pending.submit(pending.intent(&content)?, slot))))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        let status = if call.operation().row().document == Some(DocumentKind::Tagging) { 204 } else { 200 };
-        Ok(call.envelope.empty(status, HeaderBlock::new()))
+        let status = if pending.operation().row().document == Some(DocumentKind::Tagging) { 204 } else { 200 };
+        Ok(pending.envelope.empty(status, HeaderBlock::new()))
     }
 }
 
-impl Call<PutConfiguration> {
+impl PendingRequest<PutConfiguration> {
     fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
         let bucket = &self.input.0;
         let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;

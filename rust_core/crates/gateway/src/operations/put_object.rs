@@ -13,8 +13,8 @@ use crate::intake::Digests;
 use crate::lane::Lane;
 use crate::metadata::stored;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Prepared, Upload, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::treatment::PartOf;
 use crate::versions::version_name;
@@ -40,7 +40,7 @@ pub struct PutObject {
     /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.
     pub(super) offset: Option<u64>,
     /// The request is signed with version 4.
-    pub(super) four: bool,
+    pub(super) is_sigv4: bool,
 }
 
 /// The headers that say what was stored.
@@ -54,8 +54,8 @@ pub(super) fn stored_headers(lane: &Lane, put: &decide::Put, key: Option<&SentKe
 }
 
 /// Refuses an append at another place than the end, before its body is sent. The engine checks the offset again.
-fn check_offset(reading: &Reading<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
-    let Some(found) = reading.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
+fn check_offset(context: &RequestContext<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
+    let Some(found) = context.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
     let size = found.map_or(0, |found| found.object.version.size);
     if offset == size { Ok(()) } else { Err(Refusal::InvalidWriteOffset { size }.into()) }
 }
@@ -71,31 +71,31 @@ impl Operation for PutObject {
     const UNDERSTOOD: Understood =
         Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let condition = WriteCondition::of_write(reading.headers())?;
-        reading.check_early(&condition, &bucket, &key)?;
-        let headers = stored(Sent::parse(reading.headers())?);
-        let attributes = sent(reading.headers())?;
-        let offset = write_offset(reading.headers())?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let condition = WriteCondition::of_write(context.headers())?;
+        context.check_early(&condition, &bucket, &key)?;
+        let headers = stored(Sent::parse(context.headers())?);
+        let attributes = sent(context.headers())?;
+        let offset = write_offset(context.headers())?;
         // What is appended to an object is encrypted as the object is; only one that begins has the default of its bucket.
         let chosen = match offset {
-            None | Some(0) => reading.chosen_encryption(bucket.id)?,
-            Some(_) => reading.asked_encryption()?,
+            None | Some(0) => context.chosen_encryption(bucket.id)?,
+            Some(_) => context.asked_encryption()?,
         };
         if let Some(offset) = offset {
-            check_offset(reading, &bucket, &key, offset)?;
+            check_offset(context, &bucket, &key, offset)?;
             if chosen.key.is_some() {
                 let message = "What is appended cannot be encrypted with a customer provided key.";
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
         }
-        let four = reading.is_version_four();
-        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset, four })
+        let is_sigv4 = context.is_sigv4();
+        Ok(Self { bucket, key, condition, headers, attributes, chosen, offset, is_sigv4 })
     }
 
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        let plan = reading.content(self.bucket.settings.keep_sha256)?;
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        let plan = context.content(self.bucket.settings.keep_sha256)?;
         if let BodyPlan::Whole(declared) | BodyPlan::Stream(declared) = &plan {
             check_vouched(&self.attributes, &self.bucket, declared)?;
             if self.offset.is_some() && declared.length == 0 {
@@ -114,14 +114,14 @@ impl Operation for PutObject {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = stored_headers(&call.lane, &put, call.input.chosen.key.as_ref());
-        if call.input.offset.is_some() {
+        let mut headers = stored_headers(&pending.lane, &put, pending.input.chosen.key.as_ref());
+        if pending.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
-        call.lane.show_expiration(&mut headers, || call.input.expiring(&put));
-        Ok(call.envelope.empty(200, headers))
+        pending.lane.show_expiration(&mut headers, || pending.input.expiring(&put));
+        Ok(pending.envelope.empty(200, headers))
     }
 }
 
@@ -174,7 +174,7 @@ impl Upload for PutObject {
             bucket: Arc::clone(&self.bucket),
             key: self.key.clone(),
             asked: self.chosen.asked,
-            four: self.four,
+            is_sigv4: self.is_sigv4,
         })
     }
 }

@@ -8,8 +8,8 @@ use crate::annotation::AnnotationAddress;
 use crate::body_plan::BodyPlan;
 use crate::intake::{DeclaredBody, Digests};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::Response;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
@@ -32,18 +32,18 @@ type Text = (Bytes, [u8; 16], Option<Checksum>);
 pub struct PutObjectAnnotation {
     annotation: AnnotationAddress,
     /// The request is signed with version 4.
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for PutObjectAnnotation {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ANNOTATION, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { annotation: AnnotationAddress::parse(reading)?, four: reading.is_version_four() })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { annotation: AnnotationAddress::parse(context)?, is_sigv4: context.is_sigv4() })
     }
 
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        let declared = DeclaredBody::parse(reading.headers(), reading.payload)?;
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        let declared = DeclaredBody::parse(context.headers(), context.payload)?;
         let (size, limit) = (declared.length.to_string(), TEXT_LEN_MAX.to_string());
         match declared.length {
             0 => Err(S3Error::new(ErrorCode::EntityTooSmall).field("ProposedSize", size).into()),
@@ -55,18 +55,25 @@ impl Operation for PutObjectAnnotation {
         }
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let engine = &call.lane.engine;
+        let engine = &pending.lane.engine;
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.can_seal() {
             // Whether the object is encrypted has to be looked up.
-            return Ok(call.on_worker(slot, move |call| call.annotate((content, md5, checksum), ATTEMPTS_MAX, slot)));
+            return Ok(
+                pending.on_worker(slot, move |pending| pending.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
+            );
         }
-        let change = AnnotationChange::Put { md5, checksum, body: Box::new(call.plain(content)), encryption: None };
-        Ok(call.submit(call.input.annotation.intent(change), slot))
+        let change = AnnotationChange::Put { md5, checksum, body: Box::new(pending.plain(content)), encryption: None };
+        Ok(pending.submit(pending.input.annotation.intent(change), slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -77,18 +84,18 @@ impl Operation for PutObjectAnnotation {
         self.annotation.version.detailed(error)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Annotated { version, etag, checksum } = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&etag, checksum.map(ObjectChecksum::full).as_ref(), false);
         if let Some(version) = version {
             headers.set_object_version_id(&version_name(version));
         }
-        let annotation = &call.input.annotation;
-        Ok(call.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
+        let annotation = &pending.input.annotation;
+        Ok(pending.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
     }
 }
 
-impl Call<PutObjectAnnotation> {
+impl PendingRequest<PutObjectAnnotation> {
     fn plain(&self, content: Bytes) -> Body {
         let (engine, bucket) = (&self.lane.engine, &self.input.annotation.version.bucket);
         match content.len() {
@@ -107,7 +114,7 @@ impl Call<PutObjectAnnotation> {
                 let message = "An object that is encrypted with a customer provided key takes no annotations.";
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
-            self.lane.check_readable(&found.object.version, None, self.input.four)?;
+            self.lane.check_readable(&found.object.version, None, self.input.is_sigv4)?;
             let (content, md5, checksum) = &text;
             let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
             let sealing = Sealing::from(encryption.clone());
@@ -116,11 +123,11 @@ impl Call<PutObjectAnnotation> {
                 Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, content)?,
             };
             let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
-            Ok(self.submit_then(annotation.intent(change), slot, move |call, decision| match decision {
+            Ok(self.submit_then(annotation.intent(change), slot, move |pending, decision| match decision {
                 Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
-                    call.annotate(text, attempts - 1, slot)
+                    pending.annotate(text, attempts - 1, slot)
                 }
-                decision => PutObjectAnnotation::answer(call, decision?).map(Step::from),
+                decision => PutObjectAnnotation::answer(pending, decision?).map(Step::from),
             }))
         })
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::pages::{name_of, owner_of};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step};
+use crate::request::{Operation, PendingRequest, Request as _, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::{Bucket, DocumentKind};
@@ -17,25 +17,25 @@ use orcas_s3::{configurations, encryption};
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 
 impl Operation for ReadBucketConfiguration {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        no_continuation(&reading.query)?;
-        reading.bucket().map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        no_continuation(&context.query)?;
+        context.bucket().map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let bucket = &call.input.0;
-        let (operation, name, owner) = (call.operation(), name_of(bucket), owner_of(bucket));
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &pending.input.0;
+        let (operation, name, owner) = (pending.operation(), name_of(bucket), owner_of(bucket));
         let kind = operation.row().document;
-        let stored = kind.and_then(|kind| call.lane.engine.document(bucket.id, kind));
+        let stored = kind.and_then(|kind| pending.lane.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
-        let of_the_store = kind == Some(DocumentKind::Encryption) && call.lane.options.encrypt_by_default;
+        let of_the_store = kind == Some(DocumentKind::Encryption) && pending.lane.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name, &owner)?,
             Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
             Some(document) => document.bytes.to_vec(),
         };
-        Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }
 
@@ -44,16 +44,16 @@ pub struct ReadObjectConfiguration(VersionAddress);
 impl Operation for ReadObjectConfiguration {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        VersionAddress::parse(reading).map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::read))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::read))
     }
 }
 
-impl Call<ReadObjectConfiguration> {
+impl PendingRequest<ReadObjectConfiguration> {
     fn read(&self) -> Result<Response, Problem> {
         let address = &self.input.0;
         address.find(&self.lane, &self.envelope, |found| {

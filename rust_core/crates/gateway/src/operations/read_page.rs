@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::get_object::{GetObject, PageHeaders};
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_catalog::PinnedObject;
@@ -31,24 +31,24 @@ pub struct ReadPage {
 impl Operation for ReadPage {
     const FOR_BROWSERS: bool = true;
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, site) = reading.website()?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, site) = context.website()?;
         Ok(Self {
             bucket,
             site,
-            key: reading.target.key().unwrap_or_default().to_vec(),
-            host: reading.headers().get("host").unwrap_or_default().to_vec(),
-            root: reading.root().to_vec(),
-            headers: PageHeaders::parse(reading.headers()),
+            key: context.target.key().unwrap_or_default().to_vec(),
+            host: context.headers().get("host").unwrap_or_default().to_vec(),
+            root: context.root().to_vec(),
+            headers: PageHeaders::parse(context.headers()),
         })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::page))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::page))
     }
 }
 
-impl Call<ReadPage> {
+impl PendingRequest<ReadPage> {
     fn page(&self) -> Result<Response, Problem> {
         let ReadPage { key, host, root, headers, .. } = &self.input;
         let asked = Asked { key, host, root };

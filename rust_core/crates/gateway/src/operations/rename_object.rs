@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::conditions::of_rename;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Moving, Source};
 use orcas_decide::{Intent, Outcome, RequestToken, SourceKind};
@@ -36,42 +36,42 @@ impl Operation for RenameObject {
         ..Understood::NOTHING
     };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let source = Source::new(reading, ReadConditions::of_rename_source(reading.headers()))?;
-        let precondition = of_rename(&RenameCondition::parse(reading.headers())?);
-        let moving = Moving::of(reading, source, precondition)?;
-        let token = request_token(reading, &moving)?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let source = Source::new(context, ReadConditions::of_rename_source(context.headers()))?;
+        let precondition = of_rename(&RenameCondition::parse(context.headers())?);
+        let moving = Moving::of(context, source, precondition)?;
+        let token = request_token(context, &moving)?;
         Ok(Self { moving, token })
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { moving, token } = &call.input;
-        let moved = moving.decided(&call.lane, SourceKind::Rename)?;
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { moving, token } = &pending.input;
+        let moved = moving.decided(&pending.lane, SourceKind::Rename)?;
         let intent = match *token {
             Some(token) => Intent::MoveOnce { moved, token },
             None => Intent::MoveObject(moved),
         };
-        Ok(call.submit(intent, slot))
+        Ok(pending.submit(intent, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Done: it was renamed by an earlier request with the same token.
         let (Outcome::Put(_) | Outcome::Done) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, HeaderBlock::new()))
+        Ok(pending.envelope.empty(200, HeaderBlock::new()))
     }
 }
 
 /// The token of a request, which counts for its sender and its bucket, and the digest of what it asks for.
-fn request_token(reading: &Reading<'_>, moving: &Moving) -> Result<Option<RequestToken>, S3Error> {
-    let Some(token) = single(reading.headers(), CLIENT_TOKEN)? else { return Ok(None) };
+fn request_token(context: &RequestContext<'_>, moving: &Moving) -> Result<Option<RequestToken>, S3Error> {
+    let Some(token) = single(context.headers(), CLIENT_TOKEN)? else { return Ok(None) };
     if token.is_empty() || token.len() > TOKEN_LEN_MAX || !token.iter().all(u8::is_ascii_graphic) {
         let message = "A client token has 1 to 64 printable ASCII characters";
         return Err(S3Error::argument(message, CLIENT_TOKEN, token));
     }
     let bucket = moving.bucket.id.0.to_le_bytes();
-    let token = digest([&reading.principal.id[..], &bucket, token]);
+    let token = digest([&context.principal.id[..], &bucket, token]);
     let conditions = OF_A_RENAME.iter().flat_map(|name| {
-        let values = reading.headers().get_all(name);
+        let values = context.headers().get_all(name);
         std::iter::once(name.as_bytes()).chain(values)
     });
     let names = [&moving.key[..], moving.source.name.bucket.as_bytes(), &moving.source.name.key];

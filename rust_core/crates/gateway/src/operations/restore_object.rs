@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::intake::Digests;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step};
+use crate::request::{Operation, PendingRequest, Step};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_s3::restore::{Tier, check_request, check_restorable};
@@ -19,13 +19,18 @@ pub struct RestoreObject(VersionAddress);
 impl Operation for RestoreObject {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        VersionAddress::parse(reading).map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let tier = call.read_document(|| check_request(&content))?;
-        Ok(call.later(slot, move |call| call.restore(tier)))
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let tier = pending.read_document(|| check_request(&content))?;
+        Ok(pending.later(slot, move |pending| pending.restore(tier)))
     }
 
     fn named(&self) -> Named<'_> {
@@ -37,7 +42,7 @@ impl Operation for RestoreObject {
     }
 }
 
-impl Call<RestoreObject> {
+impl PendingRequest<RestoreObject> {
     fn restore(&self, tier: Tier) -> Result<Response, Problem> {
         self.input.0.find(&self.lane, &self.envelope, |found| {
             check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;

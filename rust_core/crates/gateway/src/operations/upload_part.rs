@@ -8,8 +8,8 @@ use crate::body_plan::BodyPlan;
 use crate::encryption::SentKey;
 use crate::intake::Digests;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Prepared, Upload, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::Response;
 use crate::treatment::PartOf;
 use crate::upload_ids::named_upload;
@@ -27,21 +27,21 @@ pub struct UploadPart {
     upload: UploadId,
     number: u16,
     sent_key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for UploadPart {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let (number, upload) = reading.part_address()?;
-        let (sent_key, four) = (reading.sent_key()?, reading.is_version_four());
-        Ok(Self { bucket, key, upload, number, sent_key, four })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let (number, upload) = context.part_address()?;
+        let (sent_key, is_sigv4) = (context.sent_key()?, context.is_sigv4());
+        Ok(Self { bucket, key, upload, number, sent_key, is_sigv4 })
     }
 
-    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        reading.content(false)
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        context.content(false)
     }
 
     fn upload(&self) -> Option<&dyn Upload> {
@@ -52,11 +52,11 @@ impl Operation for UploadPart {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
-        call.lane.show_stored(put.encryption.as_ref(), call.input.sent_key.as_ref(), &mut headers);
-        Ok(call.envelope.empty(200, headers))
+        pending.lane.show_stored(put.encryption.as_ref(), pending.input.sent_key.as_ref(), &mut headers);
+        Ok(pending.envelope.empty(200, headers))
     }
 }
 
@@ -83,6 +83,6 @@ impl Upload for UploadPart {
 
     fn part_of(&self) -> Option<PartOf> {
         let (bucket, key) = (self.bucket.id, self.key.clone());
-        Some(PartOf::Upload { bucket, key, upload: self.upload, four: self.four })
+        Some(PartOf::Upload { bucket, key, upload: self.upload, is_sigv4: self.is_sigv4 })
     }
 }

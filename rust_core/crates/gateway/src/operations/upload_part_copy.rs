@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::conditions::source_conditions;
 use crate::encryption::SentKey;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Pinned, Source, modified};
 use crate::treatment::{PartOf, Treatment};
@@ -32,40 +32,40 @@ pub struct UploadPartCopy {
     range: Option<Vec<u8>>,
     sent_key: Option<SentKey>,
     source_key: Option<SentKey>,
-    four: bool,
+    is_sigv4: bool,
 }
 
 impl Operation for UploadPartCopy {
     const IN_PIECES: bool = true;
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART_COPY, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        let (number, upload) = reading.part_address()?;
-        let source = Source::of_copy(reading)?;
-        let range = reading.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
-        let (sent_key, source_key) = (reading.sent_key()?, reading.sent_source_key()?);
-        let four = reading.is_version_four();
-        Ok(Self { source, bucket, key, upload, number, range, sent_key, source_key, four })
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let (number, upload) = context.part_address()?;
+        let source = Source::of_copy(context)?;
+        let range = context.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
+        let (sent_key, source_key) = (context.sent_key()?, context.sent_source_key()?);
+        let is_sigv4 = context.is_sigv4();
+        Ok(Self { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 })
     }
 
     fn named(&self) -> Named<'_> {
         named_upload(&self.bucket, &self.key, self.upload)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.work_in_pieces(slot, |call| async move { call.copy_part().await }))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.work_in_pieces(slot, |pending| async move { pending.copy_part().await }))
     }
 }
 
-impl Call<UploadPartCopy> {
+impl PendingRequest<UploadPartCopy> {
     /// Its digests may have to be computed from the source.
     async fn copy_part(&self) -> Result<Response, Problem> {
-        let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, four } = &self.input;
+        let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } = &self.input;
         let (from, found) = source.find(&self.lane)?;
-        self.lane.check_readable(&found.object.version, source_key.as_ref(), *four)?;
+        self.lane.check_readable(&found.object.version, source_key.as_ref(), *is_sigv4)?;
         let size = found.object.version.size;
-        let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, four: *four };
+        let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, is_sigv4: *is_sigv4 };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
         let Treatment { sealing, shows_checksum, .. } = Treatment::of(&self.lane.engine, Some(&part), own, true)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
@@ -80,7 +80,7 @@ impl Call<UploadPartCopy> {
             keys: CopyKeys {
                 source: source_key.as_ref().map(|sent| sent.key.clone()),
                 copy: sealing.key,
-                named: *four,
+                named: *is_sigv4,
             },
         };
         let Outcome::Part(put) = self.lane.engine.copy_part(&request).await? else { return Err(wrong_outcome()) };

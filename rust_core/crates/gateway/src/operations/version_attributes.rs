@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::attributes::{shown_retention, stored_retention, stored_tags};
 use crate::intake::Digests;
 use crate::problem::Problem;
-use crate::reading::Reading;
-use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
+use crate::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::request_context::RequestContext;
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion, check_object_lock};
@@ -24,16 +24,16 @@ pub struct ReadAttribute(VersionAddress);
 impl Operation for ReadAttribute {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        VersionAddress::parse(reading).map(Self)
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
     }
 
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::read_attribute))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::read_attribute))
     }
 }
 
-impl Call<ReadAttribute> {
+impl PendingRequest<ReadAttribute> {
     fn read_attribute(&self) -> Result<Response, Problem> {
         let address = &self.input.0;
         let of_lock = self.operation() != Name::GetObjectTagging;
@@ -77,32 +77,37 @@ pub struct ChangeAttribute {
 impl Operation for ChangeAttribute {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
 
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let address = VersionAddress::parse(reading)?;
-        let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let address = VersionAddress::parse(context)?;
+        let bypass = bypasses_governance(context.headers(), address.bucket.object_lock.is_some())?;
         Ok(Self { address, bypass })
     }
 
     /// DeleteObjectTagging, the one without a body.
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.change(AttributeChange::Tags(Vec::new()), slot))
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.change(AttributeChange::Tags(Vec::new()), slot))
     }
 
-    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        let change = match call.operation() {
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let change = match pending.operation() {
             Name::PutObjectTagging => {
-                AttributeChange::Tags(stored_tags(call.read_document(|| tags::read_document(&content))?))
+                AttributeChange::Tags(stored_tags(pending.read_document(|| tags::read_document(&content))?))
             }
             Name::PutObjectRetention => {
-                let retention = call.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
-                AttributeChange::Retention { retention, bypass: call.input.bypass }
+                let retention = pending.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
+                AttributeChange::Retention { retention, bypass: pending.input.bypass }
             }
             Name::PutObjectLegalHold => {
-                AttributeChange::LegalHold(call.read_document(|| object_lock::read_legal_hold(&content))?)
+                AttributeChange::LegalHold(pending.read_document(|| object_lock::read_legal_hold(&content))?)
             }
             other => return Err(other.not_implemented().into()),
         };
-        Ok(call.change(change, slot))
+        Ok(pending.change(change, slot))
     }
 
     fn named(&self) -> Named<'_> {
@@ -113,18 +118,18 @@ impl Operation for ChangeAttribute {
         self.address.detailed(error)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         if let Some(version) = version {
             headers.set_version_id(&version_name(version));
         }
-        let status = if call.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
-        Ok(call.envelope.empty(status, headers))
+        let status = if pending.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
+        Ok(pending.envelope.empty(status, headers))
     }
 }
 
-impl Call<ChangeAttribute> {
+impl PendingRequest<ChangeAttribute> {
     fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Step {
         let VersionAddress { bucket, key, .. } = &self.input.address;
         let version = self.input.address.version_id();

@@ -26,7 +26,7 @@ use orcas_sigv4::{Authentication, PayloadMode};
 use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
 
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
-pub struct Reading<'a> {
+pub struct RequestContext<'a> {
     pub lane: &'a Arc<Lane>,
     /// Where the answer goes.
     pub responder: &'a Arc<dyn Responder>,
@@ -56,7 +56,7 @@ pub struct Sender<'a> {
     pub payload: &'a PayloadMode,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> RequestContext<'a> {
     pub fn new(
         (lane, responder): (&'a Arc<Lane>, &'a Arc<dyn Responder>),
         ingress: &'a Ingress,

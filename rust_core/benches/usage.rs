@@ -16,8 +16,8 @@ use criterion::Criterion;
 
 use lane::{HOST, Server};
 use orcas_gateway::Identities;
+use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::metering::{Billed, Prices, RequestCounts, UsageMeter};
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 

@@ -10,8 +10,8 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 use super::piece;
 use orcas_bodies::download;
 use orcas_gateway::accounting::Facts;
-use orcas_gateway::response::ResponseBody;
-use orcas_gateway::tally::Delivery;
+use orcas_gateway::accounting::tally::Delivery;
+use orcas_gateway::requests::response::ResponseBody;
 use orcas_gateway::{Event, Responder};
 use orcas_http::hex;
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::answer::Response;
 use super::request::Request;
-use orcas_gateway::tally::Tally;
+use orcas_gateway::accounting::tally::Tally;
 use orcas_gateway::{FormHead, FormVerdict, Lane, Responder};
 
 /// A form whose file has not begun.

@@ -11,7 +11,7 @@ use super::room;
 use orcas_base::buffers::Room;
 use orcas_base::completions::Resume;
 use orcas_bodies::stream::Flow;
-use orcas_gateway::store_body::UploadStream;
+use orcas_gateway::requests::store_body::UploadStream;
 use orcas_gateway::{BodyPlan, Event, Reply};
 use orcas_http::hex;
 use orcas_s3::target::{hosted_bucket, hosted_website};

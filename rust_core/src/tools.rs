@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use super::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Lane;
+use orcas_gateway::admission::replays::NotAdmitted;
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::replays::NotAdmitted;
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_sigv4::{Authentication, PayloadMode, Signer};
 

@@ -9,7 +9,7 @@ use super::snapshots;
 use orcas_decide::{Intent, Quota};
 use orcas_engine::BucketUsage;
 use orcas_gateway::Lane;
-use orcas_gateway::metering::{Prices, RequestCounts, RequestUsage};
+use orcas_gateway::accounting::metering::{Prices, RequestCounts, RequestUsage};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::tags::read_bucket_document;
 

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::budget::Budget;
-use super::challenge::Challenger;
-use super::download::Downloads;
-use super::identities::Identities;
-use super::metering::UsageMeter;
-use super::pool::Pool;
-use super::prefixes::Prefixes;
-use super::replays::Replays;
-use super::response::Envelope;
-use super::store_body::StoreBody;
-use super::tally::Watch;
-use super::worker_group::WorkerGroup;
+use crate::accounting::metering::UsageMeter;
+use crate::accounting::tally::Watch;
+use crate::admission::identities::Identities;
+use crate::admission::replays::Replays;
+use crate::objects::challenge::Challenger;
+use crate::requests::response::Envelope;
+use crate::requests::store_body::StoreBody;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
+use orcas_bodies::budget::Budget;
+use orcas_bodies::download::Downloads;
+use orcas_bodies::pool::Pool;
+use orcas_bodies::prefixes::Prefixes;
+use orcas_bodies::worker_group::WorkerGroup;
 use orcas_engine::{Change, EventSink, Handle, Place, Usage};
 use orcas_event_streams::EventStreams;
 use orcas_metrics::Format;
@@ -82,7 +82,7 @@ pub struct Lane {
     /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
     pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
     /// The threads of both. Those that are left run the ends of bodies, and pieces of requests that take long.
-    pub(super) intake_pool: Arc<Pool>,
+    pub(crate) intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub downloads: Arc<Downloads>,
     /// The engine's.

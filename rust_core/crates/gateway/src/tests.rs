@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::lane::now_ms;
-use crate::stream::Flow;
 use crate::{
     BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Responder, Response, ResponseBody,
 };
+use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, EventOptions, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};

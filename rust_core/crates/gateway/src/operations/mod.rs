@@ -3,56 +3,39 @@
 //!
 //! Operations that share all of their code share a file. Code that several operations need is outside this folder.
 
-mod abort_multipart_upload;
-mod bucket_lifecycle;
-mod bucket_versioning;
-mod complete_multipart_upload;
-mod confirm_configuration;
-mod copy_object;
-mod create_bucket;
-mod create_multipart_upload;
-mod delete_bucket;
-mod delete_configuration;
-mod delete_object;
-mod delete_object_annotation;
-mod delete_objects;
-mod get_bucket_location;
-mod get_object;
-mod get_object_annotation;
-mod get_object_attributes;
-mod head_bucket;
-mod instant_upload;
-mod list_buckets;
-mod list_multipart_uploads;
-mod list_object_annotations;
-mod list_object_versions;
-mod list_objects;
-mod list_parts;
-mod move_object;
-mod object_lock_configuration;
-mod post_object;
-mod put_bucket_settings;
-mod put_configuration;
-mod put_object;
-mod put_object_annotation;
-mod read_configuration;
-mod read_page;
-mod rename_object;
-mod restore_object;
-mod upload_part;
-mod upload_part_copy;
-mod version_attributes;
+mod annotations;
+mod buckets;
+mod configuration;
+mod listing;
+mod multipart;
+mod objects;
+mod versions;
 
 use std::sync::Arc;
 
-use super::problem::Problem;
-use super::request::{Operation, PendingRequest, Request};
-use super::request_context::RequestContext;
+use crate::admission::request_context::RequestContext;
+use crate::requests::request::{Operation, PendingRequest, Request};
+use annotations::{delete_object_annotation, get_object_annotation, list_object_annotations, put_object_annotation};
+use buckets::{create_bucket, delete_bucket, get_bucket_location, head_bucket, list_buckets, put_bucket_settings};
+use configuration::{
+    bucket_lifecycle, confirm_configuration, delete_configuration, put_configuration, read_configuration,
+};
+use listing::{list_object_versions, list_objects};
+use multipart::{
+    abort_multipart_upload, complete_multipart_upload, create_multipart_upload, list_multipart_uploads, list_parts,
+    upload_part, upload_part_copy,
+};
+use objects::{
+    copy_object, delete_object, delete_objects, get_object, get_object_attributes, instant_upload, move_object,
+    put_object, rename_object, restore_object,
+};
+use orcas_bodies::problem::Problem;
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
+use versions::{bucket_versioning, object_lock_configuration, version_attributes};
 
-pub use post_object::PostObject;
-pub use read_page::ReadPage;
+pub use objects::post_object::PostObject;
+pub use objects::read_page::ReadPage;
 
 /// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::challenge::{Claim, LIFETIME_MS};
+use crate::objects::challenge::{Claim, LIFETIME_MS};
 use orcas_decide::{Intent, Outcome};
 use orcas_http::hex;
 use orcas_record::{Bucket, BucketSettings, Version};

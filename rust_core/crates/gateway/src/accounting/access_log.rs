@@ -1,0 +1,131 @@
+//! Records of completed requests: what the head says, which bucket wants them, and which targets are accepted. Documents
+//! are looked up in memory.
+
+use std::time::Instant;
+
+use crate::admission::describe::Description;
+use crate::buckets::pages::name_of;
+use crate::lane::{Lane, now_ms};
+use crate::requests::request::Request;
+use orcas_bodies::problem::Problem;
+use orcas_http::{Query, RequestHead};
+use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::bucket_logging::{BucketLogging, invalid_target};
+use orcas_s3::{ErrorCode, Operation, S3Error};
+use orcas_sigv4::claims_nobody;
+use orcas_telemetry::access_log::note::Auth;
+use orcas_telemetry::access_log::parcels::{Destination, Due, LogObject};
+use orcas_telemetry::access_log::record::{AccessRecord, millis};
+use orcas_telemetry::metrics::requests::Finished;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What only the connection knows.
+pub struct Seen<'a> {
+    pub remote: &'a str,
+    pub http_version: &'a str,
+    /// Bytes of the path that name neither bucket nor key.
+    pub root: usize,
+    pub request_id: &'a str,
+    pub trace_id: Option<&'a str>,
+    pub answered: &'a [u8],
+}
+
+/// When the head of a request had arrived that is done now.
+pub fn began_ms(finished: &Finished) -> i64 {
+    now_ms() - millis(finished.time)
+}
+
+impl Lane {
+    /// The record of a request that is done. `request` is missing if the head was refused.
+    pub fn access_record<'a>(
+        &self,
+        head: &'a RequestHead<'a>,
+        request: Option<&'a dyn Request>,
+        finished: &'a Finished,
+        seen: &Seen<'a>,
+    ) -> AccessRecord<'a> {
+        let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
+        let principal = request.map(Request::principal);
+        let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
+        let is_form = finished.operation == Some(Operation::PostObject);
+        let auth = match () {
+            () if is_form => Auth::Form,
+            () if head.headers.get("authorization").is_some() => Auth::Header,
+            () if claims_nobody(head) => Auth::Anonymous,
+            () => Auth::Query,
+        };
+        let query = Query::parse(head.query);
+        AccessRecord {
+            head,
+            http_version: seen.http_version,
+            remote: seen.remote,
+            request_id: seen.request_id,
+            trace_id: seen.trace_id,
+            principal: principal.map_or("", |principal| principal.owner.as_str()),
+            operation: finished.operation.or(operation),
+            bucket,
+            key,
+            access_key: verified.or(access_key),
+            version_id: query.and_then(|query| query.get("versionId").map(<[u8]>::to_vec)),
+            auth,
+            finished,
+            began_ms: began_ms(finished),
+            answered: seen.answered,
+        }
+    }
+
+    /// Whether requests to the bucket with this name are logged.
+    pub fn is_logged(&self, bucket: &str) -> bool {
+        let bucket = self.engine.bucket(bucket.as_bytes());
+        bucket.is_some_and(|bucket| self.engine.document(bucket.id, DocumentKind::Logging).is_some())
+    }
+
+    /// Keeps the record if its bucket is logged.
+    pub fn log_to_bucket(&self, record: &AccessRecord<'_>) {
+        let Some(bucket) = record.bucket.as_deref().and_then(|name| self.engine.bucket(name.as_bytes())) else {
+            return;
+        };
+        let Some(logging) = self.document::<BucketLogging>(bucket.id) else { return };
+        let owner = String::from_utf8_lossy(&bucket.owner).into_owned();
+        let line = record.server_log_line(&owner, &self.host_id);
+        let day_ms = logging.by_event().then(|| record.began_ms - record.began_ms.rem_euclid(DAY_MS));
+        let region = self.region_of(&bucket).to_owned();
+        let destination = Destination {
+            bucket: name_of(&bucket).to_owned(),
+            owner,
+            region,
+            logging: BucketLogging::clone(&logging),
+            day_ms,
+        };
+        self.deliveries.add(destination, line.as_bytes());
+    }
+
+    /// Checks the target that a logging document of `bucket` names.
+    ///
+    /// # Errors
+    /// `InvalidTargetBucketForLogging`; `AccessControlListNotSupported` and `NotImplemented` for grants; those of the
+    /// document.
+    pub fn check_log_target(&self, bucket: &Bucket, body: &[u8]) -> Result<(), Problem> {
+        let Some(logging) = BucketLogging::parse(body)? else { return Ok(()) };
+        let name = &logging.bucket;
+        let Some(target) = self.engine.bucket(name.as_bytes()) else {
+            return Err(invalid_target("The target bucket for logging does not exist", name).into());
+        };
+        if target.owner != bucket.owner {
+            let message = "The owner for the bucket to be logged and the target bucket must be the same.";
+            return Err(invalid_target(message, name).into());
+        }
+        if logging.grants {
+            let disabled = self.disables_acls(target.id);
+            let code = if disabled { ErrorCode::AccessControlListNotSupported } else { ErrorCode::NotImplemented };
+            return Err(S3Error::from(code).into());
+        }
+        Ok(())
+    }
+
+    /// The objects of records that have waited long enough.
+    pub fn due_logs(&self, due: Due) -> Vec<LogObject> {
+        self.deliveries.take(due, Instant::now(), now_ms())
+    }
+}

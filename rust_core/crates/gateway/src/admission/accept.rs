@@ -1,0 +1,187 @@
+//! From a request head to an authenticated, typed request.
+//!
+//! The signature is verified and the request authorized before anything in the store is looked at.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::admission::identities::{Facts, Identities, Principal, Resource};
+use crate::admission::ingress::Ingress;
+use crate::admission::request_context::{RequestContext, Sender, has_body};
+use crate::lane::{Lane, now_ms};
+use crate::operations::implemented;
+use crate::requests::reply::Responder;
+use crate::requests::request::Request;
+use crate::requests::response::{CorsLines, Response};
+use orcas_bodies::problem::Problem;
+use orcas_http::{Headers, Query, RequestHead};
+use orcas_s3::resolve::resolve;
+use orcas_s3::support::check_supported;
+use orcas_s3::target::hosted_bucket;
+use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
+use orcas_sigv4::{
+    Authenticated, Authentication, Diagnosis, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claimed_signature,
+    explain,
+};
+
+/// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
+const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
+
+/// The action of every request to the admin API.
+const ADMINISTER: &str = "orcas:Administer";
+
+/// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
+pub type Refused = Box<Response>;
+
+impl Lane {
+    /// Verifies and types a request. A refusal of a request with a body also ends its connection.
+    pub fn accept(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+    ) -> Result<Arc<dyn Request>, Refused> {
+        let root = ingress.root;
+        let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
+        if let Some(bucket) = self.website_bucket(head) {
+            return self.accept_page(head, ingress, responder, bucket).map_err(closing);
+        }
+        if head.method == b"OPTIONS" {
+            return Err(closing(self.preflight(head, root)));
+        }
+        let cors = self.cors_lines(head, root);
+        let mut resolved = None;
+        self.read(head, ingress, responder, &cors, &mut resolved).map_err(|mut problem| {
+            let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
+            if let Some((access_key, signature)) = claim {
+                problem.error = with_claim(problem.error, access_key.as_bytes(), signature.as_bytes());
+            }
+            let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
+            let answer = match self.explanation(head, problem.error.code) {
+                Some(diagnosis) => envelope.explained(problem, diagnosis),
+                None => envelope.problem(problem),
+            };
+            closing(Response { operation: resolved, ..answer })
+        })
+    }
+
+    /// What the answer to a refused head says about its signature: as S3, what was signed if the signature is wrong; in
+    /// development also why it is.
+    fn explanation(&self, head: &RequestHead<'_>, code: ErrorCode) -> Option<Diagnosis> {
+        if self.options.explains {
+            return self.diagnose(head);
+        }
+        let explanation = (code == ErrorCode::SignatureDoesNotMatch).then(|| explain(head))?;
+        explanation.map(|explanation| Diagnosis { cause: None, explanation: Some(explanation) })
+    }
+
+    /// `resolved` is set as soon as it is known what is asked for.
+    fn read(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+        cors: &CorsLines,
+        resolved: &mut Option<Operation>,
+    ) -> Result<Arc<dyn Request>, Problem> {
+        let identities = self.identities();
+        let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements(ingress.time_ms))?;
+        let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
+        let hoisted = match authenticated.how {
+            Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
+            Authentication::PresignedVersionTwo => {
+                query::hoisted_headers(&query, &head.headers, &HOISTED_BY_VERSION_TWO)
+            }
+            Authentication::Header | Authentication::Anonymous => Vec::new(),
+        };
+        let list: Vec<(&[u8], &[u8])>;
+        let mut head = *head;
+        if !hoisted.is_empty() {
+            list = head.headers.iter().chain(hoisted.iter().map(|(name, value)| (&name[..], &value[..]))).collect();
+            head.headers = Headers::new(&list);
+        }
+        let host = head.headers.get("host").unwrap_or_default();
+        let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
+        let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
+        let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
+        let mut context =
+            RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
+        // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
+        if operation != Operation::PostObject {
+            context.authorize(&identities)?;
+        }
+        let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
+        check_supported(&row.understood, &context.query, context.headers())
+            .map_err(|error| context.check_acl(error))?;
+        self.check_not_salvage(operation)?;
+        row.accept(&context).map_err(|Problem { error, fault }| {
+            let upload = context.query.get("uploadId").map(Cow::Borrowed);
+            let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
+            Problem { error: error.about(&named), fault }
+        })
+    }
+
+    /// Refuses an operation that changes anything while the store is open for salvage.
+    pub(crate) fn check_not_salvage(&self, operation: Operation) -> Result<(), S3Error> {
+        let refused = self.options.salvage && operation.changes();
+        if refused { Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE)) } else { Ok(()) }
+    }
+
+    /// Verifies the signature and finds out whose it is.
+    fn authenticate(
+        &self,
+        identities: &Identities,
+        head: &RequestHead<'_>,
+        requirements: &Requirements<'_>,
+    ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+        let credential = |key: &str| identities.credential(key);
+        let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)?;
+        let principal = identities.principal(&authenticated.access_key).ok_or(ErrorCode::AccessDenied)?;
+        Ok((authenticated, Arc::clone(principal)))
+    }
+
+    /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
+    /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
+    pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
+        let identities = self.identities();
+        let requirements = Requirements { payload_optional: !has_body(&head.headers), ..self.requirements(now_ms()) };
+        let (authenticated, principal) = self.authenticate(&identities, head, &requirements)?;
+        identities.decide(&principal, ADMINISTER, Resource::Service, Facts::UNKNOWN)?;
+        Ok(authenticated)
+    }
+
+    /// What a signature must fulfil at this time.
+    pub(crate) fn requirements(&self, now_unix_ms: i64) -> Requirements<'_> {
+        Requirements {
+            region: self.options.strict_region.then_some(self.options.region.as_str()),
+            now_unix_ms,
+            skew_max_ms: SKEW_MAX_MS,
+            payload_optional: false,
+            version_two: self.options.presign_v2.then_some(VersionTwo {
+                domains: &self.options.domains,
+                hosted_bucket,
+                is_resource: query::is_resource_parameter,
+            }),
+        }
+    }
+}
+
+/// Whether an error says who claims to have signed the request.
+pub(crate) fn names_claim(error: &S3Error) -> bool {
+    matches!(error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId)
+}
+
+/// Adds what the request claims about its signature.
+pub(crate) fn with_claim(error: S3Error, access_key: &[u8], signature: &[u8]) -> S3Error {
+    let named = error.code == ErrorCode::SignatureDoesNotMatch;
+    let error = error.field("AWSAccessKeyId", access_key);
+    if named { error.field("SignatureProvided", signature) } else { error }
+}
+
+/// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
+const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
+
+/// The part of a path that names bucket and key.
+pub(crate) fn below(path: &[u8], root: usize) -> &[u8] {
+    path.get(root..).unwrap_or_default()
+}

@@ -1,0 +1,49 @@
+//! What the log says about a refused request. The head is read again after the refusal, so that this costs nothing for
+//! other requests. Nothing here decides anything.
+
+use crate::admission::accept::below;
+use crate::admission::website::page_target;
+use crate::lane::{Lane, now_ms};
+use orcas_http::{Query, RequestHead};
+use orcas_s3::resolve::resolve;
+use orcas_s3::{Operation, Target};
+use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_signature, diagnose};
+
+/// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    pub operation: Option<Operation>,
+    pub bucket: Option<String>,
+    pub key: Option<String>,
+    pub access_key: Option<String>,
+}
+
+impl Lane {
+    /// `root` as of `Ingress`.
+    pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
+        if let Some(bucket) = self.website_bucket(head) {
+            let target = page_target(bucket.clone(), below(head.path, root)).ok();
+            let key = target.as_ref().and_then(Target::key).map(|key| String::from_utf8_lossy(key).into_owned());
+            return Description { bucket: Some(bucket), key, ..Description::default() };
+        }
+        let host = head.headers.get("host").unwrap_or_default();
+        let access_key = claimed_signature(head).map(|(access_key, _)| access_key);
+        let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
+            return Description { access_key, ..Description::default() };
+        };
+        let operation =
+            Query::parse(head.query).and_then(|query| resolve(head.method, &target, &query, &head.headers).ok());
+        let key = target.key().map(|key| String::from_utf8_lossy(key).into_owned());
+        Description { operation, bucket: target.bucket().map(str::to_owned), key, access_key }
+    }
+
+    /// Why the signature of `head` is refused, if it is and that can be told.
+    pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
+        let requirements = self.requirements(now_ms());
+        let identities = self.identities();
+        let credential = |key: &str| identities.credential(key);
+        let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
+        let place = Place { region: &self.options.region, domains: &self.options.domains };
+        diagnose(head, &error, &requirements, &place, &credential)
+    }
+}

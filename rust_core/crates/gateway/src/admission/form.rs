@@ -1,0 +1,210 @@
+//! From a form that arrives to an authenticated, typed request.
+//!
+//! The head of the request says only that a form follows, and for which bucket. The fields before the file are read into
+//! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
+//! store looked at.
+
+use std::sync::Arc;
+
+use crate::accounting::tally::Tally;
+use crate::admission::accept::{Refused, below, names_claim, with_claim};
+use crate::admission::identities::{Identities, Principal};
+use crate::admission::ingress::Ingress;
+use crate::admission::request_context::{RequestContext, Sender};
+use crate::lane::{Lane, now_ms};
+use crate::operations::PostObject;
+use crate::requests::reply::Responder;
+use crate::requests::request::{PendingRequest, Request};
+use crate::requests::response::Envelope;
+use orcas_bodies::form_file::FileFrame;
+use orcas_bodies::problem::Problem;
+use orcas_http::{Headers, Query, RequestHead};
+use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, check_form_head};
+use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
+use orcas_s3::resolve::{is_form, resolve};
+use orcas_s3::support::check_supported;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target};
+use orcas_sigv4::{Authentication, PayloadMode, SignedForm, authenticate_form, claims_nobody};
+
+/// A form whose file has not begun.
+pub struct FormHead {
+    fields: FieldsReader,
+    address: Address,
+    /// Of what is not the body of a request.
+    tally: Arc<Tally>,
+}
+
+/// Where a form is sent to, and its length.
+struct Address {
+    path: Vec<u8>,
+    host: Vec<u8>,
+    bucket: String,
+    /// Bytes of the body.
+    length: u64,
+    ingress: Ingress,
+    responder: Arc<dyn Responder>,
+    envelope: Envelope,
+}
+
+/// What follows from the fields of a form.
+pub struct FormVerdict {
+    pub request: Result<Arc<dyn Request>, Refused>,
+    /// Bytes of the piece that came last that are no part of the file.
+    pub taken: usize,
+}
+
+impl Lane {
+    /// The form that follows `head`, whose signature is in the form. `None` for any other request.
+    pub fn form(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+    ) -> Option<Result<Box<FormHead>, Refused>> {
+        let root = ingress.root;
+        let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
+        if !is_form || self.website_bucket(head).is_some() {
+            return None;
+        }
+        let host = head.headers.get("host").unwrap_or_default();
+        let target = Target::parse(below(head.path, root), host, &self.options.domains).ok()?;
+        let query = Query::parse(head.query)?;
+        let (Target::Bucket(bucket), Ok(Operation::PostObject)) =
+            (&target, resolve(head.method, &target, &query, &head.headers))
+        else {
+            return None;
+        };
+        let envelope = self.envelope(head.method, head.path).with_cors(self.cors_lines(head, root));
+        let read = || -> Result<(FieldsReader, u64), S3Error> {
+            check_form_head(&head.headers)?;
+            let boundary = Boundary::parse(head.headers.get("content-type").unwrap_or_default())?;
+            let length = BodyLength::parse(&head.headers)?.wire.ok_or(ErrorCode::MissingContentLength)?;
+            if length > UPLOAD_LEN_MAX + FORM_DATA_LEN_MAX as u64 {
+                let max = UPLOAD_LEN_MAX.to_string();
+                let error = S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", length.to_string());
+                return Err(error.field("MaxSizeAllowed", max));
+            }
+            Ok((FieldsReader::new(boundary), length))
+        };
+        Some(match read() {
+            Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
+            Ok((fields, length)) => {
+                let (path, host) = (head.path.to_vec(), host.to_vec());
+                let (bucket, ingress, responder) = (bucket.clone(), *ingress, Arc::clone(responder));
+                let address = Address { path, host, bucket, length, ingress, responder, envelope };
+                let tally = Arc::new(Tally::new(address.ingress.began));
+                Ok(Box::new(FormHead { fields, address, tally }))
+            }
+        })
+    }
+}
+
+impl FormHead {
+    /// What is counted of it, unless it makes a request.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
+    pub fn push(mut self: Box<Self>, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
+        let problem = match self.fields.push(piece) {
+            Ok(Some(taken)) => {
+                let Self { fields, address, tally } = *self;
+                let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(lane, &form));
+                let request = accepted.map_err(|problem| address.refused(problem, last));
+                match &request {
+                    // The rest of the body is counted by the request.
+                    Ok(request) => request.tally().add(tally.received() as usize + taken),
+                    Err(_) => tally.add(piece.len()),
+                }
+                return Ok(FormVerdict { request, taken });
+            }
+            Ok(None) if !last => {
+                self.tally.add(piece.len());
+                return Err(self);
+            }
+            Ok(None) => ErrorCode::MalformedPOSTRequest.into(),
+            Err(error) => error.into(),
+        };
+        self.tally.add(piece.len());
+        Ok(FormVerdict { request: Err(self.address.refused(problem, last)), taken: 0 })
+    }
+}
+
+impl Address {
+    /// The refusal. If it leaves a part of the body unread, it ends the connection.
+    fn refused(&self, problem: Problem, last: bool) -> Refused {
+        let answer = self.envelope.problem(problem);
+        Box::new(if last { answer } else { answer.closing() })
+    }
+
+    fn accept(&self, lane: &Arc<Lane>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
+        let key = form.key()?;
+        let identities = lane.identities();
+        let now_ms = now_ms();
+        let (principal, policy) = lane.authenticate_form(&identities, form, now_ms)?;
+        // As a signature in an address, of either version.
+        let how = match form.get("x-amz-signature") {
+            Some(_) => Authentication::Presigned,
+            None => Authentication::PresignedVersionTwo,
+        };
+        let list;
+        let target = Target::Object { bucket: self.bucket.clone(), key };
+        let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
+        let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
+        let asked = (Operation::PostObject, &target, Query::default());
+        let mut context =
+            RequestContext::new((lane, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
+        context.has_body = true;
+        context.authorize(&identities)?;
+        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;
+        lane.check_not_salvage(context.operation)?;
+        let length = self.length.saturating_sub(form.length as u64);
+        let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
+        let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
+        list = form.headers(&self.bucket)?;
+        context.head.headers = Headers::new(&list);
+        check_supported(&PostObject::FIELDS, &context.query, context.headers())
+            .map_err(|error| context.check_acl(error))?;
+        let input = PostObject::read(&context, form, frame, &self.host)?;
+        PendingRequest::of(&context, input)
+    }
+}
+
+impl Lane {
+    /// Verifies the signature of a form. Returns whose it is, and the signed policy.
+    fn authenticate_form<'a>(
+        &self,
+        identities: &Identities,
+        form: &'a Form,
+        now_ms: i64,
+    ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
+        let signed = SignedForm {
+            policy: form.get("policy"),
+            algorithm: form.get("x-amz-algorithm"),
+            credential: form.get("x-amz-credential"),
+            date: form.get("x-amz-date"),
+            signature: form.get("x-amz-signature"),
+            security_token: form.get("x-amz-security-token"),
+            access_key: form.get("awsaccesskeyid"),
+            signature_of_version_two: form.get("signature"),
+        };
+        let credential = |key: &str| identities.credential(key);
+        let verified = authenticate_form(&signed, &self.requirements(now_ms), &credential);
+        let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
+        let verified = verified.ok_or(ErrorCode::AccessDenied)?;
+        let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
+        Ok((Arc::clone(principal), verified.policy))
+    }
+}
+
+/// Adds who claims to have signed the form, where errors of requests say so too.
+fn with_signer(problem: Problem, signed: &SignedForm<'_>) -> Problem {
+    if !names_claim(&problem.error) {
+        return problem;
+    }
+    let of_scope = signed.credential.and_then(|scope| scope.split(|&byte| byte == b'/').next());
+    let access_key = of_scope.or(signed.access_key).unwrap_or_default();
+    let signature = signed.signature.or(signed.signature_of_version_two).unwrap_or_default();
+    Problem { error: with_claim(problem.error, access_key, signature), ..problem }
+}

@@ -1,0 +1,12 @@
+//! From the head of a request to the operation that its sender may ask for: signatures, identities, forms, websites.
+
+pub(crate) mod accept;
+pub(crate) mod authorize;
+pub(crate) mod cors;
+pub(crate) mod describe;
+pub(crate) mod form;
+pub mod identities;
+pub(crate) mod ingress;
+pub mod replays;
+pub(crate) mod request_context;
+pub(crate) mod website;

@@ -1,0 +1,213 @@
+//! The head of an authenticated request, as operations parse it: bucket, key, and the headers and parameters that
+//! several of them use.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::identities::Principal;
+use crate::admission::ingress::Ingress;
+use crate::lane::Lane;
+use crate::objects::upload_ids::parse_upload_id;
+use crate::requests::body_plan::BodyPlan;
+use crate::requests::reply::Responder;
+use crate::requests::response::CorsLines;
+use orcas_bodies::intake::{DeclaredBody, transfer_encoded};
+use orcas_bodies::problem::Problem;
+use orcas_http::{Headers, Query, RequestHead};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::documents::ownership_of_new_bucket;
+use orcas_s3::support::check_expected_owner;
+use orcas_s3::target::CopySource;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
+use orcas_sigv4::{Authentication, PayloadMode};
+use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
+
+/// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
+pub struct RequestContext<'a> {
+    pub lane: &'a Arc<Lane>,
+    /// Where the answer goes.
+    pub responder: &'a Arc<dyn Responder>,
+    pub ingress: &'a Ingress,
+    /// With the headers that a presigned address carries in its query, or those that the fields of a form stand for.
+    pub head: RequestHead<'a>,
+    pub operation: Operation,
+    pub target: &'a Target,
+    pub query: Query,
+    pub principal: Arc<Principal>,
+    pub how: Authentication,
+    pub payload: &'a PayloadMode,
+    /// The object that a copy or a move begins with, as authorized.
+    pub source: Option<CopySource>,
+    /// The bucket, once it was looked up: the request counts as one to it.
+    pub found: OnceCell<Arc<Bucket>>,
+    /// A body follows the head.
+    pub has_body: bool,
+    /// For the answer.
+    pub cors: &'a CorsLines,
+}
+
+/// Who sent a request, and what the signature says of the body.
+pub struct Sender<'a> {
+    pub principal: Arc<Principal>,
+    pub how: Authentication,
+    pub payload: &'a PayloadMode,
+}
+
+impl<'a> RequestContext<'a> {
+    pub fn new(
+        (lane, responder): (&'a Arc<Lane>, &'a Arc<dyn Responder>),
+        ingress: &'a Ingress,
+        head: RequestHead<'a>,
+        Sender { principal, how, payload }: Sender<'a>,
+        (operation, target, query): (Operation, &'a Target, Query),
+        cors: &'a CorsLines,
+    ) -> Self {
+        let (source, found, has_body) = (None, OnceCell::new(), has_body(&head.headers));
+        Self {
+            lane,
+            responder,
+            ingress,
+            head,
+            operation,
+            target,
+            query,
+            principal,
+            how,
+            payload,
+            source,
+            found,
+            has_body,
+            cors,
+        }
+    }
+
+    pub fn headers(&self) -> &Headers<'a> {
+        &self.head.headers
+    }
+
+    /// The part of the path that names neither bucket nor key.
+    pub fn root(&self) -> &'a [u8] {
+        &self.head.path[..self.ingress.root.min(self.head.path.len())]
+    }
+
+    /// The error for a header with an ACL that gives others anything. Where ACLs are disabled, S3 refuses it too.
+    pub fn check_acl(&self, error: S3Error) -> S3Error {
+        if error.code != ErrorCode::AccessControlListNotSupported {
+            return error;
+        }
+        let name = self.target.bucket().unwrap_or_default().as_bytes();
+        let creates = self.operation == Operation::CreateBucket;
+        let disabled = match self.lane.engine.bucket(name) {
+            _ if creates => matches!(ownership_of_new_bucket(self.headers()), Ok(None)),
+            Some(bucket) => self.lane.disables_acls(bucket.id),
+            None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
+        };
+        match (disabled, creates) {
+            (true, true) => ErrorCode::InvalidBucketAclWithObjectOwnership.into(),
+            (true, false) => error,
+            (false, _) => {
+                let message = "ACLs that give anybody but the owner access are not implemented";
+                S3Error::with(ErrorCode::NotImplemented, message)
+            }
+        }
+    }
+
+    /// What the access log says of the request, if somebody wants to know.
+    pub fn note(&self) -> Option<Box<Note>> {
+        // The head of a form is not that of its request.
+        if !self.lane.access_lines.is_open() || self.operation == Operation::PostObject {
+            return None;
+        }
+        let header = |name| self.headers().get(name);
+        let principal = &*self.principal;
+        let asked = Asked {
+            principal: &principal.owner,
+            access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
+            auth: match self.how {
+                Authentication::Header => Auth::Header,
+                Authentication::Presigned | Authentication::PresignedVersionTwo => Auth::Query,
+                Authentication::Anonymous => Auth::Anonymous,
+            },
+            operation: Some(self.operation.name()),
+            method: self.head.method,
+            bucket: self.target.bucket(),
+            key: self.target.key(),
+            version_id: self.query.get("versionId"),
+            host: header("host"),
+            user_agent: header("user-agent"),
+            referer: header("referer").map(without_query),
+        };
+        Some(Box::new(Note::new(&asked)))
+    }
+
+    /// The name of a bucket that need not exist.
+    pub fn bucket_name(&self) -> Result<&str, Problem> {
+        match self.target {
+            Target::Bucket(name) => Ok(name),
+            Target::Service | Target::Object { .. } | Target::ObjectLambda => {
+                Err(self.operation.not_implemented().into())
+            }
+        }
+    }
+
+    pub fn bucket(&self) -> Result<Arc<Bucket>, Problem> {
+        self.find(self.bucket_name()?)
+    }
+
+    /// The bucket and the key of an object, which need not exist.
+    pub fn object(&self) -> Result<(Arc<Bucket>, Bytes), Problem> {
+        match self.target {
+            Target::Object { bucket, key } => Ok((self.find(bucket)?, Bytes::copy_from_slice(key))),
+            Target::Service | Target::Bucket(_) | Target::ObjectLambda => Err(self.operation.not_implemented().into()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Bucket>, Problem> {
+        let bucket = self.lane.engine.bucket(name.as_bytes());
+        let bucket =
+            bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
+        let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
+        check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner)?;
+        let _ = self.found.set(Arc::clone(&bucket));
+        Ok(bucket)
+    }
+
+    /// Part number and upload of the query.
+    pub fn part_address(&self) -> Result<(u16, UploadId), Problem> {
+        let (number, id) = query::part_address(&self.query)?;
+        Ok((number, parse_upload_id(&id)?))
+    }
+
+    pub fn upload_id(&self) -> Result<UploadId, Problem> {
+        Ok(parse_upload_id(&query::upload_id(&self.query)?)?)
+    }
+
+    /// Refuses a write whose condition fails already, before its body is sent. The engine checks the condition again.
+    pub fn check_early(&self, condition: &WriteCondition, bucket: &Bucket, key: &Bytes) -> Result<(), Problem> {
+        if *condition == WriteCondition::Always {
+            return Ok(());
+        }
+        let Some(found) = self.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
+        let etag = found.as_ref().map(|found| &found.object.version.etag);
+        condition.judge(etag).map_err(|code| match (code, condition) {
+            (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),
+            (ErrorCode::PreconditionFailed, _) => S3Error::precondition("If-Match").into(),
+            (code, _) => Problem::from(code),
+        })
+    }
+
+    /// A body that becomes content of the store.
+    pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
+        let declared = Box::new(DeclaredBody::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
+        let whole = declared.length <= self.lane.options.whole_body_max;
+        Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
+    }
+}
+
+/// Whether a body follows the head.
+pub fn has_body(headers: &Headers<'_>) -> bool {
+    transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
+}

@@ -1,0 +1,103 @@
+//! Requests to website hosts: the bucket that the host names, and whether everybody may read it.
+//!
+//! These requests are anonymous and read pages of one bucket. Nothing else of the server can be reached there.
+
+use std::sync::Arc;
+
+use crate::admission::accept::below;
+use crate::admission::identities::{Facts, Resource};
+use crate::admission::ingress::Ingress;
+use crate::admission::request_context::{RequestContext, Sender};
+use crate::lane::Lane;
+use crate::operations::ReadPage;
+use crate::requests::reply::Responder;
+use crate::requests::request::{PendingRequest, Request};
+use crate::requests::response::{Envelope, Response};
+use orcas_bodies::problem::Problem;
+use orcas_http::{Query, RequestHead, percent_decode};
+use orcas_record::Bucket;
+use orcas_s3::documents::PublicAccessBlock;
+use orcas_s3::target::{checked_key, hosted_website};
+use orcas_s3::website::Website;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target};
+use orcas_sigv4::{Authentication, PayloadMode};
+
+impl Lane {
+    /// The bucket whose website the Host header names. It need not exist, and may be empty.
+    pub fn website_bucket(&self, head: &RequestHead<'_>) -> Option<String> {
+        let website = self.options.website_host.as_deref()?;
+        hosted_website(head.headers.get("host").unwrap_or_default(), website)
+    }
+
+    /// Types a request for a page of the website of `bucket`.
+    pub fn accept_page(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        ingress: &Ingress,
+        responder: &Arc<dyn Responder>,
+        bucket: String,
+    ) -> Result<Arc<dyn Request>, Response> {
+        let cors = self.cors_lines(head, ingress.root);
+        let read = || -> Result<Arc<dyn Request>, Problem> {
+            let operation = match head.method {
+                b"GET" => Operation::GetObject,
+                b"HEAD" => Operation::HeadObject,
+                method => {
+                    let error = S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method);
+                    let error = error.field("ResourceType", "OBJECT");
+                    return Err(S3Error { allowed: Some("GET, HEAD".into()), ..error }.into());
+                }
+            };
+            let target = page_target(bucket, below(head.path, ingress.root))?;
+            let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
+            let sender = Sender { principal, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
+            let asked = (operation, &target, Query::default());
+            PendingRequest::<ReadPage>::accept(&RequestContext::new(
+                (self, responder),
+                ingress,
+                *head,
+                sender,
+                asked,
+                &cors,
+            ))
+        };
+        read().map_err(|problem| {
+            let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
+            Envelope { for_browsers: true, ..envelope }.problem(problem)
+        })
+    }
+}
+
+impl RequestContext<'_> {
+    /// The bucket of a page, and its website.
+    ///
+    /// # Errors
+    /// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
+    /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
+    pub fn website(&self) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
+        let name = self.target.bucket().unwrap_or_default();
+        let found = self.lane.engine.bucket(name.as_bytes()).and_then(|bucket| {
+            let website = self.lane.document(bucket.id)?;
+            Some((bucket, website))
+        });
+        let Some((bucket, website)) = found else {
+            return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
+        };
+        let block = self.lane.document::<PublicAccessBlock>(bucket.id);
+        let is_published = block.is_some_and(|block| !block.blocks_reads);
+        let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
+        self.lane.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
+        let _ = self.found.set(Arc::clone(&bucket));
+        Ok((bucket, website))
+    }
+}
+
+/// What a path names on the host of a website. `path` is raw and undecoded.
+pub(crate) fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
+    let key = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
+    if key.is_empty() {
+        return Ok(Target::Bucket(bucket));
+    }
+    let key = checked_key(percent_decode(key).ok_or(ErrorCode::InvalidURI)?)?;
+    Ok(Target::Object { bucket, key })
+}

@@ -1,0 +1,53 @@
+//! DeleteObjectAnnotation.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::annotation::AnnotationAddress;
+use crate::objects::versions::version_name;
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_decide::{AnnotationChange, Outcome};
+use orcas_s3::object_lock::bypasses_governance;
+use orcas_s3::support::{OF_AN_ANNOTATION_REMOVAL, Understood};
+use orcas_s3::{Named, S3Error};
+
+pub struct DeleteObjectAnnotation {
+    annotation: AnnotationAddress,
+    /// `x-amz-bypass-governance-retention`
+    bypass: bool,
+}
+
+impl Operation for DeleteObjectAnnotation {
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_AN_ANNOTATION_REMOVAL, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let annotation = AnnotationAddress::parse(context)?;
+        let bypass = bypasses_governance(context.headers(), annotation.version.bucket.object_lock.is_some())?;
+        Ok(Self { annotation, bypass })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { annotation, bypass } = &pending.input;
+        Ok(pending.submit(annotation.intent(AnnotationChange::Delete { bypass: *bypass }), slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.annotation.version.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.annotation.version.detailed(error)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = version {
+            headers.set_object_version_id(&version_name(version));
+        }
+        Ok(pending.envelope.empty(204, headers))
+    }
+}

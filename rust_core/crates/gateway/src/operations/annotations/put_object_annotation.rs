@@ -1,0 +1,134 @@
+//! PutObjectAnnotation. The text is collected in memory, because it must be UTF-8 as a whole.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::annotation::AnnotationAddress;
+use crate::objects::versions::version_name;
+use crate::requests::body_plan::BodyPlan;
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::Response;
+use orcas_bodies::intake::{DeclaredBody, Digests};
+use orcas_bodies::problem::Problem;
+use orcas_checksum::{Checksum, ObjectChecksum};
+use orcas_decide::{AnnotationChange, Body, Failure, Outcome, Refusal};
+use orcas_record::Encryption;
+use orcas_s3::annotations::{TEXT_LEN_MAX, written};
+use orcas_s3::headers::uploaded;
+use orcas_s3::support::{OF_AN_ANNOTATION, Understood};
+use orcas_s3::{ErrorCode, Named, S3Error};
+use orcas_store::Sealing;
+
+/// Bytes of the longest text in the record of its version: each change of an annotation writes that record anew.
+const INLINE_MAX: usize = 64;
+/// Times an object is looked up whose encryption keeps changing.
+const ATTEMPTS_MAX: usize = 8;
+
+/// An annotation's text, its MD5 and its checksum.
+type Text = (Bytes, [u8; 16], Option<Checksum>);
+
+pub struct PutObjectAnnotation {
+    annotation: AnnotationAddress,
+    /// The request is signed with version 4.
+    is_sigv4: bool,
+}
+
+impl Operation for PutObjectAnnotation {
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ANNOTATION, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { annotation: AnnotationAddress::parse(context)?, is_sigv4: context.is_sigv4() })
+    }
+
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        let declared = DeclaredBody::parse(context.headers(), context.payload)?;
+        let (size, limit) = (declared.length.to_string(), TEXT_LEN_MAX.to_string());
+        match declared.length {
+            0 => Err(S3Error::new(ErrorCode::EntityTooSmall).field("ProposedSize", size).into()),
+            1..=TEXT_LEN_MAX => Ok(BodyPlan::Whole(Box::new(declared))),
+            _ => {
+                let error = S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", size);
+                Err(error.field("MaxSizeAllowed", limit).into())
+            }
+        }
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        if std::str::from_utf8(&content).is_err() {
+            return Err(ErrorCode::UnsupportedMediaType.into());
+        }
+        let engine = &pending.lane.engine;
+        let (md5, checksum) = (digests.md5, digests.stored);
+        if engine.can_seal() {
+            // Whether the object is encrypted has to be looked up.
+            return Ok(
+                pending.on_worker(slot, move |pending| pending.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
+            );
+        }
+        let change = AnnotationChange::Put { md5, checksum, body: Box::new(pending.plain(content)), encryption: None };
+        Ok(pending.submit(pending.input.annotation.intent(change), slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.annotation.version.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.annotation.version.detailed(error)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Annotated { version, etag, checksum } = outcome else { return Err(wrong_outcome()) };
+        let mut headers = uploaded(&etag, checksum.map(ObjectChecksum::full).as_ref(), false);
+        if let Some(version) = version {
+            headers.set_object_version_id(&version_name(version));
+        }
+        let annotation = &pending.input.annotation;
+        Ok(pending.envelope.document(200, headers, written(&annotation.version.key, &annotation.name)))
+    }
+}
+
+impl PendingRequest<PutObjectAnnotation> {
+    fn plain(&self, content: Bytes) -> Body {
+        let (engine, bucket) = (&self.lane.engine, &self.input.annotation.version.bucket);
+        match content.len() {
+            ..=INLINE_MAX => engine.small_body(bucket, content),
+            // As for an append: a content, however small.
+            _ => engine.appended_body(bucket, content),
+        }
+    }
+
+    /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
+    fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Step, Problem> {
+        let (engine, annotation) = (&self.lane.engine, &self.input.annotation);
+        annotation.version.find(&self.lane, &self.envelope, |found| {
+            let encryption = found.object.version.attributes.encryption.clone();
+            if let Some(Encryption::Customer(_)) = encryption {
+                let message = "An object that is encrypted with a customer provided key takes no annotations.";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+            }
+            self.lane.check_readable(&found.object.version, None, self.input.is_sigv4)?;
+            let (content, md5, checksum) = &text;
+            let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
+            let sealing = Sealing::from(encryption.clone());
+            let body = match encryption {
+                None => self.plain(content.clone()),
+                Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, content)?,
+            };
+            let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
+            Ok(self.submit_then(annotation.intent(change), slot, move |pending, decision| match decision {
+                Err(Failure::Refused(Refusal::EncryptionDiffers)) if attempts > 1 => {
+                    pending.annotate(text, attempts - 1, slot)
+                }
+                decision => PutObjectAnnotation::answer(pending, decision?).map(Step::from),
+            }))
+        })
+    }
+}

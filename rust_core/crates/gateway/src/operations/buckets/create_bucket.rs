@@ -1,0 +1,137 @@
+//! CreateBucket: its region and tags are in a document, the settings of the bucket in headers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::settings::read_change;
+use crate::lane::{EU, Lane};
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Failure, Intent, Outcome, Refusal};
+use orcas_record::{BucketSettings, DocumentKind};
+use orcas_s3::documents::{ownership_of_new_bucket, tagging};
+use orcas_s3::extensions::OF_A_BUCKET;
+use orcas_s3::headers::bucket_arn;
+use orcas_s3::object_lock::enabled_for_bucket;
+use orcas_s3::support::Understood;
+use orcas_s3::xml::requests::create_bucket;
+use orcas_s3::{ErrorCode, Named, S3Error};
+
+/// The region where a bucket can be created again by its owner, which changes nothing. Everywhere else S3 refuses that.
+const LENIENT_REGION: &str = "us-east-1";
+
+pub struct CreateBucket {
+    name: String,
+    owner: String,
+    settings: BucketSettings,
+    object_lock: bool,
+    /// The document of ownership controls, if they are not those of every new bucket.
+    ownership: Option<Vec<u8>>,
+}
+
+impl CreateBucket {
+    /// Whether a bucket that exists is as good as the one that is asked for, unless that gets tags.
+    fn is_plain(&self) -> bool {
+        self.settings == BucketSettings::default() && !self.object_lock && self.ownership.is_none()
+    }
+}
+
+impl PendingRequest<CreateBucket> {
+    /// `document` is the body, empty when there was none.
+    fn create(self: &Arc<Self>, document: &[u8], slot: u32) -> Result<Step, Problem> {
+        let input = &self.input;
+        let asked = self.read_document(|| create_bucket(document))?;
+        if let Some(region) = &asked.region {
+            check_region(&self.lane, region)?;
+        }
+        let region = asked.region.unwrap_or_else(|| self.lane.options.region.clone());
+        let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
+        let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
+        let intent = Intent::CreateBucket {
+            name: Bytes::copy_from_slice(input.name.as_bytes()),
+            owner: Bytes::copy_from_slice(input.owner.as_bytes()),
+            location: Bytes::from(region),
+            settings: input.settings,
+            object_lock: input.object_lock,
+            documents: [(DocumentKind::OwnershipControls, input.ownership.clone()), (DocumentKind::Tagging, tags)]
+                .into_iter()
+                .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
+                .collect(),
+        };
+        Ok(self.submit_then(intent, slot, move |pending, decision| match decision {
+            Ok(Outcome::Bucket(_)) => Ok(pending.created().into()),
+            Ok(_) => Err(wrong_outcome()),
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && pending.lies_in(LENIENT_REGION) => {
+                Ok(pending.created().into())
+            }
+            Err(failure) => Err(failure.into()),
+        }))
+    }
+
+    fn created(&self) -> Response {
+        let input = &self.input;
+        let mut headers = HeaderBlock::new();
+        headers.push("location", format!("/{}", input.name).as_bytes());
+        headers.push("x-amz-bucket-arn", bucket_arn(&input.name).as_bytes());
+        self.envelope.empty(200, headers)
+    }
+
+    fn lies_in(&self, region: &str) -> bool {
+        let bucket = self.lane.engine.bucket(self.input.name.as_bytes());
+        bucket.is_some_and(|bucket| self.lane.region_of(&bucket) == region)
+    }
+}
+
+impl Operation for CreateBucket {
+    const UNDERSTOOD: Understood = Understood {
+        extensions: OF_A_BUCKET,
+        attributes: &["x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"],
+        ..Understood::NOTHING
+    };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self {
+            name: context.bucket_name()?.to_owned(),
+            owner: context.principal.owner.clone(),
+            settings: read_change(context.headers())?.applied_to(BucketSettings::default()),
+            object_lock: enabled_for_bucket(context.headers())?,
+            ownership: ownership_of_new_bucket(context.headers())?,
+        })
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| pending.create(&content, slot)))
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(self.name.as_bytes()), ..Named::default() }
+    }
+}
+
+/// A strict store has one region; another accepts any name that could be one, since clients make them up. As on S3, the
+/// endpoint of `us-east-1` does not accept its own name: buckets without a constraint are there.
+fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
+    const REGION_LEN_MAX: usize = 64;
+    let plausible = region.len() <= REGION_LEN_MAX
+        && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let superfluous = region == LENIENT_REGION && lane.options.region == LENIENT_REGION;
+    if !plausible && region != EU || superfluous {
+        return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
+    }
+    if lane.options.strict_region && region != lane.options.region {
+        let message = format!(
+            "The {region} location constraint is incompatible for the region specific endpoint this request was sent to."
+        );
+        return Err(S3Error::with(ErrorCode::IllegalLocationConstraintException, message));
+    }
+    Ok(())
+}

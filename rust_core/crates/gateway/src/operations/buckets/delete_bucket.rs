@@ -1,0 +1,41 @@
+//! DeleteBucket.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::versions::shows_versions;
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::Bucket;
+use orcas_s3::{ErrorCode, Named, S3Error};
+
+pub struct DeleteBucket(Arc<Bucket>);
+
+impl Operation for DeleteBucket {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.submit(Intent::DeleteBucket { bucket: pending.input.0.id }, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(&self.0.name), ..Named::default() }
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        if error.code == ErrorCode::BucketNotEmpty && shows_versions(&self.0) {
+            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            return S3Error { message: message.into(), ..error };
+        }
+        error
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        Ok(pending.envelope.empty(204, HeaderBlock::new()))
+    }
+}

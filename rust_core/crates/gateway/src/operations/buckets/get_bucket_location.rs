@@ -1,0 +1,23 @@
+//! GetBucketLocation.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::HeaderBlock;
+use orcas_bodies::problem::Problem;
+use orcas_record::Bucket;
+use orcas_s3::xml::results::location_constraint;
+
+pub struct GetBucketLocation(Arc<Bucket>);
+
+impl Operation for GetBucketLocation {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let document = location_constraint(pending.lane.location_of(&pending.input.0));
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+    }
+}

@@ -1,0 +1,31 @@
+//! HeadBucket: the region of a bucket and its own settings.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::name_of;
+use crate::buckets::settings::show;
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::HeaderBlock;
+use orcas_bodies::problem::Problem;
+use orcas_record::Bucket;
+use orcas_s3::headers::bucket_arn;
+
+pub struct HeadBucket(Arc<Bucket>);
+
+impl Operation for HeadBucket {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &pending.input.0;
+        let mut headers = HeaderBlock::new();
+        headers.push("x-amz-bucket-region", pending.lane.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
+        headers.push("x-amz-access-point-alias", b"false");
+        headers.push("content-type", b"application/xml");
+        show(&bucket.settings, &mut headers);
+        Ok(pending.envelope.empty(200, headers).into())
+    }
+}

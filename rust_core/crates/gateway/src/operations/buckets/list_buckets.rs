@@ -1,0 +1,43 @@
+//! ListBuckets: from memory, on the event loop.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::{name_of, owner, time};
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::HeaderBlock;
+use orcas_bodies::problem::Problem;
+use orcas_s3::query::ListBucketsQuery;
+use orcas_s3::xml::lists::BucketList;
+
+pub struct ListBuckets {
+    query: ListBucketsQuery,
+    owner: String,
+}
+
+impl Operation for ListBuckets {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.principal.owner.clone() })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let (lane, Self { query, owner: caller }) = (&pending.lane, &pending.input);
+        let after = query.continuation.as_ref().map(|token| token.after.as_slice());
+        let owner = owner(caller);
+        let mut document = BucketList::begin(query, &owner);
+        let all = lane.engine.buckets();
+        let mut matching = all.iter().filter(|bucket| {
+            bucket.owner == caller.as_bytes()
+                && bucket.name.starts_with(&query.prefix)
+                && after.is_none_or(|after| bucket.name.as_ref() > after)
+                && query.region.as_ref().is_none_or(|region| lane.region_of(bucket).as_bytes() == region)
+        });
+        let mut last = None;
+        for bucket in matching.by_ref().take(query.max.map_or(usize::MAX, usize::from)) {
+            document.entry(name_of(bucket), time(bucket.created_ms), lane.region_of(bucket));
+            last = Some(bucket);
+        }
+        let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
+    }
+}

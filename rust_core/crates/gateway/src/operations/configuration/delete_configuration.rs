@@ -1,0 +1,31 @@
+//! The operations that remove a configuration document of a bucket.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::Bucket;
+
+pub struct DeleteConfiguration(Arc<Bucket>);
+
+impl Operation for DeleteConfiguration {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let kind = pending.operation().row().document.ok_or_else(|| pending.operation().not_implemented())?;
+        let (bucket, document) = (pending.input.0.id, Bytes::new());
+        Ok(pending.submit(Intent::PutDocument { bucket, kind, document }, slot))
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        Ok(pending.envelope.empty(204, HeaderBlock::new()))
+    }
+}

@@ -1,0 +1,7 @@
+//! Operations on the documents of buckets.
+
+pub mod bucket_lifecycle;
+pub mod confirm_configuration;
+pub mod delete_configuration;
+pub mod put_configuration;
+pub mod read_configuration;

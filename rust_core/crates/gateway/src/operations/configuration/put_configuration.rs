@@ -1,0 +1,56 @@
+//! The operations that write a configuration document of a bucket, which is stored.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::name_of;
+use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::documents;
+use orcas_s3::event_targets::Targets;
+
+pub struct PutConfiguration(Arc<Bucket>);
+
+impl Operation for PutConfiguration {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| Ok(pending.submit(pending.intent(&content)?, slot))))
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        let status = if pending.operation().row().document == Some(DocumentKind::Tagging) { 204 } else { 200 };
+        Ok(pending.envelope.empty(status, HeaderBlock::new()))
+    }
+}
+
+impl PendingRequest<PutConfiguration> {
+    fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
+        let bucket = &self.input.0;
+        let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
+        match kind {
+            DocumentKind::Encryption => self.lane.check_can_encrypt()?,
+            DocumentKind::Logging => self.lane.check_log_target(bucket, body)?,
+            _ => {}
+        }
+        let options = &self.lane.options;
+        let targets = Targets { region: &options.region, known: &options.event_targets };
+        let stored = || documents::stored(kind, body, name_of(bucket), targets);
+        let document = self.read_document(stored)?.into();
+        Ok(Intent::PutDocument { bucket: bucket.id, kind, document })
+    }
+}

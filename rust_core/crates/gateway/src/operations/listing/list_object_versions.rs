@@ -1,0 +1,94 @@
+//! ListObjectVersions: a page read from the engine and written as it is read, on a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::{name_of, owner_of, time};
+use crate::objects::versions::{version_id, version_name};
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
+use orcas_record::Bucket;
+use orcas_s3::query::ListVersionsQuery;
+use orcas_s3::xml::lists::{ObjectEntry, page_room};
+use orcas_s3::xml::version_list::{Place, VersionList};
+
+pub struct ListObjectVersions {
+    bucket: Arc<Bucket>,
+    query: ListVersionsQuery,
+}
+
+impl Operation for ListObjectVersions {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, query: ListVersionsQuery::parse(&context.query)? })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_versions())))
+    }
+}
+
+/// A page on its way into its document.
+struct PageDocument<'a> {
+    input: &'a ListObjectVersions,
+    document: VersionList<'a>,
+}
+
+impl ListObjectVersions {
+    /// Begins the document in `out`.
+    fn document(&self, out: Vec<u8>) -> VersionList<'_> {
+        VersionList::begin(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    }
+}
+
+impl VersionSink for PageDocument<'_> {
+    fn version(&mut self, version: &ListedVersion<'_>) {
+        let ListedVersion { key, listed, .. } = version;
+        let place = Place { version: version_name(version.id), latest: version.is_latest };
+        let modified_ms = time(listed.modified_ms);
+        if version.delete_marker {
+            return self.document.delete_marker(key, modified_ms, place);
+        }
+        let entry = ObjectEntry {
+            key,
+            modified_ms,
+            etag: listed.etag,
+            size: listed.size,
+            checksum: listed.checksum,
+            storage_class: listed.class.map(|class| class.name().as_bytes()),
+        };
+        self.document.version(&entry, place);
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.document.prefix(prefix);
+    }
+
+    fn restart(&mut self) {
+        self.document = self.input.document(Vec::new());
+    }
+}
+
+impl PendingRequest<ListObjectVersions> {
+    fn list_versions(&self) -> Result<Response, Problem> {
+        let input = &self.input;
+        let ListVersionsQuery { keys, key_marker, version_id_marker } = &input.query;
+        let after = key_marker.as_deref().map(|marker| Bytes::copy_from_slice(keys.behind(marker)));
+        let list = catalog::ListVersions {
+            bucket: input.bucket.id,
+            prefix: Bytes::copy_from_slice(&keys.prefix),
+            delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
+            after: after.map(|key| (key, version_id_marker.map(version_id))),
+            max_keys: usize::from(keys.max),
+        };
+        let mut buffer = self.lane.buffers.take(page_room(keys.max));
+        let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
+        let next = self.lane.engine.list_versions_in(&input.bucket, &list, &mut page)?;
+        let next = next.as_ref().map(|(last, version)| (&last[..], version.map(version_name)));
+        *buffer = page.document.end(next);
+        Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
+    }
+}

@@ -1,0 +1,81 @@
+//! CreateMultipartUpload.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::name_of;
+use crate::objects::attributes::sent;
+use crate::objects::encryption::Chosen;
+use crate::objects::metadata::stored;
+use crate::objects::upload_ids::upload_id_text;
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::{Attributes, Bucket, ObjectHeaders};
+use orcas_s3::checksums::UploadChecksum;
+use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::xml::results;
+
+pub struct CreateMultipartUpload {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    headers: ObjectHeaders,
+    attributes: Attributes,
+    chosen: Chosen,
+    checksum: Option<UploadChecksum>,
+}
+
+impl PendingRequest<CreateMultipartUpload> {
+    /// May wait for the data key of the owner of the bucket.
+    fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
+        let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
+        let headers = self.lane.engine.sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
+        let intent = Intent::CreateUpload {
+            bucket: bucket.id,
+            key: key.clone(),
+            headers: Box::new(headers),
+            attributes: attributes.clone(),
+            checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
+        };
+        Ok(self.submit(intent, slot))
+    }
+}
+
+impl Operation for CreateMultipartUpload {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let headers = stored(Sent::parse(context.headers())?);
+        let chosen = context.chosen_encryption(bucket.id)?;
+        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent(context.headers())? };
+        Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, headers, chosen, .. } = &pending.input;
+        let seals = chosen.encryption.is_some() && headers.has_unsealed();
+        if seals && !pending.lane.engine.can_seal_at_once(bucket, &chosen.sealing()) {
+            return Ok(pending.on_worker(slot, move |pending| pending.create(slot)));
+        }
+        pending.create(slot)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Upload(id) = outcome else { return Err(wrong_outcome()) };
+        let Self { bucket, key, chosen: encrypted, checksum, .. } = &pending.input;
+        let mut headers = HeaderBlock::new();
+        if let Some(chosen) = checksum {
+            headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
+            headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
+        }
+        pending.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        pending.lane.show_abort(&mut headers, bucket.id, key, id);
+        let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
+        Ok(pending.envelope.document(200, headers, document))
+    }
+}

@@ -1,0 +1,80 @@
+//! ListParts: a page read from the engine, on a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::{name_of, owner_of, time};
+use crate::objects::encryption::SentKey;
+use crate::objects::upload_ids::{named_upload, parse_upload_id};
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::{HeaderBlock, Response};
+use crate::requests::treatment::check_upload_key;
+use orcas_bodies::problem::Problem;
+use orcas_catalog as catalog;
+use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::query::ListPartsQuery;
+use orcas_s3::support::{OF_A_PART, Understood};
+use orcas_s3::xml::lists::{PartEntry, PartList};
+use orcas_s3::{ErrorCode, Named};
+
+pub struct ListParts {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+    query: ListPartsQuery,
+    sent_key: Option<SentKey>,
+    is_sigv4: bool,
+}
+
+impl Operation for ListParts {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = context.object()?;
+        let query = ListPartsQuery::parse(&context.query)?;
+        let (sent_key, is_sigv4) = (context.sent_key()?, context.is_sigv4());
+        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query, sent_key, is_sigv4 })
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| pending.make_list(|| pending.list_parts())))
+    }
+}
+
+impl PendingRequest<ListParts> {
+    fn list_parts(&self) -> Result<Response, Problem> {
+        let (handle, ListParts { bucket, key, upload: id, query, sent_key, is_sigv4 }) =
+            (&self.lane.engine, &self.input);
+        let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
+        check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *is_sigv4)?;
+        let page = handle.list_parts(catalog::ListParts {
+            upload: *id,
+            after: query.marker,
+            max_parts: usize::from(query.max),
+        })?;
+        let owner = owner_of(bucket);
+        let storage_class = upload.headers.storage_class.as_deref();
+        let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum, storage_class);
+        for part in &page.entries {
+            document.entry(&PartEntry {
+                number: part.number,
+                modified_ms: time(part.modified_ms),
+                etag: Etag::simple(part.md5),
+                size: part.size,
+                // One that the client did not choose is not shown before the upload is complete.
+                checksum: upload.checksum.and(part.checksum).map(ObjectChecksum::full),
+            });
+        }
+        let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);
+        let mut headers = HeaderBlock::new();
+        self.lane.show_abort(&mut headers, bucket.id, key, *id);
+        Ok(self.envelope.document(200, headers, document))
+    }
+}

@@ -1,0 +1,138 @@
+//! DeleteObjects: valid entries go to the engine, and the others are reported one by one, as on S3.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use crate::admission::identities::{Facts, Identities, Resource};
+use crate::admission::request_context::RequestContext;
+use crate::objects::conditions::of_deletion;
+use crate::objects::versions::{version_id, version_name};
+use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::{Problem, refused};
+use orcas_decide::{DeleteEntry, Intent, Outcome};
+use orcas_record::{Bucket, VersionId};
+use orcas_s3::object_lock::asks_to_bypass;
+use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::target::checked_key;
+use orcas_s3::versions::VersionName;
+use orcas_s3::xml::requests::{self, DeleteRequest};
+use orcas_s3::xml::results::DeleteResult;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct DeleteObjects {
+    name: String,
+    /// The bucket and `x-amz-bypass-governance-retention`. An error only counts once something may be deleted: who may
+    /// delete nothing learns nothing about the bucket.
+    checked: Result<(Arc<Bucket>, bool), Problem>,
+    /// Set once the document is read.
+    plan: OnceLock<Plan>,
+}
+
+/// The document's entries; those that never reach the engine carry their error.
+struct Plan {
+    quiet: bool,
+    entries: Vec<Planned>,
+}
+
+struct Planned {
+    key: Vec<u8>,
+    version: Option<Vec<u8>>,
+    refused: Option<S3Error>,
+}
+
+impl Operation for DeleteObjects {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let checked = context.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(context.headers())?)));
+        Ok(Self { name: context.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let request = pending.read_document(|| DeleteRequest::parse(&content))?;
+        let identities = pending.lane.identities();
+        let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry)).collect();
+        let bypass = match &pending.input.checked {
+            Ok((_, bypass)) => *bypass,
+            Err(problem) if denied.contains(&None) => return Err(problem.clone()),
+            Err(_) => false,
+        };
+        let mut entries = Vec::with_capacity(request.entries.len());
+        let mut planned = Vec::with_capacity(request.entries.len());
+        for (entry, denied) in request.entries.into_iter().zip(denied) {
+            let version = version_of(entry.version_id.as_deref());
+            let refused = match (denied, checked_key(entry.key.clone()), version) {
+                (None, Ok(_), Ok(version)) => {
+                    let key = Bytes::copy_from_slice(&entry.key);
+                    let precondition = of_deletion(&entry.condition);
+                    entries.push(DeleteEntry { key, version, precondition, bypass });
+                    None
+                }
+                (Some(error), ..) | (_, Err(error), _) | (_, _, Err(error)) => Some(error),
+            };
+            planned.push(Planned { key: entry.key, version: entry.version_id, refused });
+        }
+        if pending.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
+            return Err(Problem::internal("a request was started twice"));
+        }
+        match &pending.input.checked {
+            Ok((bucket, _)) if !entries.is_empty() => {
+                Ok(pending.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
+            }
+            _ => Ok(Self::answer(pending, Outcome::Deleted(Vec::new()))?.into()),
+        }
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        // Of the entries that reached the engine, in order.
+        let Outcome::Deleted(results) = outcome else { return Err(wrong_outcome()) };
+        let plan = pending.input.plan.get();
+        let plan = plan.ok_or_else(|| Problem::internal("an outcome arrived before the document was parsed"))?;
+        let mut document = DeleteResult::begin(plan.quiet);
+        let mut results = results.iter();
+        for entry in &plan.entries {
+            let version = entry.version.as_deref();
+            let deleted = match &entry.refused {
+                Some(error) => Err(error.clone()),
+                None => match results.next() {
+                    Some(Ok(deleted)) => Ok(deleted),
+                    Some(Err(refusal)) => Err(refused(refusal)),
+                    None => Err(ErrorCode::InternalError.into()),
+                },
+            };
+            match deleted {
+                Ok(deleted) => {
+                    let marker = deleted.version_id.filter(|_| deleted.delete_marker).map(version_name);
+                    document.deleted(&entry.key, version, marker.as_ref());
+                }
+                Err(error) => document.failed(&entry.key, version, &error),
+            }
+        }
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document.end()))
+    }
+}
+
+impl PendingRequest<DeleteObjects> {
+    /// Why the sender may not delete what the entry names, if so.
+    fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
+        let [permission] = self.operation().row().permissions else { return Some(ErrorCode::AccessDenied.into()) };
+        let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
+        let action = permission.action(entry.version_id.is_some());
+        identities.decide(&self.principal, action, resource, Facts::UNKNOWN).err()
+    }
+}
+
+/// The version that an entry names. One that was never given out does not exist.
+fn version_of(text: Option<&[u8]>) -> Result<Option<VersionId>, S3Error> {
+    let Some(text) = text else { return Ok(None) };
+    let name = VersionName::parse("VersionId", text).map_err(|_| S3Error::new(ErrorCode::NoSuchVersion))?;
+    Ok(Some(version_id(name)))
+}

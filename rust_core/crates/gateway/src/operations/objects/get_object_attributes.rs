@@ -1,0 +1,73 @@
+//! GetObjectAttributes.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::buckets::pages::time;
+use crate::objects::encryption::SentKey;
+use crate::objects::versions::VersionAddress;
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::problem::Problem;
+use orcas_record::Version;
+use orcas_s3::attributes::{AttributesRequest, ObjectAttributes, PartAttributes};
+use orcas_s3::support::{OF_A_PART, Understood};
+
+pub struct GetObjectAttributes {
+    address: VersionAddress,
+    request: AttributesRequest,
+    key: Option<SentKey>,
+    is_sigv4: bool,
+}
+
+impl Operation for GetObjectAttributes {
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_A_PART, reads_clear: true, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self {
+            address: VersionAddress::parse(context)?,
+            request: AttributesRequest::parse(context.headers())?,
+            key: context.sent_key()?,
+            is_sigv4: context.is_sigv4(),
+        })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::attributes))
+    }
+}
+
+impl PendingRequest<GetObjectAttributes> {
+    fn attributes(&self) -> Result<Response, Problem> {
+        let address = &self.input.address;
+        address.find(&self.lane, &self.envelope, |found| {
+            let version = &found.object.version;
+            self.lane.check_readable(version, self.input.key.as_ref(), self.input.is_sigv4)?;
+            Ok(self.attributes_of(version))
+        })
+    }
+
+    fn attributes_of(&self, version: &Version) -> Response {
+        let GetObjectAttributes { address, request, .. } = &self.input;
+        let part = |part: &orcas_record::CompletedPart| PartAttributes {
+            number: part.number,
+            size: part.size,
+            checksum: part.checksum,
+        };
+        let parts: Vec<PartAttributes> = version.parts.iter().map(part).collect();
+        let document = request.document(&ObjectAttributes {
+            etag: version.etag,
+            size: version.size,
+            checksum: version.checksum,
+            storage_class: version.headers.storage_class.as_deref(),
+            parts: &parts,
+        });
+        let mut headers = HeaderBlock::new();
+        headers.set_last_modified(time(version.modified_ms));
+        if let Some(shown) = address.shown(version) {
+            headers.set_version_id(&shown);
+        }
+        self.envelope.document(200, headers, document)
+    }
+}

@@ -1,0 +1,49 @@
+//! MoveObject, an extension: an object gets another name, in its bucket or in another.
+
+use std::sync::Arc;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::conditions::precondition;
+use crate::objects::sources::{Moving, Source, modified};
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::Response;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Intent, Outcome, SourceKind};
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::headers::uploaded;
+use orcas_s3::support::Understood;
+use orcas_s3::xml::results;
+
+pub struct MoveObject(Moving);
+
+impl Operation for MoveObject {
+    /// A move changes nothing of the object but its name.
+    const UNDERSTOOD: Understood = Understood {
+        refused: &[
+            "x-amz-copy-source-range",
+            "x-amz-metadata-directive",
+            "x-amz-tagging-directive",
+            "x-amz-checksum-algorithm",
+        ],
+        ..Understood::NOTHING
+    };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let precondition = precondition(&WriteCondition::parse(context.headers())?);
+        Moving::of(context, Source::of_copy(context)?, precondition).map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        let moved = pending.input.0.decided(&pending.lane, SourceKind::Copy)?;
+        Ok(pending.submit(Intent::MoveObject(moved), slot))
+    }
+
+    /// As a copy answers, so that clients can send it as one.
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        headers.set_last_modified(modified(&put));
+        let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
+        Ok(pending.envelope.document(200, headers, document))
+    }
+}

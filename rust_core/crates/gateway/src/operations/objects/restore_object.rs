@@ -1,0 +1,52 @@
+//! RestoreObject. Objects of archived classes are stored like all others, so they count as restored.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::versions::VersionAddress;
+use crate::requests::request::{Operation, PendingRequest, Step};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_s3::restore::{Tier, check_request, check_restorable};
+use orcas_s3::support::Understood;
+use orcas_s3::{Named, S3Error};
+
+pub struct RestoreObject(VersionAddress);
+
+impl Operation for RestoreObject {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let tier = pending.read_document(|| check_request(&content))?;
+        Ok(pending.later(slot, move |pending| pending.restore(tier)))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.0.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.0.detailed(error)
+    }
+}
+
+impl PendingRequest<RestoreObject> {
+    fn restore(&self, tier: Tier) -> Result<Response, Problem> {
+        self.input.0.find(&self.lane, &self.envelope, |found| {
+            check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;
+            Ok(self.envelope.empty(200, HeaderBlock::new()))
+        })
+    }
+}

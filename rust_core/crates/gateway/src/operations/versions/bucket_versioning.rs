@@ -1,0 +1,58 @@
+//! GetBucketVersioning and PutBucketVersioning.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{BucketChange, Intent, Outcome};
+use orcas_record::{Bucket, Versioning};
+use orcas_s3::xml::versioning::{self, Status};
+
+pub struct GetBucketVersioning(Arc<Bucket>);
+
+impl Operation for GetBucketVersioning {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let status = match pending.input.0.versioning {
+            Versioning::Unversioned => None,
+            Versioning::Enabled => Some(Status::Enabled),
+            Versioning::Suspended => Some(Status::Suspended),
+        };
+        Ok(pending.envelope.document(200, HeaderBlock::new(), versioning::write(status)).into())
+    }
+}
+
+pub struct PutBucketVersioning(Arc<Bucket>);
+
+impl Operation for PutBucketVersioning {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let versioning = match pending.read_document(|| versioning::read(&content))? {
+            Status::Enabled => Versioning::Enabled,
+            Status::Suspended => Versioning::Suspended,
+        };
+        let change = BucketChange::Versioning(versioning);
+        Ok(pending.submit(Intent::UpdateBucket { bucket: pending.input.0.id, change }, slot))
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
+        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+    }
+}

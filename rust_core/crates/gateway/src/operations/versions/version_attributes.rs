@@ -1,0 +1,139 @@
+//! The operations that read or change the tags, the retention or the legal hold of a version. They differ in the
+//! document.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::request_context::RequestContext;
+use crate::objects::attributes::{shown_retention, stored_retention, stored_tags};
+use crate::objects::versions::{VersionAddress, version_name};
+use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion, check_object_lock};
+use orcas_record::Attributes;
+use orcas_s3::object_lock::{self, bypasses_governance};
+use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error, tags};
+
+/// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
+pub struct ReadAttribute(VersionAddress);
+
+impl Operation for ReadAttribute {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, PendingRequest::read_attribute))
+    }
+}
+
+impl PendingRequest<ReadAttribute> {
+    fn read_attribute(&self) -> Result<Response, Problem> {
+        let address = &self.input.0;
+        let of_lock = self.operation() != Name::GetObjectTagging;
+        if of_lock {
+            check_object_lock(&address.bucket)?;
+        }
+        address.find(&self.lane, &self.envelope, |found| {
+            let version = &found.object.version;
+            let document = document(self.operation(), &version.attributes)?;
+            let mut headers = HeaderBlock::new();
+            if let Some(shown) = address.shown(version) {
+                headers.set_version_id(&shown);
+            }
+            Ok(self.envelope.document(200, headers, document))
+        })
+    }
+}
+
+fn document(operation: Name, attributes: &Attributes) -> Result<Vec<u8>, S3Error> {
+    let document = match operation {
+        Name::GetObjectTagging => {
+            let tags = attributes.tags.iter().map(|(key, value)| (&key[..], &value[..]));
+            Some(tags::write_document(tags))
+        }
+        Name::GetObjectRetention => {
+            attributes.retention.map(|retention| object_lock::write_retention(&shown_retention(retention)))
+        }
+        Name::GetObjectLegalHold => attributes.legal_hold.map(object_lock::write_legal_hold),
+        other => return Err(other.not_implemented()),
+    };
+    document.ok_or_else(|| ErrorCode::NoSuchObjectLockConfiguration.into())
+}
+
+/// PutObjectTagging, DeleteObjectTagging, PutObjectRetention and PutObjectLegalHold.
+pub struct ChangeAttribute {
+    address: VersionAddress,
+    /// `x-amz-bypass-governance-retention`
+    bypass: bool,
+}
+
+impl Operation for ChangeAttribute {
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let address = VersionAddress::parse(context)?;
+        let bypass = bypasses_governance(context.headers(), address.bucket.object_lock.is_some())?;
+        Ok(Self { address, bypass })
+    }
+
+    /// DeleteObjectTagging, the one without a body.
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.change(AttributeChange::Tags(Vec::new()), slot))
+    }
+
+    fn take(
+        pending: &Arc<PendingRequest<Self>>,
+        content: Bytes,
+        _digests: &Digests,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let change = match pending.operation() {
+            Name::PutObjectTagging => {
+                AttributeChange::Tags(stored_tags(pending.read_document(|| tags::read_document(&content))?))
+            }
+            Name::PutObjectRetention => {
+                let retention = pending.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
+                AttributeChange::Retention { retention, bypass: pending.input.bypass }
+            }
+            Name::PutObjectLegalHold => {
+                AttributeChange::LegalHold(pending.read_document(|| object_lock::read_legal_hold(&content))?)
+            }
+            other => return Err(other.not_implemented().into()),
+        };
+        Ok(pending.change(change, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.address.detailed(error)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = version {
+            headers.set_version_id(&version_name(version));
+        }
+        let status = if pending.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
+        Ok(pending.envelope.empty(status, headers))
+    }
+}
+
+impl PendingRequest<ChangeAttribute> {
+    fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Step {
+        let VersionAddress { bucket, key, .. } = &self.input.address;
+        let version = self.input.address.version_id();
+        let update = UpdateVersion { bucket: bucket.id, key: key.clone(), version, change };
+        self.submit(Intent::UpdateVersion(Box::new(update)), slot)
+    }
+}

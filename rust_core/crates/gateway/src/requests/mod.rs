@@ -1,0 +1,9 @@
+//! Requests under way: how their bodies arrive, how they are performed, and how their answers get back.
+
+pub(crate) mod body_plan;
+pub(crate) mod pieces;
+pub mod reply;
+pub mod request;
+pub mod response;
+pub mod store_body;
+pub(crate) mod treatment;

@@ -1,0 +1,103 @@
+//! How a request that is not answered at once gets its answer: the `Responder` of its front end, the events that it takes,
+//! and `Reply`, which makes sure that exactly one answer arrives. Knows requests as `Pending` only.
+
+use std::sync::Arc;
+
+use crate::requests::response::Response;
+use crate::requests::treatment::Treatment;
+use orcas_base::buffers::Buffer;
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{Body, Failure, Intent, Outcome};
+
+/// The front end of a request, which takes what the request waits for. It numbers its waits: each ends with one event for
+/// its slot. Called by threads of the engine and by workers, so it must not block.
+pub trait Responder: Send + Sync {
+    /// As `complete`, when more may follow at once. True if the front end sleeps until `wake` is called, which must not be
+    /// left undone.
+    #[must_use]
+    fn complete_quietly(&self, slot: u32, event: Event) -> bool;
+
+    fn wake(&self);
+
+    fn complete(&self, slot: u32, event: Event) {
+        if self.complete_quietly(slot, event) {
+            self.wake();
+        }
+    }
+}
+
+pub enum Event {
+    /// The engine is done; the front end makes the answer, away from the committing thread.
+    Committed(Arc<dyn Pending>, Result<Outcome, Failure>),
+    Answered(Response),
+    /// A piece of a download.
+    Piece(Result<Buffer, Problem>),
+    /// The body has its share of the budget now, or has ended: ask again.
+    Resume,
+}
+
+/// A request in progress, as the code on other threads knows it.
+pub trait Pending: Send + Sync {
+    /// Where its answer goes.
+    fn responder(&self) -> &Arc<dyn Responder>;
+
+    /// Hands `intent` to the engine; one completion for `slot` follows.
+    fn submit(self: Arc<Self>, intent: Intent, slot: u32);
+
+    /// The answer to a mutation that the engine has decided.
+    fn committed(&self, result: Result<Outcome, Failure>) -> Response;
+
+    /// The intent of an upload whose content is stored. Fails for requests that upload nothing.
+    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem>;
+
+    /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
+    fn sealed(&self, result: Result<Response, Problem>) -> Response;
+}
+
+/// The obligation to answer one slot. If it is dropped without an answer, because a worker panicked or the pool is
+/// closed, it answers with an internal error.
+pub struct Reply<R: Pending + ?Sized = dyn Pending> {
+    request: Arc<R>,
+    slot: u32,
+    kept: bool,
+}
+
+impl<R: Pending + ?Sized> Reply<R> {
+    pub fn new(request: Arc<R>, slot: u32) -> Self {
+        Self { request, slot, kept: false }
+    }
+
+    pub fn request(&self) -> &Arc<R> {
+        &self.request
+    }
+
+    pub fn result(mut self, result: Result<Response, Problem>) {
+        self.kept = true;
+        self.send(result);
+    }
+
+    fn send(&self, result: Result<Response, Problem>) {
+        let answer = self.request.sealed(result);
+        self.request.responder().complete(self.slot, Event::Answered(answer));
+    }
+
+    /// Drops the obligation, because other code answers.
+    pub fn leave(mut self) {
+        self.kept = true;
+    }
+
+    /// Hands `intent` to the engine, which will answer.
+    pub fn submit(mut self, intent: Intent) {
+        self.kept = true;
+        Arc::clone(&self.request).submit(intent, self.slot);
+    }
+}
+
+impl<R: Pending + ?Sized> Drop for Reply<R> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.send(Err(Problem::internal("a worker ended without an answer")));
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! A verified request: the input of its operation, what its body must be, and how the operation is performed.
+//!
+//! `Operation` is what the files in `operations` implement; `Request` is what a server sees of a request, whatever its
+//! operation. `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::accounting::tally::Tally;
+use crate::admission::identities::Principal;
+use crate::admission::request_context::RequestContext;
+use crate::lane::Lane;
+use crate::requests::body_plan::BodyPlan;
+use crate::requests::reply::{Event, Pending, Reply, Responder};
+use crate::requests::response::{Envelope, Response};
+use crate::requests::store_body::{Destination, StoreBody, UploadStream};
+use crate::requests::treatment::{PartOf, Treatment};
+use orcas_bodies::budget::Permit;
+use orcas_bodies::form_file::FileFrame;
+use orcas_bodies::intake::{DeclaredBody, Digests};
+use orcas_bodies::problem::Problem;
+use orcas_bodies::stream::BodyStream;
+use orcas_decide::{Body, Failure, Intent, Outcome};
+use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Waiter};
+use orcas_record::{Bucket, Cause, RequestCause};
+use orcas_s3::support::Understood;
+use orcas_s3::{Named, Operation as Name, S3Error};
+use orcas_store::Sealing;
+use orcas_telemetry::access_log::note::Note;
+
+/// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.
+const INLINE_HASH_MAX: usize = 8 * 1024;
+
+/// An operation. The type that implements it is the input of one request.
+pub trait Operation: Sized + Send + Sync + 'static {
+    /// Which headers and parameters its requests may have that other operations refuse.
+    const UNDERSTOOD: Understood = Understood::NOTHING;
+
+    /// Whether it may take many seconds, and runs in pieces.
+    const IN_PIECES: bool = false;
+
+    /// Whether its errors are pages for a browser.
+    const FOR_BROWSERS: bool = false;
+
+    /// Reads the input from the head.
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem>;
+
+    /// What its body must be: what the table of operations says, unless that is content.
+    fn body(&self, context: &RequestContext<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::of_operation(context.operation, context.headers(), context.payload)
+    }
+
+    /// Begins an operation without a body. On the event loop: does not block.
+    fn begin(_pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        Err(Problem::internal("an operation with a body was started without one"))
+    }
+
+    /// Begins an operation with its collected body, once that is checked. Does not block. Not for uploads.
+    fn take(
+        _pending: &Arc<PendingRequest<Self>>,
+        _content: Bytes,
+        _digests: &Digests,
+        _slot: u32,
+    ) -> Result<Step, Problem> {
+        Err(Problem::internal("an operation without a body got one"))
+    }
+
+    /// The response to the outcome of the engine's decision.
+    fn answer(_pending: &PendingRequest<Self>, _outcome: Outcome) -> Result<Response, Problem> {
+        Err(wrong_outcome())
+    }
+
+    /// What the errors of its requests name.
+    fn named(&self) -> Named<'_> {
+        Named::default()
+    }
+
+    /// Adds to an error what else it has to say. Only its own requests know that.
+    fn detailed(&self, error: S3Error) -> S3Error {
+        error
+    }
+
+    /// What surrounds the content in the body, if that is a form.
+    fn frame(&self) -> Option<&FileFrame> {
+        None
+    }
+
+    /// The operation itself, if its body becomes content of the store.
+    fn upload(&self) -> Option<&dyn Upload> {
+        None
+    }
+}
+
+/// What an upload asks the engine for.
+pub type Prepared = Result<Intent, Problem>;
+
+/// An operation whose body becomes content of the store.
+pub trait Upload {
+    fn bucket(&self) -> &Arc<Bucket>;
+
+    /// `body` has `size` bytes and these digests, and is sealed like this.
+    fn intent(&self, engine: &Handle, size: u64, digests: &Digests, body: Body, sealing: &Sealing) -> Prepared;
+
+    /// What the store gets.
+    fn adds(&self) -> Addition;
+
+    /// The body, if it was collected in memory and is not sealed.
+    fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
+        engine.small_body(self.bucket(), content)
+    }
+
+    /// How the body is sealed, unless that is up to what it becomes a part of.
+    fn sealing(&self) -> Sealing;
+
+    /// Whether taking a small body in may have to wait.
+    fn may_wait(&self, engine: &Handle) -> bool {
+        if self.part_of().is_some() {
+            return true;
+        }
+        let sealing = self.sealing();
+        sealing.encryption.is_some() && !engine.can_seal_at_once(self.bucket(), &sealing)
+    }
+
+    /// What the body becomes a part of.
+    fn part_of(&self) -> Option<PartOf> {
+        None
+    }
+}
+
+/// The error for an outcome that belongs to another operation than the one submitted.
+pub fn wrong_outcome() -> Problem {
+    Problem::internal("the engine returned the outcome of another operation")
+}
+
+/// The result of a step of an operation.
+pub enum Step {
+    Response(Response),
+    /// A completion for the slot will come.
+    Later,
+}
+
+impl From<Response> for Step {
+    fn from(answer: Response) -> Self {
+        Self::Response(answer)
+    }
+}
+
+/// What a server sees of a request.
+pub trait Request: Pending {
+    fn operation(&self) -> Name;
+
+    fn envelope(&self) -> &Envelope;
+
+    /// Who sent it.
+    fn principal(&self) -> &Arc<Principal>;
+
+    /// The bucket that it is about, if that exists.
+    fn bucket(&self) -> Option<&Arc<Bucket>>;
+
+    /// What the access log says of it, if there was one when it was accepted.
+    fn note(&self) -> Option<&Note>;
+
+    fn body(&self) -> &BodyPlan;
+
+    /// Whether it may take many seconds, and ends early if it is abandoned.
+    fn in_pieces(&self) -> bool;
+
+    /// Nobody waits for the answer any more.
+    fn abandon(&self);
+
+    /// What is counted of it. The front end adds the bytes of a streamed body, and says when that has ended.
+    fn tally(&self) -> &Tally;
+
+    /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
+    fn admit(self: Arc<Self>, slot: u32) -> bool;
+
+    /// The body was received to its end.
+    fn body_read(&self);
+
+    /// Starts receiving a streamed body; `None` if the request has no such body. `host` is the client's address.
+    fn open_body(&self, host: &str) -> Option<UploadStream>;
+
+    /// Begins the operation with its collected body, which is empty when there is none.
+    ///
+    /// `Some` is the answer; after `None` one completion for `slot` follows.
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response>;
+}
+
+/// One request of an operation.
+pub struct PendingRequest<O> {
+    pub lane: Arc<Lane>,
+    responder: Arc<dyn Responder>,
+    pub envelope: Envelope,
+    pub input: O,
+    name: Name,
+    pub principal: Arc<Principal>,
+    note: Option<Box<Note>>,
+    bucket: Option<Arc<Bucket>>,
+    body: BodyPlan,
+    /// A body was announced and is not read to its end yet.
+    unread: AtomicBool,
+    /// Nobody waits for the answer any more.
+    pub(crate) abandoned: AtomicBool,
+    /// Covers a body collected in memory, until the request is done.
+    permit: Mutex<Option<Permit>>,
+    pub tally: Tally,
+}
+
+impl<O: Operation> PendingRequest<O> {
+    /// Parses the document of a request, and counts how long that took.
+    pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
+        self.lane.metrics.documents.parsed.timed(parse)
+    }
+
+    /// Makes a page of a list, and counts how long that took.
+    pub fn make_list<T>(&self, make: impl FnOnce() -> T) -> T {
+        self.lane.metrics.documents.written.timed(make)
+    }
+
+    /// Reads a request whose sender is known.
+    pub fn accept(context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
+        Self::of(context, O::parse(context)?)
+    }
+
+    /// A request whose input was read already.
+    pub fn of(context: &RequestContext<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
+        let body = input.body(context)?;
+        // A small body is written only with the decision that it fits.
+        if let (BodyPlan::Stream(declared), Some(upload)) = (&body, input.upload()) {
+            let size = input.frame().map_or(declared.length, FileFrame::sure);
+            context.lane.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
+        }
+        Ok(Arc::new(Self {
+            lane: Arc::clone(context.lane),
+            responder: Arc::clone(context.responder),
+            envelope: Envelope {
+                for_browsers: O::FOR_BROWSERS,
+                ..context.lane.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
+            },
+            input,
+            name: context.operation,
+            principal: Arc::clone(&context.principal),
+            note: context.note(),
+            bucket: context.found.get().cloned(),
+            body,
+            unread: AtomicBool::new(context.has_body),
+            abandoned: AtomicBool::new(false),
+            permit: Mutex::new(None),
+            tally: match context.operation {
+                // Its steps are not timed.
+                Name::PostObject => Tally::new(context.ingress.began),
+                _ => context.lane.watch.tally(
+                    context.ingress.began,
+                    context.headers(),
+                    !context.principal.is_anonymous(),
+                ),
+            },
+        }))
+    }
+
+    /// Hands `intent` to the engine, which will answer.
+    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
+        if let Some(stopwatch) = &self.tally.stopwatch {
+            stopwatch.submitted();
+        }
+        let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
+        self.lane.engine.submit(intent, self.cause(), waiter);
+        Step::Later
+    }
+
+    /// Hands `intent` to the engine, and runs `job`, which may block, with its decision on a worker.
+    pub fn submit_then(
+        self: &Arc<Self>,
+        intent: Intent,
+        slot: u32,
+        job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+    ) -> Step {
+        let sink = Continuation { pending: Arc::clone(self), job: Mutex::new(Some(job)) };
+        self.lane.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
+        Step::Later
+    }
+
+    /// What the records of this request say about it.
+    pub fn cause(&self) -> Cause {
+        Cause::Request(RequestCause {
+            operation: self.name.code(),
+            request: self.envelope.request_number(),
+            principal: self.principal.id,
+        })
+    }
+
+    /// Runs `job`, which may block, on a worker, which answers the slot.
+    pub fn later(
+        self: &Arc<Self>,
+        slot: u32,
+        job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
+    ) -> Step {
+        self.on_worker(slot, |pending| job(pending).map(Step::Response))
+    }
+
+    /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
+    pub fn on_worker(
+        self: &Arc<Self>,
+        slot: u32,
+        job: impl FnOnce(&Arc<Self>) -> Result<Step, Problem> + Send + 'static,
+    ) -> Step {
+        let reply = Reply::new(Arc::clone(self), slot);
+        let since = self.now_if_timed();
+        self.lane.pool.spawn(move || {
+            let pending = reply.request();
+            if let (Some(stopwatch), Some(since)) = (&pending.tally.stopwatch, since) {
+                stopwatch.taken_up(since);
+            }
+            match job(pending) {
+                Ok(Step::Response(answer)) => reply.result(Ok(answer)),
+                Ok(Step::Later) => reply.leave(),
+                Err(problem) => reply.result(Err(problem)),
+            }
+        });
+        Step::Later
+    }
+
+    /// The time, for a step that is timed.
+    pub fn now_if_timed(&self) -> Option<Instant> {
+        self.tally.stopwatch.as_ref().map(|_| Instant::now())
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        declared: &DeclaredBody,
+        body: Bytes,
+        treatment: Treatment,
+        slot: u32,
+    ) -> Result<Step, Problem> {
+        let (content, digests) = match self.input.frame() {
+            None => declared.verify(body, &self.lane.buffers)?,
+            Some(frame) => {
+                let content = frame.content(&body)?;
+                declared.clone().with_length(content.len() as u64).verify(content, &self.lane.buffers)?
+            }
+        };
+        let Some(upload) = self.input.upload() else { return O::take(self, content, &digests, slot) };
+        let (engine, size, digests) = (&self.lane.engine, content.len() as u64, treatment.storable(digests));
+        let sealing = treatment.sealing;
+        let body = match sealing.encryption {
+            None => upload.plain_body(engine, content),
+            Some(_) => engine.sealed_body(upload.bucket(), &sealing, &content)?,
+        };
+        Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
+    }
+
+    /// The same for a body that may be a part of something. May block then.
+    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+        let Some(upload) = self.input.upload() else { return self.take(declared, body, Treatment::default(), slot) };
+        let (part, vouched) = (upload.part_of(), declared.has_integrity_header());
+        let treatment = Treatment::of(&self.lane.engine, part.as_ref(), upload.sealing(), vouched)?;
+        match treatment.algorithm {
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, treatment, slot),
+            None => self.take(declared, body, treatment, slot),
+        }
+    }
+}
+
+impl<O: Operation> Request for PendingRequest<O> {
+    fn operation(&self) -> Name {
+        self.name
+    }
+
+    fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    fn note(&self) -> Option<&Note> {
+        self.note.as_deref()
+    }
+
+    fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
+    fn bucket(&self) -> Option<&Arc<Bucket>> {
+        self.bucket.as_ref()
+    }
+
+    fn body(&self) -> &BodyPlan {
+        &self.body
+    }
+
+    fn in_pieces(&self) -> bool {
+        O::IN_PIECES
+    }
+
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn admit(self: Arc<Self>, slot: u32) -> bool {
+        let request = Arc::clone(&self);
+        let granted = move |permit| {
+            *request.permit.lock() = Some(permit);
+            request.responder.complete(slot, Event::Resume);
+        };
+        match self.lane.budget.take_or_wait(self.body.whole_max(), granted) {
+            Some(permit) => {
+                *self.permit.lock() = Some(permit);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn body_read(&self) {
+        self.unread.store(false, Ordering::Relaxed);
+    }
+
+    fn open_body(&self, host: &str) -> Option<UploadStream> {
+        let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
+        let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
+        let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
+        let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
+        let into = Destination { bucket, adds: upload.adds(), part, sealing: upload.sealing() };
+        let consumer = StoreBody::new(engine.clone(), into, declared, prefixes, frame);
+        let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
+        Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
+    }
+
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response> {
+        self.tally.add(body.len());
+        self.tally.end();
+        let step = match &self.body {
+            BodyPlan::Whole(declared) => {
+                let body = self.lane.buffers.copy(body);
+                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.lane.engine));
+                if body.len() <= INLINE_HASH_MAX && !waits {
+                    self.take_part(declared, body, slot)
+                } else {
+                    Ok(self.on_worker(slot, move |pending| match &pending.body {
+                        BodyPlan::Whole(declared) => pending.take_part(declared, body, slot),
+                        BodyPlan::None | BodyPlan::Stream(_) => O::begin(pending, slot),
+                    }))
+                }
+            }
+            BodyPlan::None | BodyPlan::Stream(_) => O::begin(&self, slot),
+        };
+        match step {
+            Ok(Step::Response(answer)) => Some(self.sealed(Ok(answer))),
+            Ok(Step::Later) => None,
+            Err(problem) => Some(self.sealed(Err(problem))),
+        }
+    }
+}
+
+impl<O: Operation> Pending for PendingRequest<O> {
+    fn responder(&self) -> &Arc<dyn Responder> {
+        &self.responder
+    }
+
+    fn submit(self: Arc<Self>, intent: Intent, slot: u32) {
+        Self::submit(&self, intent, slot);
+    }
+
+    fn committed(&self, result: Result<Outcome, Failure>) -> Response {
+        self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
+    }
+
+    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem> {
+        let upload = self.input.upload();
+        let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
+        upload.intent(&self.lane.engine, size, &treatment.storable(*digests), body, &treatment.sealing)
+    }
+
+    fn sealed(&self, result: Result<Response, Problem>) -> Response {
+        let answer = result.unwrap_or_else(|Problem { error, fault }| {
+            let error = self.input.detailed(error.about(&self.input.named()));
+            self.envelope.problem(Problem { error, fault })
+        });
+        let answer = self.envelope.checked(answer);
+        if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
+    }
+}
+
+/// Sends the engine's decision on a request to its front end.
+struct Commit<O>(Arc<PendingRequest<O>>);
+
+impl<O: Operation> CompletionSink for Commit<O> {
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+        if self.push_quietly(token, result) {
+            self.wake();
+        }
+    }
+
+    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
+        if let Some(stopwatch) = &self.0.tally.stopwatch {
+            stopwatch.committed(round, self.0.lane.engine.monotonic());
+        }
+        self.push_quietly(token, result)
+    }
+
+    fn wake(&self) {
+        self.0.responder.wake();
+    }
+}
+
+impl<O: Operation> Commit<O> {
+    /// As `complete_quietly`.
+    fn push_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
+        let slot = u32::try_from(token).unwrap_or(u32::MAX);
+        let request: Arc<PendingRequest<O>> = Arc::clone(&self.0);
+        self.0.responder.complete_quietly(slot, Event::Committed(request, result))
+    }
+}
+
+/// Goes on with a request on a worker, once the engine has decided.
+struct Continuation<O, J> {
+    pending: Arc<PendingRequest<O>>,
+    job: Mutex<Option<J>>,
+}
+
+impl<O, J> CompletionSink for Continuation<O, J>
+where
+    O: Operation,
+    J: FnOnce(&Arc<PendingRequest<O>>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
+{
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+        let job = self.job.lock().take();
+        if let Some(job) = job {
+            self.pending.on_worker(u32::try_from(token).unwrap_or(u32::MAX), |pending| job(pending, result));
+        }
+    }
+}

@@ -46,13 +46,23 @@ _H: Final = ord("H")
 _HASH: Final = ord("#")
 
 
+class _Date:
+    """The Date header as a line, and status lines with it, made once a second with uvicorn's list of headers."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.line = b""
+        self.starts: dict[int, bytes] = {}
+
+
+# Not in the class of connections: whenever a class changes, the interpreter forgets where its instances have what.
+_date: Final = _Date()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """Made by `limited_protocol`, which binds the limits."""
 
     limits: ClassVar[Settings]
-    _date_of: ClassVar[list[tuple[bytes, bytes]]] = []
-    _date: ClassVar[bytes] = b""
-    _starts: ClassVar[dict[int, bytes]] = {}
 
     def __init__(
         self,
@@ -360,22 +370,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answer(refusal, exchange)
 
     def date_line(self) -> bytes:
-        """The Date header as a line, made once a second with uvicorn's list."""
+        """The Date header as a line."""
         headers = self.server_state.default_headers
-        if headers is not LimitedProtocol._date_of:
-            LimitedProtocol._date_of = headers
-            LimitedProtocol._date = b"".join(b"%b: %b\r\n" % header for header in headers)
-            LimitedProtocol._starts = {}
-        return LimitedProtocol._date
+        if headers is not _date.headers:
+            _date.headers = headers
+            _date.line = b"".join(b"%b: %b\r\n" % header for header in headers)
+            _date.starts = {}
+        return _date.line
 
     def start_lines(self, status: int) -> bytes:
-        """Status line and Date header, made once a second for each status."""
-        if self.server_state.default_headers is LimitedProtocol._date_of:
-            start = LimitedProtocol._starts.get(status)
+        """Status line and Date header."""
+        if self.server_state.default_headers is _date.headers:
+            start = _date.starts.get(status)
             if start is not None:
                 return start
         start = STATUS_LINE[status] + self.date_line()
-        LimitedProtocol._starts[status] = start
+        _date.starts[status] = start
         return start
 
     def shutdown(self) -> None:

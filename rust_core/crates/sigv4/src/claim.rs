@@ -104,15 +104,14 @@ impl<'a> Claim<'a> {
         let fault = |message: &'static str| SignatureError::AuthorizationQueryParameters(message.into());
         check_names(query)?;
         let parameter = |name: &str| {
-            let decoded = query.get(name).and_then(percent_decode).and_then(|bytes| String::from_utf8(bytes).ok());
-            decoded.ok_or_else(|| {
+            query.get(name).and_then(decoded).ok_or_else(|| {
                 fault(
                     "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
                  X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",
                 )
             })
         };
-        match parameter("X-Amz-Algorithm")?.as_str() {
+        match &*parameter("X-Amz-Algorithm")? {
             ALGORITHM => {}
             ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),
             _ => return Err(fault("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
@@ -131,7 +130,7 @@ impl<'a> Claim<'a> {
             access_key: Cow::Owned(scope.access_key.to_owned()),
             region: Cow::Owned(scope.region.to_owned()),
             timestamp,
-            signed: Cow::Owned(signed),
+            signed: Cow::Owned(signed.into_owned()),
             signature: parse_hex(signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
             payload: presigned_payload(headers, query)?,
             payload_sent: true,
@@ -298,6 +297,14 @@ fn check_signed_names(signed: &str) -> Result<(), &'static str> {
         previous = name;
     }
     Ok(())
+}
+
+/// The value of a parameter, copied only if something in it is encoded.
+fn decoded(value: &[u8]) -> Option<Cow<'_, str>> {
+    if memchr::memchr(b'%', value).is_some() {
+        return String::from_utf8(percent_decode(value)?).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(value).ok().map(Cow::Borrowed)
 }
 
 fn expires(text: &str) -> Result<i64, &'static str> {

@@ -66,7 +66,12 @@ pub fn field<'py>(scope: &Bound<'py, PyDict>, name: &Bound<'py, PyString>) -> Py
 
 /// An ASGI header list.
 pub fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {
-    headers.iter().map(|pair| header(&pair)).collect()
+    // `collect` does not know how many there are, because one may be wrong.
+    let mut objects = Vec::with_capacity(headers.len());
+    for pair in headers {
+        objects.push(header(&pair)?);
+    }
+    Ok(objects)
 }
 
 /// The bytes of it.

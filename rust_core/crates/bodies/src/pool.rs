@@ -43,6 +43,9 @@ struct Queue {
     taken: u32,
     /// Idle workers, the one that worked last at the end.
     resting: Vec<usize>,
+    /// One was woken and has not looked at the queue yet. It wakes the next one before it begins a job, so no job waits
+    /// for one that blocks, but the first worker has often done all that is short before a second one is there.
+    waking: bool,
     closed: bool,
 }
 
@@ -98,11 +101,9 @@ impl Pool {
             return Err(job);
         }
         among(&mut queue).push_back(job);
-        let woken = queue.resting.pop();
+        let woken = queue.worker_to_wake();
         drop(queue);
-        if let Some(number) = woken {
-            self.job_queue.wakers[number].notify_one();
-        }
+        self.job_queue.wake(woken);
         Ok(())
     }
 
@@ -132,16 +133,36 @@ impl Queue {
         let piece = if self.taken == 0 { self.pieces.pop_front() } else { None };
         piece.or_else(|| self.jobs.pop_front()).or_else(|| self.pieces.pop_front())
     }
+
+    /// An idle worker, if there is something for it and no other is waking up.
+    fn worker_to_wake(&mut self) -> Option<usize> {
+        if self.waking || self.jobs.is_empty() && self.pieces.is_empty() {
+            return None;
+        }
+        let woken = self.resting.pop();
+        self.waking = woken.is_some();
+        woken
+    }
 }
 
 impl JobQueue {
+    fn wake(&self, worker: Option<usize>) {
+        if let Some(number) = worker {
+            self.wakers[number].notify_one();
+        }
+    }
+
     /// What worker `number` does until the pool is closed and nothing is queued.
     fn work(&self, number: usize) {
         let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.next() {
-                // What the job owned is dropped while it unwinds; its reply then reports the failure.
-                MutexGuard::unlocked(&mut queue, || drop(catch_unwind(AssertUnwindSafe(job))));
+                let woken = queue.worker_to_wake();
+                MutexGuard::unlocked(&mut queue, || {
+                    self.wake(woken);
+                    // What the job owned is dropped while it unwinds; its reply then reports the failure.
+                    drop(catch_unwind(AssertUnwindSafe(job)));
+                });
             } else if queue.closed {
                 return;
             } else {
@@ -149,6 +170,7 @@ impl JobQueue {
                 while queue.resting.contains(&number) {
                     self.wakers[number].wait(&mut queue);
                 }
+                queue.waking = false;
             }
         }
     }

@@ -50,12 +50,14 @@ pub fn ingress(scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Ingress> {
 
 /// The address of the client, if a scope has one.
 pub fn client<'py>(scope: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
-    // A host and a port, or None.
     let client = field(scope, intern!(scope.py(), "client"))?;
-    if client.is_none() {
-        return Ok(None);
-    }
-    Ok(client.get_item(0).ok().and_then(|host| host.cast_into().ok()))
+    // A host and a port, which servers give as a tuple, or None.
+    let host = match client.cast::<PyTuple>() {
+        Ok(pair) => pair.get_item(0),
+        Err(_) if client.is_none() => return Ok(None),
+        Err(_) => client.get_item(0),
+    };
+    Ok(host.ok().and_then(|host| host.cast_into().ok()))
 }
 
 /// A field of a scope; None if it is left out.

@@ -20,15 +20,15 @@ from starlette.middleware import Middleware
 
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
-from orcas.admin.keys import add_keys
-from orcas.admin.orders import Name, Order
 from orcas.admin.pins import TooManyPinsError
-from orcas.admin.quotas import add_quotas
-from orcas.admin.snapshots import add_snapshots
-from orcas.admin.targets import add_targets
-from orcas.admin.tasks import add_tasks
+from orcas.admin.routes.keys import add_keys
+from orcas.admin.routes.orders import Name, Order
+from orcas.admin.routes.quotas import add_quotas
+from orcas.admin.routes.snapshots import add_snapshots
+from orcas.admin.routes.targets import add_targets
+from orcas.admin.routes.tasks import add_tasks
+from orcas.admin.routes.usage import add_usage
 from orcas.admin.tools import Tools
-from orcas.admin.usage import add_usage
 from orcas.edge import Core, Refusal, StoreError
 from orcas.telemetry.reports import note_cause
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from orcas.admin.snapshots import add_snapshots
+from orcas.admin.routes.snapshots import add_snapshots
 from orcas.edge import Refusal
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, FastAPI
 
-from orcas.admin.orders import Name, Order
+from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.edge import Refusal
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, FastAPI
 from pydantic import ConfigDict, Field, SecretStr
 
-from orcas.admin.orders import Name, Order
+from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.admin.upkeep import check_presence
 from orcas.edge import Keyring, Refusal

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body, FastAPI
 from pydantic import Field
 
-from orcas.admin.orders import Name, Order
+from orcas.admin.routes.orders import Name, Order
 from orcas.admin.tools import Tools
 from orcas.control import knows_identity
 from orcas.control.quotas import read_quotas, write_quotas

@@ -1,0 +1,1 @@
+"""The paths of the admin API, by what they are about."""

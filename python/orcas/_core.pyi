@@ -1098,7 +1098,7 @@ class Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
 
         Args:
-            settings: those of the server; what the engine and the request lane need is read by its name.
+            settings: those of the server; what the engine and the gateway need is read by its name.
             event_targets: name and kind of each.
             workers: threads for what waits for the disk.
             credentials: (access key, secret key, owner id) of each key that may sign.

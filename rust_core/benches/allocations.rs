@@ -1,4 +1,4 @@
-//! What a request asks of the allocator with pooling and without: bytes and allocations through the lane, from a signed
+//! What a request asks of the allocator with pooling and without: bytes and allocations through the gateway, from a signed
 //! head to the last byte of the answer, with the work that follows the answer until the index has it; and the pool by
 //! itself. Both ways in turn in every round.
 //!
@@ -9,8 +9,8 @@
 mod arguments;
 #[path = "support/counting.rs"]
 mod counting;
-#[path = "support/lane.rs"]
-mod lane;
+#[path = "support/gateway.rs"]
+mod gateway;
 mod support;
 
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use arguments::Arguments;
 use counting::{Allocated, Counting};
-use lane::{Server, Signed};
+use gateway::{Server, Signed};
 use orcas_base::buffers::{Buffer, Buffers};
 use support::scatter;
 
@@ -167,8 +167,8 @@ impl Store {
     /// What all requests of a round took together.
     fn round(&mut self, kind: &Kind) -> Allocated {
         match kind.work {
-            Work::Take => take(self.server.lane.engine.buffers(), kind),
-            Work::Pass => pass(self.server.lane.engine.buffers(), kind),
+            Work::Take => take(self.server.gateway.engine.buffers(), kind),
+            Work::Pass => pass(self.server.gateway.engine.buffers(), kind),
             Work::Put | Work::Get | Work::Head | Work::List => self.requests(kind),
         }
     }

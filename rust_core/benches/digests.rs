@@ -27,7 +27,7 @@ fn one(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn lanes(criterion: &mut Criterion) {
+fn gateways(criterion: &mut Criterion) {
     let messages: Vec<_> = (0..16).map(message).collect();
     let mut group = criterion.benchmark_group("md5 lanes");
     for count in [1, 2, 3, 4, 6, 8, 12, 16] {
@@ -40,5 +40,5 @@ fn lanes(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one, lanes);
+criterion_group!(benches, one, gateways);
 criterion_main!(benches);

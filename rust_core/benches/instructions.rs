@@ -5,8 +5,8 @@
 //! `calls` calls, and what surrounds them cancels out. Said on stdout: what the processor can do, as callgrind shows
 //! it, then each path with its calls, in the order of the files.
 
-#[path = "support/lane.rs"]
-mod lane;
+#[path = "support/gateway.rs"]
+mod gateway;
 #[path = "support/objects.rs"]
 mod objects;
 mod support;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_chunks::chunker::Chunker;
-use orcas_gateway::lane::now_ms;
+use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
@@ -38,7 +38,7 @@ use orcas_sigv4::{Credential, Requirements, SKEW_MAX_MS, SigningKeys, authentica
 use orcas_telemetry::access_log::note::Ended;
 use orcas_telemetry::metrics::requests::Finished;
 
-use lane::{HOST, SECRET, Server, Signed};
+use gateway::{HOST, SECRET, Server, Signed};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
 use support::scatter;
 
@@ -47,7 +47,7 @@ const REQUESTS: usize = 64;
 /// Calls of paths that take as long as a body.
 const BODIES: usize = 4;
 const KIB: usize = 1024;
-/// Room for the document of a page, as the lane takes it.
+/// Room for the document of a page, as the gateway takes it.
 const PAGE: usize = 512 * KIB;
 
 fn main() {
@@ -167,7 +167,7 @@ fn requests(data: &Path) {
             answer
         };
         count("answer-get-1kib-cached", REQUESTS, |_| drop(black_box(answer(black_box(&request)))));
-        server.lane.access_lines.open();
+        server.gateway.access_lines.open();
         let noted = server.accept(head);
         let finished = finished();
         count("access-line-of-get", REQUESTS, |_| {
@@ -179,10 +179,10 @@ fn requests(data: &Path) {
                 finished: &finished,
                 began_ms: now_ms(),
             };
-            server.lane.access_lines.push(|out| note.write_line(black_box(&ended), out));
+            server.gateway.access_lines.push(|out| note.write_line(black_box(&ended), out));
         });
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
-        server.lane.access_lines.close();
+        server.gateway.access_lines.close();
         count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
     });
 }
@@ -301,9 +301,9 @@ fn bodies() {
     count("md5-64kib", BODIES, |_| {
         black_box(Md5Hasher::digest(black_box(block)));
     });
-    let mut lanes = vec![Md5Hasher::new(); 8];
+    let mut gateways = vec![Md5Hasher::new(); 8];
     count("md5-8-lanes-64kib", BODIES, |_| {
-        Md5Hasher::update_all(lanes.iter_mut().map(|lane| (lane, black_box(block))));
+        Md5Hasher::update_all(gateways.iter_mut().map(|gateway| (gateway, black_box(block))));
     });
     count("blake3-64kib", BODIES, |_| {
         black_box(blake3::keyed_hash(&[1; 32], black_box(block)));

@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --features criterion --bench usage`.
 
-#[path = "support/lane.rs"]
-mod lane;
+#[path = "support/gateway.rs"]
+mod gateway;
 #[allow(dead_code, reason = "shared by the benchmarks, each of which uses a part")]
 mod support;
 
@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use criterion::Criterion;
 
-use lane::{HOST, Server};
+use gateway::{HOST, Server};
 use orcas_gateway::Identities;
 use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
-use orcas_gateway::lane::now_ms;
+use orcas_gateway::gateway::now_ms;
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
@@ -35,7 +35,7 @@ fn main() {
     criterion.bench_function("key/lookup", |bencher| bencher.iter(|| keys.credential(black_box("KEY000777"))));
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {
-        let (signing_keys, identities) = (SigningKeys::new(), server.lane.identities());
+        let (signing_keys, identities) = (SigningKeys::new(), server.gateway.identities());
         let requirements = Requirements {
             region: None,
             now_unix_ms: now_ms(),
@@ -60,7 +60,7 @@ fn count(criterion: &mut Criterion, server: &Server, keys: &Identities) {
     let buckets: Vec<_> = names
         .map(|name| {
             server.call(&server.sign("PUT", format!("/{name}"), "", 0), b"");
-            server.lane.engine.bucket(name.as_bytes()).expect("the bucket exists")
+            server.gateway.engine.bucket(name.as_bytes()).expect("the bucket exists")
         })
         .collect();
     // The index gets the buckets now and not while it is measured.

@@ -1,4 +1,4 @@
-//! The process-wide object behind every request: the open engine and the request lane.
+//! The process-wide object behind every request: the open engine and the gateway.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use orcas_engine::{Effort, Engine, Replayed, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
-use orcas_gateway::{Begun, Event, Identities, Lane, MovedPrefix, Place, Responder};
+use orcas_gateway::{Begun, Event, Gateway, Identities, MovedPrefix, Place, Responder};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -39,7 +39,7 @@ const TAKE_ATTACHED_MAX: usize = 1024;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Core {
-    lane: Arc<Lane>,
+    gateway: Arc<Gateway>,
     event_loop: Arc<EventLoop>,
     /// The same, as requests know it.
     responder: Arc<dyn Responder>,
@@ -85,7 +85,7 @@ impl Core {
         let data = settings.data().to_owned();
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
-        let lane_options = settings.lane(event_targets, workers, false)?;
+        let gateway_options = settings.gateway(event_targets, workers, false)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
             let mut engine = Engine::open(engine_options, environment()).map_err(advised)?;
@@ -93,8 +93,8 @@ impl Core {
             use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let identities = Identities::new(credentials, root);
-            let lane = Lane::new(engine.handle(), lane_options, identities).map_err(advised)?;
-            Self::over(engine, lane, keyring).map_err(advised)
+            let gateway = Gateway::new(engine.handle(), gateway_options, identities).map_err(advised)?;
+            Self::over(engine, gateway, keyring).map_err(advised)
         })
     }
 
@@ -112,22 +112,22 @@ impl Core {
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
         let engine_options = settings.engine()?;
-        let lane_options = settings.lane(event_targets, workers, true)?;
+        let gateway_options = settings.gateway(event_targets, workers, true)?;
         let opened = py.detach(|| {
             let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
             let (engine, report) = salvage_store(engine_options, environment(), &owner)?;
-            let lane = Lane::new(engine.handle(), lane_options, Identities::new(credentials, root))?;
-            Ok((engine, lane, report))
+            let gateway = Gateway::new(engine.handle(), gateway_options, Identities::new(credentials, root))?;
+            Ok((engine, gateway, report))
         });
-        let (engine, lane, report) = opened.map_err(store_error)?;
+        let (engine, gateway, report) = opened.map_err(store_error)?;
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
-        Ok((Self::over(engine, lane, keyring).map_err(store_error)?, report.into()))
+        Ok((Self::over(engine, gateway, keyring).map_err(store_error)?, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
     fn replace_identities(&self, credentials: Vec<(String, String, String)>, root: String) {
-        self.lane.replace_identities(Identities::new(credentials, root));
+        self.gateway.replace_identities(Identities::new(credentials, root));
     }
 
     /// The keyring, or why there is none; None if the store has none and no master key was given.
@@ -144,7 +144,7 @@ impl Core {
         let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
         py.detach(|| {
-            self.lane.close();
+            self.gateway.close();
             engine.close()
         })
         .map_err(store_error)
@@ -156,11 +156,11 @@ impl Core {
         let ingress = head::ingress(scope, root)?;
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
-        match self.lane.begin(&scope.head(&pairs)?, &ingress, &self.responder) {
+        match self.gateway.begin(&scope.head(&pairs)?, &ingress, &self.responder) {
             Begun::Request(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
             Begun::Form(head) => {
-                let (lane, responder) = (Arc::clone(&self.lane), Arc::clone(&self.responder));
-                Ok(Bound::new(py, Form::new(lane, responder, head))?.into_any())
+                let (gateway, responder) = (Arc::clone(&self.gateway), Arc::clone(&self.responder));
+                Ok(Bound::new(py, Form::new(gateway, responder, head))?.into_any())
             }
             Begun::Refused(answer, trace) => {
                 let mut response = Response::new(py, &self.responder, *answer)?;
@@ -203,28 +203,28 @@ impl Core {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
         let done = Done { verdict: verdict.inner(), response: response.map(|response| &response.facts), refusal };
-        let finished = self.lane.finish(&done);
-        if let Some(scope) = scope.filter(|_| self.lane.logs_requests()) {
+        let finished = self.gateway.finish(&done);
+        if let Some(scope) = scope.filter(|_| self.gateway.logs_requests()) {
             let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
-            done::log(&self.lane, &done, &finished, (scope, root), answered)?;
+            done::log(&self.gateway, &done, &finished, (scope, root), answered)?;
         }
-        Ok(self.lane.stages(&done, &finished).map(Stages::from))
+        Ok(self.gateway.stages(&done, &finished).map(Stages::from))
     }
 
     /// The logs of requests.
     fn request_logs(&self) -> RequestLogs {
-        RequestLogs::new(Arc::clone(&self.lane))
+        RequestLogs::new(Arc::clone(&self.gateway))
     }
 
     /// What is stored and asked for, and by whom.
     fn usage(&self) -> UsageCounts {
-        UsageCounts::new(Arc::clone(&self.lane))
+        UsageCounts::new(Arc::clone(&self.gateway))
     }
 
     /// The page of all metrics. Blocks.
     fn metrics(&self, py: Python<'_>, openmetrics: bool, around: Surroundings) -> String {
-        let around = around.with(&self.keyring, self.lane.watch.declined());
-        py.detach(|| self.lane.metrics_page(format_of(openmetrics), &around))
+        let around = around.with(&self.keyring, self.gateway.watch.declined());
+        py.detach(|| self.gateway.metrics_page(format_of(openmetrics), &around))
     }
 
     /// What a head says about itself, for the log.
@@ -232,7 +232,7 @@ impl Core {
     fn describe(&self, scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Description> {
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
-        Ok(self.lane.describe(&scope.head(&pairs)?, root).into())
+        Ok(self.gateway.describe(&scope.head(&pairs)?, root).into())
     }
 
     /// What is wrong with the signature of a refused head, for the log. None if no cause was found.
@@ -240,7 +240,7 @@ impl Core {
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
         let head = scope.head(&pairs)?;
-        Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
+        Ok(py.detach(|| self.gateway.diagnose(&head)).map(Diagnosis::from))
     }
 
     /// What was done at the start.
@@ -250,7 +250,7 @@ impl Core {
 
     /// The response to a request that Python failed to handle. It ends the connection.
     fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        let envelope = self.lane.envelope(method.as_bytes(), raw_path);
+        let envelope = self.gateway.envelope(method.as_bytes(), raw_path);
         let problem = Problem::from(orcas_s3::ErrorCode::InternalError);
         self.response(py, envelope.problem(problem).closing())
     }
@@ -276,7 +276,7 @@ impl Core {
     }
 
     fn health(&self) -> Health {
-        let health = self.lane.engine.health();
+        let health = self.gateway.engine.health();
         Health {
             status: health.condition.name(),
             reason: health.condition.reason(),
@@ -302,22 +302,22 @@ impl Core {
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        judge(&self.lane, &head).map(|hash| PyBytes::new(py, &hash))
+        judge(&self.gateway, &head).map(|hash| PyBytes::new(py, &hash))
     }
 
     /// Counts and sizes of what is stored. Blocks.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
-        py.detach(|| self.lane.engine.usage()).map(Stats::from).map_err(store_error)
+        py.detach(|| self.gateway.engine.usage()).map(Stats::from).map_err(store_error)
     }
 
     /// Reclaims now; with `compact` files are rewritten as well. Blocks until it is done or the store is closed.
     fn reclaim(&self, py: Python<'_>, compact: bool) -> PyResult<ReclaimStats> {
         let effort = if compact { Effort::Compact } else { Effort::Collect };
-        py.detach(|| self.lane.engine.reclaim(effort)).map(ReclaimStats::from).map_err(store_error)
+        py.detach(|| self.gateway.engine.reclaim(effort)).map(ReclaimStats::from).map_err(store_error)
     }
 
     fn reclaim_progress(&self) -> ReclaimState {
-        self.lane.engine.reclaim_progress().into()
+        self.gateway.engine.reclaim_progress().into()
     }
 
     /// Moves all objects of one bucket whose keys begin with a prefix to another prefix, or to another bucket, at once.
@@ -332,17 +332,17 @@ impl Core {
     ) -> PyResult<(u64, u64)> {
         let from = Place { bucket: &source.0, prefix: &source.1 };
         let to = Place { bucket: &target.0, prefix: &target.1 };
-        let moved = py.detach(|| self.lane.move_prefix(from, to, overwrite, limit));
+        let moved = py.detach(|| self.gateway.move_prefix(from, to, overwrite, limit));
         moved.map(|MovedPrefix { objects, bytes }| (objects, bytes)).map_err(|problem| refusal_of(problem.error))
     }
 
     /// What is to be done at intervals.
     fn maintenance(&self) -> Maintenance {
-        Maintenance::new(self.lane.engine.clone())
+        Maintenance::new(self.gateway.engine.clone())
     }
 
     fn lifecycle_progress(&self) -> LifecycleState {
-        self.lane.engine.lifecycle_progress().into()
+        self.gateway.engine.lifecycle_progress().into()
     }
 
     /// Checks the whole open store. Blocks; `progress` shows how far it is and can cancel it.
@@ -356,38 +356,38 @@ impl Core {
     ) -> PyResult<Report> {
         let options = CheckOptions { read_content, threads, bytes_per_sec };
         let progress = progress.shared();
-        let checked = py.detach(|| self.lane.engine.check(&options, &progress));
+        let checked = py.detach(|| self.gateway.engine.check(&options, &progress));
         checked.map(|report| Report::new(report, &self.keyring)).map_err(store_error)
     }
 
     /// The progress of the scrub in the background.
     fn scrub_progress(&self) -> ScrubState {
-        self.lane.engine.scrub_progress().into()
+        self.gateway.engine.scrub_progress().into()
     }
 
     /// Names what a bucket holds now. Blocks.
     fn create_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<()> {
-        py.detach(|| snapshots::create(&self.lane.engine, bucket, name))
+        py.detach(|| snapshots::create(&self.gateway.engine, bucket, name))
     }
 
     /// Forgets a snapshot. Blocks.
     fn delete_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<()> {
-        py.detach(|| snapshots::delete(&self.lane.engine, bucket, name))
+        py.detach(|| snapshots::delete(&self.gateway.engine, bucket, name))
     }
 
     /// Creates the bucket `name` with the objects of a bucket, or of its snapshot. Blocks.
     fn fork_bucket(&self, py: Python<'_>, bucket: &str, snapshot: Option<&str>, name: &str) -> PyResult<()> {
-        py.detach(|| snapshots::fork(&self.lane.engine, bucket, snapshot, name))
+        py.detach(|| snapshots::fork(&self.gateway.engine, bucket, snapshot, name))
     }
 
     /// Gives a bucket the objects of its snapshot. Blocks.
     fn restore_bucket(&self, py: Python<'_>, bucket: &str, snapshot: &str) -> PyResult<()> {
-        py.detach(|| snapshots::restore(&self.lane.engine, bucket, snapshot))
+        py.detach(|| snapshots::restore(&self.gateway.engine, bucket, snapshot))
     }
 
     /// The snapshots of a bucket, by name. None if there is no such bucket.
     fn list_snapshots(&self, bucket: &str) -> Option<Vec<Snapshot>> {
-        snapshots::list(&self.lane.engine, bucket)
+        snapshots::list(&self.gateway.engine, bucket)
     }
 
     /// Begins a stream of events, server-sent or as lines.
@@ -404,38 +404,38 @@ impl Core {
     ) -> PyResult<EventListener> {
         let format = if lines { StreamFormat::Lines } else { StreamFormat::Sse };
         let options = ListenOptions { names, buckets, prefix, suffix, last_id, start };
-        let inner = Listener::open(&self.lane.events, options, format).map_err(refusal_of)?;
+        let inner = Listener::open(&self.gateway.events, options, format).map_err(refusal_of)?;
         Ok(EventListener { inner, responder: Arc::clone(&self.responder) })
     }
 
     /// Ends all streams of events, and refuses new ones.
     fn end_listeners(&self) {
-        self.lane.events.hub.close().into_iter().for_each(|resume| resume());
+        self.gateway.events.hub.close().into_iter().for_each(|resume| resume());
     }
 
     /// The events for a target, behind a place or from now on. None if there is no journal.
     fn deliveries(&self, target: &str, after: Option<&str>) -> Option<EventDeliveries> {
-        DeliveryReader::open(&self.lane.events, target, after).map(EventDeliveries::new)
+        DeliveryReader::open(&self.gateway.events, target, after).map(EventDeliveries::new)
     }
 
     /// How the journal of events is. None if there is none.
     fn events(&self) -> Option<EventsStats> {
-        let listeners = self.lane.events.hub.listeners();
-        self.lane.engine.events_state().map(|state| EventsStats::new(state, listeners))
+        let listeners = self.gateway.events.hub.listeners();
+        self.gateway.engine.events_state().map(|state| EventsStats::new(state, listeners))
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.
     fn pin_for_backup(&self, py: Python<'_>) -> PyResult<BackupPin> {
-        py.detach(|| BackupPin::take(&self.lane.engine)).map_err(store_error)
+        py.detach(|| BackupPin::take(&self.gateway.engine)).map_err(store_error)
     }
 }
 
 impl Core {
-    fn over(engine: Engine, lane: Arc<Lane>, keyring: Opened) -> Result<Self, Error> {
+    fn over(engine: Engine, gateway: Arc<Gateway>, keyring: Opened) -> Result<Self, Error> {
         let event_loop = Arc::new(EventLoop::new()?);
         let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
         let replayed = engine.replayed();
-        Ok(Self { lane, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring })
+        Ok(Self { gateway, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring })
     }
 
     fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {

@@ -8,7 +8,7 @@ use super::answer::Response;
 use super::form::Form;
 use super::head::{ScopeHead, client, field};
 use super::request::Request;
-use orcas_gateway::Lane;
+use orcas_gateway::Gateway;
 use orcas_gateway::accounting::request_log::Logged;
 use orcas_gateway::accounting::{self, Done};
 use orcas_http::hex;
@@ -40,7 +40,7 @@ impl Verdict<'_> {
 
 /// Adds the line of a request, and its record if its bucket is logged.
 pub fn log(
-    lane: &Lane,
+    gateway: &Gateway,
     done: &Done<'_>,
     finished: &Finished,
     (scope, root): (&Bound<'_, PyDict>, usize),
@@ -49,11 +49,11 @@ pub fn log(
     let client = client(scope)?;
     let remote = client.as_ref().map(|host| host.to_string_lossy()).unwrap_or_default();
     let logged = Logged { done, finished, remote: &remote };
-    if let Some(wanted) = lane.log_noted(&logged) {
+    if let Some(wanted) = gateway.log_noted(&logged) {
         let head = ScopeHead::of(scope)?;
         let pairs = head.pairs();
         let version = field(scope, intern!(scope.py(), "http_version"))?.extract::<String>().unwrap_or_default();
-        lane.log_head(&logged, wanted, &head.head(&pairs)?, &version, root, answered);
+        gateway.log_head(&logged, wanted, &head.head(&pairs)?, &version, root, answered);
     }
     Ok(())
 }

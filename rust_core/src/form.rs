@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 use super::answer::Response;
 use super::request::Request;
 use orcas_gateway::accounting::tally::Tally;
-use orcas_gateway::{FormHead, FormVerdict, Lane, Responder};
+use orcas_gateway::{FormHead, FormVerdict, Gateway, Responder};
 
 /// A form whose file has not begun.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Form {
-    lane: Arc<Lane>,
+    gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
     /// None once there is a verdict. In a box of its own, because Python does not align it.
     head: Mutex<Option<Box<FormHead>>>,
@@ -24,9 +24,9 @@ pub struct Form {
 }
 
 impl Form {
-    pub fn new(lane: Arc<Lane>, responder: Arc<dyn Responder>, head: Box<FormHead>) -> Self {
+    pub fn new(gateway: Arc<Gateway>, responder: Arc<dyn Responder>, head: Box<FormHead>) -> Self {
         let tally = Arc::clone(head.tally());
-        Self { lane, responder, head: Mutex::new(Some(head)), tally, made: OnceLock::new() }
+        Self { gateway, responder, head: Mutex::new(Some(head)), tally, made: OnceLock::new() }
     }
 }
 
@@ -37,7 +37,7 @@ impl Form {
     fn push<'py>(&self, py: Python<'py>, piece: &[u8], last: bool) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
         let mut head = self.head.lock();
         let form = head.take().ok_or_else(|| PyRuntimeError::new_err("the fields of the form are read"))?;
-        match form.push(&self.lane, piece, last) {
+        match form.push(&self.gateway, piece, last) {
             Err(form) => {
                 *head = Some(form);
                 Ok(None)

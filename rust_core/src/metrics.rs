@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use super::keyring::Opened;
 use orcas_metrics::Format;
 use orcas_seal::CacheCounts;
-use orcas_telemetry::metrics::around::{Around, Process, TargetState};
 use orcas_telemetry::metrics::families;
+use orcas_telemetry::metrics::process::{Process, ProcessMetrics, TargetState};
 use orcas_telemetry::metrics::tasks::TaskNumbers;
 use orcas_telemetry::metrics::values;
 
@@ -72,7 +72,7 @@ impl From<Task> for TaskNumbers {
 
 impl Surroundings {
     /// `declined` are requests that were not traced.
-    pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> Around {
+    pub fn with(self, keyring: &Opened, declined: (u64, u64)) -> ProcessMetrics {
         let numbers = |counts: CacheCounts| (counts.hits, counts.misses, counts.entries as u64);
         let (data_keys, blob_keys, key_times) = match keyring {
             Opened::Open(keyring) => {
@@ -88,7 +88,7 @@ impl Surroundings {
         let process = Process { start_sec, cpu_sec, resident_bytes };
         let targets = targets.into_iter().map(TargetState::from).collect();
         let tasks = tasks.into_iter().map(TaskNumbers::from).collect();
-        Around {
+        ProcessMetrics {
             version,
             connections,
             refusals,

@@ -1,4 +1,4 @@
-//! The settings of the engine and of the request lane, taken from those of the control plane, and the machine they run on.
+//! The settings of the engine and of the gateway, taken from those of the control plane, and the machine they run on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use orcas_chunks::PACK_SIZE;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::{EventTarget, LaneOptions};
+use orcas_gateway::{EventTarget, GatewayOptions};
 use orcas_log::FILE_SIZE;
 use orcas_record::{Durability, RefLevel};
 
@@ -19,7 +19,7 @@ const MEMORY_LOG_FILE_SIZE: u64 = 8 << 20;
 /// Maximum size of the ballast, with which a store can start on a full disk.
 const BALLAST: u64 = 64 << 20;
 
-/// What engine and lane need of `Settings`, by the names that it has there.
+/// What engine and gateway need of `Settings`, by the names that it has there.
 #[derive(FromPyObject)]
 pub struct Options {
     data: PathBuf,
@@ -109,8 +109,13 @@ impl Options {
     }
 
     /// `event_targets`: name and kind of each.
-    pub fn lane(self, event_targets: Vec<(String, String)>, workers: usize, salvage: bool) -> PyResult<LaneOptions> {
-        Ok(LaneOptions {
+    pub fn gateway(
+        self,
+        event_targets: Vec<(String, String)>,
+        workers: usize,
+        salvage: bool,
+    ) -> PyResult<GatewayOptions> {
+        Ok(GatewayOptions {
             instant_upload: self.ref_level()? != RefLevel::Off,
             salvage,
             region: self.region,

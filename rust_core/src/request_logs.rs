@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use orcas_gateway::Lane;
+use orcas_gateway::Gateway;
 use orcas_telemetry::access_log::parcels::Due;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct RequestLogs {
-    lane: Arc<Lane>,
+    gateway: Arc<Gateway>,
     /// The lines that were taken last: memory for the next.
     taken: Mutex<Vec<u8>>,
 }
 
 impl RequestLogs {
-    pub fn new(lane: Arc<Lane>) -> Self {
-        Self { lane, taken: Mutex::default() }
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        Self { gateway, taken: Mutex::default() }
     }
 }
 
@@ -30,14 +30,14 @@ type DueLog<'py> = (String, String, String, Bound<'py, PyBytes>);
 impl RequestLogs {
     /// Keeps lines of the access log for `take_access_lines` from now on, or no longer.
     fn log_access(&self, enabled: bool) {
-        if enabled { self.lane.access_lines.open() } else { self.lane.access_lines.close() }
+        if enabled { self.gateway.access_lines.open() } else { self.gateway.access_lines.close() }
     }
 
     /// Waits for lines of the access log, and up to `gather` seconds for more. Empty after `log_access(False)`. Blocks.
     fn take_access_lines<'py>(&self, py: Python<'py>, gather: f64) -> Bound<'py, PyBytes> {
         let gather = Duration::try_from_secs_f64(gather).unwrap_or_default();
         let mut lines = std::mem::take(&mut *self.taken.lock());
-        py.detach(|| self.lane.access_lines.take(gather, &mut lines));
+        py.detach(|| self.gateway.access_lines.take(gather, &mut lines));
         let taken = PyBytes::new(py, &lines);
         *self.taken.lock() = lines;
         taken
@@ -47,17 +47,17 @@ impl RequestLogs {
     /// `size` bytes. Source, bucket, key and content of each.
     fn due_logs<'py>(&self, py: Python<'py>, age: f64, size: usize) -> Vec<DueLog<'py>> {
         let age = Duration::try_from_secs_f64(age).unwrap_or_default();
-        let due = self.lane.due_logs(Due { age, size });
+        let due = self.gateway.due_logs(Due { age, size });
         due.into_iter().map(|log| (log.source, log.bucket, log.key, PyBytes::new(py, &log.content))).collect()
     }
 
     /// Counts records that could not be stored.
     fn drop_due_logs(&self, records: u64) {
-        self.lane.deliveries.add_dropped(records);
+        self.gateway.deliveries.add_dropped(records);
     }
 
     /// Counts lines of the access log that could not be written.
     fn drop_access_lines(&self, lines: u64) {
-        self.lane.access_lines.add_dropped(lines);
+        self.gateway.access_lines.add_dropped(lines);
     }
 }

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use super::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
-use orcas_gateway::Lane;
+use orcas_gateway::Gateway;
 use orcas_gateway::admission::replays::NotAdmitted;
-use orcas_gateway::lane::now_ms;
+use orcas_gateway::gateway::now_ms;
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_sigv4::{Authentication, PayloadMode, Signer};
 
@@ -247,16 +247,16 @@ impl BackupPin {
 
 /// Accepts only requests that root has signed in their headers, over the hash of the body. A presigned URL is not enough,
 /// because it can be passed on, nor is an unsigned body. Returns the SHA-256 that the body must have.
-pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> PyResult<[u8; 32]> {
+pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>) -> PyResult<[u8; 32]> {
     let denied = |message: &str| Err(refusal(403, "AccessDenied", message.to_owned()));
-    let authenticated = lane.authenticate_root(head).map_err(|problem| refusal_of(problem.error))?;
+    let authenticated = gateway.authenticate_root(head).map_err(|problem| refusal_of(problem.error))?;
     match (authenticated.how, authenticated.payload, authenticated.stamp) {
         (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
             // Reading again changes nothing.
             if matches!(head.method, b"GET" | b"HEAD") {
                 return Ok(hash);
             }
-            match lane.replays.admit(stamp, now_ms()) {
+            match gateway.replays.admit(stamp, now_ms()) {
                 Ok(()) => Ok(hash),
                 Err(refused @ NotAdmitted::Full) => Err(refusal(503, "SlowDown", refused.to_string())),
                 Err(refused) => Err(refusal(409, "RequestReplayed", refused.to_string())),

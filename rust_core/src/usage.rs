@@ -8,19 +8,19 @@ use super::errors::store_error;
 use super::snapshots;
 use orcas_decide::{Intent, Quota};
 use orcas_engine::BucketUsage;
-use orcas_gateway::Lane;
+use orcas_gateway::Gateway;
 use orcas_gateway::accounting::metering::{Prices, RequestCounts, RequestUsage};
 use orcas_record::{Bucket, DocumentKind};
 use orcas_s3::tags::read_bucket_document;
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct UsageCounts {
-    lane: Arc<Lane>,
+    gateway: Arc<Gateway>,
 }
 
 impl UsageCounts {
-    pub fn new(lane: Arc<Lane>) -> Self {
-        Self { lane }
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        Self { gateway }
     }
 }
 
@@ -62,7 +62,7 @@ struct StoredUsage {
 impl UsageCounts {
     /// Requests that were counted since the last call.
     fn take_requests(&self) -> Vec<RequestRow> {
-        self.lane.meter.take().into_iter().map(RequestRow::from).collect()
+        self.gateway.meter.take().into_iter().map(RequestRow::from).collect()
     }
 
     /// What usage costs: writes, reads, bytes in and out and GB-months of each, by the prices of GB-months, a thousand
@@ -79,7 +79,7 @@ impl UsageCounts {
 
     /// The tags of every bucket that has some.
     fn bucket_tags(&self) -> Vec<(String, Vec<(String, String)>)> {
-        let engine = &self.lane.engine;
+        let engine = &self.gateway.engine;
         let tags = engine.buckets().into_iter().filter_map(|bucket| {
             let document = engine.document(bucket.id, DocumentKind::Tagging)?;
             let tags = read_bucket_document(&document.bytes).ok()?;
@@ -93,7 +93,7 @@ impl UsageCounts {
     fn set_bucket_quota(&self, py: Python<'_>, bucket: &str, size: Option<u64>, objects: Option<u64>) -> PyResult<()> {
         let document = Quota { bytes: size, versions: objects }.to_document();
         py.detach(|| {
-            snapshots::change(&self.lane.engine, bucket, |bucket| Intent::PutDocument {
+            snapshots::change(&self.gateway.engine, bucket, |bucket| Intent::PutDocument {
                 bucket,
                 kind: DocumentKind::Quota,
                 document: document.into(),
@@ -104,18 +104,18 @@ impl UsageCounts {
     /// Whether an identity or a bucket's owner has this id.
     fn knows_owner(&self, owner: &str) -> bool {
         let owns = |bucket: Arc<Bucket>| bucket.owner == owner.as_bytes();
-        self.lane.identities().has(owner) || self.lane.engine.buckets().into_iter().any(owns)
+        self.gateway.identities().has(owner) || self.gateway.engine.buckets().into_iter().any(owns)
     }
 
     /// Owner, bytes and objects of each quota of an owner, in place of those before.
     fn set_owner_quotas(&self, quotas: Vec<(String, Option<u64>, Option<u64>)>) {
         let quota = |(owner, bytes, versions): (String, _, _)| (owner.into(), Quota { bytes, versions });
-        self.lane.engine.set_owner_quotas(quotas.into_iter().map(quota).collect());
+        self.gateway.engine.set_owner_quotas(quotas.into_iter().map(quota).collect());
     }
 
     /// Bucket, bytes and objects of each quota of a bucket, in order of the names.
     fn bucket_quotas(&self) -> Vec<(String, Option<u64>, Option<u64>)> {
-        let engine = &self.lane.engine;
+        let engine = &self.gateway.engine;
         let quotas = engine.buckets().into_iter().map(|bucket| (bucket.name.clone(), engine.quota(bucket.id)));
         let named = |(name, quota): (bytes::Bytes, Quota)| {
             (String::from_utf8_lossy(&name).into_owned(), quota.bytes, quota.versions)
@@ -126,7 +126,7 @@ impl UsageCounts {
     /// What every bucket holds. `exact`: wait until everything acknowledged is counted, if it can be. Blocks.
     fn stored(&self, py: Python<'_>, exact: bool) -> PyResult<StoredUsage> {
         py.detach(|| {
-            let engine = &self.lane.engine;
+            let engine = &self.gateway.engine;
             let exact = exact && engine.wait_until_applied().is_ok();
             let (buckets, totals) = engine.bucket_usage()?;
             let buckets = buckets.into_iter().map(BucketRow::from).collect();

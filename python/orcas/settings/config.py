@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
+from orcas.settings.observability import ObservabilitySettings
 from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, number, text
 from orcas.settings.values import setting as _setting
-from orcas.settings.watching import WatchSettings
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"
@@ -56,7 +56,7 @@ _SIMILARITY_MIN: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(WatchSettings):
+class Settings(ObservabilitySettings):
     """All settings, checked. Sizes are in bytes. The name of a time ends in its unit."""
 
     data: Path = _setting(None, "data directory of the store; `~` is expanded", directory)

@@ -298,7 +298,7 @@ class _Worker(threading.Thread):
                 continue
             failure, attempts = self._try(sender, delivery)
             if failure is not None:
-                self._bury(delivery, failure, attempts)
+                self._dead_letter(delivery, failure, attempts)
 
     def _test(self, sender: Sender, delivery: Delivery) -> None:
         """Send a test message once: a receiver that does not know them must not hold up events."""
@@ -333,7 +333,7 @@ class _Worker(threading.Thread):
             raise _Stopped
         return failure
 
-    def _bury(self, delivery: Delivery, failure: Failure, attempts: int) -> None:
+    def _dead_letter(self, delivery: Delivery, failure: Failure, attempts: int) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         log.warning("An event for the target %s became a dead letter: %s", self._target.name, failure.reason)
         letter = Letter(

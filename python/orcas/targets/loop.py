@@ -48,10 +48,10 @@ class ClosedError(Exception):
 class ClientLoop:
     """Starts with the first use. `heard`: the last warning of the library since it was cleared."""
 
-    def __init__(self, name: str, farewell: Callable[[], Coroutine[Any, Any, None]], *, private: bool) -> None:
-        """`farewell` closes connections. It runs in the loop, last."""
+    def __init__(self, name: str, on_close: Callable[[], Coroutine[Any, Any, None]], *, private: bool) -> None:
+        """`on_close` closes connections. It runs in the loop, last."""
         self._name = name
-        self._farewell = farewell
+        self._on_close = on_close
         self._private = private
         self._lock = threading.Lock()
         self._loop: _Loop | None = None
@@ -107,7 +107,7 @@ class ClientLoop:
         await self.cancel_others()
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_END_SEC):
-                await self._farewell()
+                await self._on_close()
         await self.cancel_others()
 
 

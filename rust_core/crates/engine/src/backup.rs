@@ -18,7 +18,7 @@ use orcas_record::Sequence;
 use orcas_store::KEY_FILES;
 
 /// Between two looks at the applier, which is due after a quarter of a second at the latest.
-const PATIENCE: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A file of a backup, up to the length that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Handle {
             if let Some(stall) = shared.applies.stalled() {
                 return Err(stall);
             }
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(RETRY_INTERVAL);
         }
         Ok(())
     }

@@ -275,7 +275,7 @@ mod tests {
         }
 
         fn place(&self) -> Option<Place> {
-            Some(Place::behind(self.1.load(Ordering::Relaxed)))
+            Some(Place::after(self.1.load(Ordering::Relaxed)))
         }
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn waiting() -> (Hub, Arc<Waiter>) {
         let (hub, waiter) = (Hub::default(), Arc::new(Waiter(b"wanted", AtomicU64::new(1))));
         assert!(hub.enter(1));
-        hub.begin(Place::behind(1));
+        hub.begin(Place::after(1));
         assert!(hub.wait(Box::new(|| ()), Arc::clone(&waiter) as Arc<dyn Waits>));
         (hub, waiter)
     }
@@ -306,10 +306,10 @@ mod tests {
     #[test]
     fn what_is_not_wanted_is_passed_and_what_is_wanted_wakes() {
         let (hub, waiter) = waiting();
-        assert!(hub.taken(Some(&[change(2, b"other")]), Place::behind(2)).is_empty());
-        assert_eq!(waiter.place(), Some(Place::behind(2)));
-        assert_eq!(hub.taken(Some(&[change(3, b"wanted")]), Place::behind(3)).len(), 1);
-        assert!(matches!(hub.find(Place::behind(2), 9), Found::Events(found, _) if found.len() == 1));
+        assert!(hub.taken(Some(&[change(2, b"other")]), Place::after(2)).is_empty());
+        assert_eq!(waiter.place(), Some(Place::after(2)));
+        assert_eq!(hub.taken(Some(&[change(3, b"wanted")]), Place::after(3)).len(), 1);
+        assert!(matches!(hub.find(Place::after(2), 9), Found::Events(found, _) if found.len() == 1));
     }
 
     #[test]
@@ -318,9 +318,9 @@ mod tests {
         let end = EVENTS_MAX as u64 + 9;
         let changes: Vec<_> =
             (2..=end).map(|at| change(at, if at == 2 { b"wanted".as_slice() } else { b"other" })).collect();
-        assert_eq!(hub.taken(Some(&changes), Place::behind(end)).len(), 1);
-        assert_eq!(waiter.place(), Some(Place::behind(1)));
-        assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
+        assert_eq!(hub.taken(Some(&changes), Place::after(end)).len(), 1);
+        assert_eq!(waiter.place(), Some(Place::after(1)));
+        assert!(matches!(hub.find(Place::after(1), 9), Found::Older));
     }
 
     #[test]
@@ -329,10 +329,10 @@ mod tests {
         let arrivals = hub.arrivals();
         let seen = arrivals.count();
         // Before it waits, while it waits, and at the end.
-        hub.taken(None, Place::behind(1));
+        hub.taken(None, Place::after(1));
         arrivals.wait(seen, later);
         std::thread::scope(|scope| {
-            for tell in [|hub: &Hub| drop(hub.taken(None, Place::behind(2))), |hub: &Hub| drop(hub.close())] {
+            for tell in [|hub: &Hub| drop(hub.taken(None, Place::after(2))), |hub: &Hub| drop(hub.close())] {
                 let seen = arrivals.count();
                 let waits = scope.spawn({
                     let arrivals = &arrivals;
@@ -348,9 +348,9 @@ mod tests {
     #[test]
     fn who_waits_is_sent_to_the_journal_when_the_changes_are_not_here() {
         let (hub, waiter) = waiting();
-        assert_eq!(hub.taken(None, Place::behind(5)).len(), 1);
-        assert_eq!(waiter.place(), Some(Place::behind(1)));
-        assert!(matches!(hub.find(Place::behind(1), 9), Found::Older));
-        assert!(matches!(hub.find(Place::behind(5), 9), Found::Events(found, _) if found.is_empty()));
+        assert_eq!(hub.taken(None, Place::after(5)).len(), 1);
+        assert_eq!(waiter.place(), Some(Place::after(1)));
+        assert!(matches!(hub.find(Place::after(1), 9), Found::Older));
+        assert!(matches!(hub.find(Place::after(5), 9), Found::Events(found, _) if found.is_empty()));
     }
 }

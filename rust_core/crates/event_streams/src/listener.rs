@@ -317,7 +317,7 @@ impl Drop for Listener {
 fn before(place: Place) -> Place {
     match place.ordinal.checked_sub(1) {
         Some(ordinal) => Place { ordinal, ..place },
-        None => Place::behind(place.sequence.saturating_sub(1)),
+        None => Place::after(place.sequence.saturating_sub(1)),
     }
 }
 

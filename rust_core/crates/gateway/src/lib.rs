@@ -9,7 +9,7 @@
 pub mod accounting;
 pub mod admission;
 mod buckets;
-pub mod lane;
+pub mod gateway;
 mod objects;
 mod operations;
 pub mod requests;
@@ -22,7 +22,7 @@ pub use admission::form::{FormHead, FormVerdict};
 pub use admission::identities::{Identities, Principal};
 pub use admission::ingress::Ingress;
 pub use buckets::moves::{MovedPrefix, Place};
-pub use lane::{Lane, LaneOptions};
+pub use gateway::{Gateway, GatewayOptions};
 pub use orcas_s3::event_targets::EventTarget;
 pub use requests::body_plan::BodyPlan;
 pub use requests::reply::{Event, Reply, Responder};

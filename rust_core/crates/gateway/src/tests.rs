@@ -1,4 +1,4 @@
-//! The lane without Python and without sockets: signed heads in, answers out, over a real store in a temporary
+//! The gateway without Python and without sockets: signed heads in, answers out, over a real store in a temporary
 //! directory.
 
 mod concurrent;
@@ -14,9 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lane::now_ms;
+use crate::gateway::now_ms;
 use crate::{
-    BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Responder, Response, ResponseBody,
+    BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
 };
 use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
@@ -50,7 +50,7 @@ impl Responder for Events {
 }
 
 struct Fixture {
-    lane: Arc<Lane>,
+    gateway: Arc<Gateway>,
     events: Arc<Events>,
     signer: Signer,
     engine: Option<Engine>,
@@ -110,7 +110,7 @@ impl Fixture {
         };
         let options = EngineOptions { pooling_enabled, events, ..engine_options(dir.path()) };
         let engine = Engine::open(options, environment).unwrap();
-        let options = LaneOptions {
+        let options = GatewayOptions {
             encrypt_by_default: false,
             event_targets: Vec::new(),
             region: "us-east-1".into(),
@@ -130,9 +130,9 @@ impl Fixture {
             traces: None,
             salvage: false,
         };
-        let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();
+        let gateway = Gateway::new(engine.handle(), options, identities("secret")).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
-        Self { lane, events: Arc::default(), signer, engine: Some(engine), dir }
+        Self { gateway, events: Arc::default(), signer, engine: Some(engine), dir }
     }
 
     fn responder(&self) -> Arc<dyn Responder> {
@@ -182,7 +182,7 @@ impl Fixture {
         let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
         let headers = Headers::new(&borrowed);
         let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
-        self.lane.accept(&head, &near(0), &self.responder()).map_err(|answer| *answer)
+        self.gateway.accept(&head, &near(0), &self.responder()).map_err(|answer| *answer)
     }
 
     /// The next completion.
@@ -257,10 +257,10 @@ impl Fixture {
 
     /// Closes the store, lets `harm` at its directory, and opens it again.
     fn reopened(mut self, harm: impl FnOnce(&Path)) -> Self {
-        self.lane.close();
+        self.gateway.close();
         self.engine.take().unwrap().close().unwrap();
-        let Self { dir, lane, .. } = self;
-        drop(lane);
+        let Self { dir, gateway, .. } = self;
+        drop(gateway);
         harm(dir.path());
         Self::open(dir)
     }
@@ -396,7 +396,7 @@ fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
     drop(stream);
     assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while fixture.lane.budget.try_take(8 << 20).is_none() {
+    while fixture.gateway.budget.try_take(8 << 20).is_none() {
         assert!(Instant::now() < deadline, "the budget did not come back");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -417,7 +417,7 @@ fn only_root_may_ask_and_nobody_learns_of_buckets_first() {
     }
     let list: [(&[u8], &[u8]); 1] = [(b"host", b"localhost")];
     let head = RequestHead { method: b"GET", path: b"/missing/k", query: b"", headers: Headers::new(&list) };
-    assert_eq!(code(&fixture.lane.accept(&head, &near(0), &fixture.responder()).err().unwrap()), "AccessDenied");
+    assert_eq!(code(&fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap()), "AccessDenied");
     assert_eq!(code(&fixture.call("GET", "/missing/k", &[], b"")), "NoSuchBucket");
 }
 
@@ -492,9 +492,9 @@ fn whatever_a_head_holds_it_gets_an_answer() {
         let raw = [b"/bucket/".as_slice(), &path].concat();
         let list: Vec<(&[u8], &[u8])> = vec![(b"host", b"localhost"), (name.as_bytes(), &value)];
         let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
-        let answer = fixture.lane.accept(&head, &near(0), &fixture.responder()).err().unwrap();
+        let answer = fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap();
         prop_assert!((400..500).contains(&answer.status));
-        let (described, diagnosis) = (fixture.lane.describe(&head, 0), fixture.lane.diagnose(&head));
+        let (described, diagnosis) = (fixture.gateway.describe(&head, 0), fixture.gateway.diagnose(&head));
         prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));
         let signed = fixture.call("GET", &format!("/bucket/k?{}", query.replace(['#', ' ', '%'], "")), &[], b"");
         prop_assert!((200..600).contains(&signed.status) && signed.error.is_none_or(|note| !note.at_fault));

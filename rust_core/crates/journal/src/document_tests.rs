@@ -43,7 +43,7 @@ fn the_header_of_a_segment_is_as_documented() {
         number: 0x0102_0304_0506_0708,
         store_id: [0x11; 16],
         journal: 0x2122_2324_2526_2728,
-        after: Place::behind(0x3132_3334_3536_3738),
+        after: Place::after(0x3132_3334_3536_3738),
         sequence: 0x4142_4344_4546_4748,
         began_ms: 0x5152_5354_5556_5758,
         salt: 0x6162_6364,

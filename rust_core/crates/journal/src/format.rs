@@ -26,7 +26,7 @@ pub struct Place {
 
 impl Place {
     /// Behind all events of a record.
-    pub fn behind(sequence: u64) -> Self {
+    pub fn after(sequence: u64) -> Self {
         Self { sequence, ordinal: u16::MAX }
     }
 }

@@ -124,7 +124,7 @@ fn what_is_written_is_read_from_any_place_also_after_a_restart() {
         assert_eq!(resumed.states, [b"rolled".to_vec(), b"more".to_vec()]);
         for after in 0..=20 {
             let expected = (after + 1..=20).collect();
-            assert_eq!(store.read(JournalCursor::After(Place::behind(after))), (expected, false), "after {after}");
+            assert_eq!(store.read(JournalCursor::After(Place::after(after))), (expected, false), "after {after}");
         }
         assert_eq!(store.read(JournalCursor::Oldest).0.len(), 20);
         for (since, first) in [(0, 1), (10, 1), (11, 2), (59, 6), (60, 6), (199, 20), (200, 20)] {
@@ -164,7 +164,7 @@ fn damage_in_the_middle_costs_the_rest_of_its_segment_and_readers_are_told() {
     std::fs::write(&path, &bytes).unwrap();
     let store = store.reopen();
     assert_eq!(store.read(JournalCursor::Oldest), (vec![1, 2, 6, 7, 8, 9], true));
-    assert_eq!(store.read(JournalCursor::After(Place::behind(5))), (vec![6, 7, 8, 9], false));
+    assert_eq!(store.read(JournalCursor::After(Place::after(5))), (vec![6, 7, 8, 9], false));
     let examined = examine(&RealFileSystem, store.dir.path(), &mut |_, _, _| true);
     assert_eq!((examined.segments, examined.events, examined.damaged.len()), (2, 6, 1));
     assert_eq!(examined.damaged[0].0, path);
@@ -211,7 +211,7 @@ fn the_oldest_go_when_they_are_too_many_or_too_old() {
     store.roll();
     store.write(1001..=1002);
     assert_eq!(store.journal.expire(0).unwrap(), 2);
-    assert_eq!(store.read(JournalCursor::After(Place::behind(7))), (vec![1001, 1002], true));
+    assert_eq!(store.read(JournalCursor::After(Place::after(7))), (vec![1001, 1002], true));
     assert_eq!(store.files.oldest(), Some(Place { sequence: 1000, ordinal: 0 }));
     let mut store = Store::new(1 << 20);
     store.write(1..=10);
@@ -254,10 +254,10 @@ fn another_store_and_a_new_beginning_have_another_id() {
     let mut store = Store::new(1 << 20);
     store.write(1..=3);
     let id = store.files.id();
-    store.journal.begin(&start(Place::behind(9), 0), std::iter::empty()).unwrap();
+    store.journal.begin(&start(Place::after(9), 0), std::iter::empty()).unwrap();
     assert_ne!(store.files.id(), id);
     assert_eq!(store.segments().len(), 1);
-    assert_eq!(store.read(JournalCursor::After(Place::behind(3))), (vec![], true));
+    assert_eq!(store.read(JournalCursor::After(Place::after(3))), (vec![], true));
     let other = JournalFiles::new(JournalOptions { store_id: [8; 16], ..(*store.files.options).clone() });
     let (_, resumed) = Journal::open(&other, None).unwrap();
     assert_eq!(resumed, None, "a segment of another store is no segment");

@@ -10,14 +10,14 @@ use orcas_http::Headers;
 
 /// The entity tags a header names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tags {
+pub enum ETagList {
     /// `*`: any existing object.
     Any,
     /// Opaque tags without quotes; true when weak.
     List(Vec<(bool, Vec<u8>)>),
 }
 
-impl Tags {
+impl ETagList {
     /// Reads `*` or a list; quotes are optional, as S3 clients often leave them out.
     fn parse(value: &[u8]) -> Self {
         if value.trim_ascii() == b"*" {
@@ -102,8 +102,8 @@ pub const OF_A_DELETION: &[&str] = &[IF_MATCH_MODIFIED, IF_MATCH_SIZE];
 /// The preconditions of a read of an existing object. Times are seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadConditions {
-    pub if_match: Option<Tags>,
-    pub if_none_match: Option<Tags>,
+    pub if_match: Option<ETagList>,
+    pub if_none_match: Option<ETagList>,
     pub if_modified_since: Option<i64>,
     pub if_unmodified_since: Option<i64>,
 }
@@ -128,7 +128,7 @@ impl ReadConditions {
         let tags = |name| {
             let mut values = headers.get_all(name).peekable();
             values.peek()?;
-            Some(Tags::parse(&values.collect::<Vec<_>>().join(&b","[..])))
+            Some(ETagList::parse(&values.collect::<Vec<_>>().join(&b","[..])))
         };
         let time = |name| headers.get(name).and_then(parse_http_date);
         Self {

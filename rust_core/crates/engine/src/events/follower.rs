@@ -137,7 +137,7 @@ impl Follower {
             source: Source::of(&shared.catalog.buckets.read()),
             reached: end.clone(),
             behind: Some(end.clone()),
-            last: Place::behind(end.sequence),
+            last: Place::after(end.sequence),
             time_ms: shared.clock.now_ms(),
             changes: Vec::new(),
             synced: now,
@@ -304,7 +304,7 @@ impl Following {
     fn show(&self, shared: &EngineState, heard: bool) {
         shared.events.note_reached(self.reached.sequence);
         if let Some(sink) = shared.event_sink.get() {
-            EventSink::taken(&**sink, heard.then_some(&*self.changes), Place::behind(self.reached.sequence));
+            EventSink::taken(&**sink, heard.then_some(&*self.changes), Place::after(self.reached.sequence));
         }
     }
 }

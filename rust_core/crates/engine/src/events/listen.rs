@@ -78,12 +78,12 @@ impl Handle {
 
     /// Behind everything that is durable now.
     pub fn events_now(&self) -> Place {
-        Place::behind(self.shared.events.end().sequence)
+        Place::after(self.shared.events.end().sequence)
     }
 
     /// The journal has everything up to here.
     pub fn events_reached(&self) -> Place {
-        Place::behind(self.shared.events.reached())
+        Place::after(self.shared.events.reached())
     }
 
     /// To be told of events from now on. Once.

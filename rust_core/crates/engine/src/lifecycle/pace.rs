@@ -20,7 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// applier, so that one is ready when the other ends.
 const LAG_MAX: usize = LAG_RECORDS_MAX / 3 * 2;
 /// Between two looks at the index.
-const PATIENCE: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Who else writes, and what follows from it.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Pace {
                 return Err(stalled);
             }
             shared.applies.hurry();
-            if !shared.lifecycle.queue.sleep(PATIENCE) {
+            if !shared.lifecycle.queue.sleep(RETRY_INTERVAL) {
                 return Err(Error::Closed);
             }
         }

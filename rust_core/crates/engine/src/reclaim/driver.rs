@@ -18,9 +18,9 @@ const IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// Between two looks for memory that lies unused.
 const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 4 });
 /// Between two lines of the log about what it does by itself.
-const TOLD_AFTER: Duration = Duration::from_secs(60);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 /// Between two looks at a commit, the index or a reader that is waited for.
-const PATIENCE: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest one step may be paid for, so that a request is noticed.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// By itself: half of a file must be dead, and a step that writes must gain something.
@@ -72,16 +72,16 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         let pause = match reclaimer.step(&limits) {
             Ok(Step::Idle) => {
                 shared.reclaim.queue.note_failure(None);
-                if now.saturating_sub(told.1) >= TOLD_AFTER {
+                if now.saturating_sub(told.1) >= PROGRESS_INTERVAL {
                     told.1 = now;
                     log_summary(shared, &mut told.0);
                 }
                 IDLE_PAUSE
             }
-            Ok(Step::Waiting) => PATIENCE * 5,
+            Ok(Step::Waiting) => RETRY_INTERVAL * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
             // What found no room is tried again with more.
-            Err(Error::StorageFull) if shared.make_room() => PATIENCE,
+            Err(Error::StorageFull) if shared.make_room() => RETRY_INTERVAL,
             Err(error) => {
                 if shared.reclaim.queue.note_failure(Some(error.to_string().into())).is_none() {
                     tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if this persists");
@@ -161,7 +161,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;
                 }
-                shared.reclaim.queue.sleep(PATIENCE);
+                shared.reclaim.queue.sleep(RETRY_INTERVAL);
             }
         }
     }

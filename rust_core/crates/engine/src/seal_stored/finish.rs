@@ -13,7 +13,7 @@ use orcas_base::sync::{Receiver, TryRecvError};
 use orcas_catalog::ListUploads;
 
 /// Between two looks at another thread.
-const PATIENCE: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Handle {
     /// Rewrites the log, punches the gaps out of all packs, and builds the index anew: its free pages have short content.
@@ -53,7 +53,7 @@ impl Handle {
                 Err(TryRecvError::Disconnected) => return Err(Error::Closed),
                 Err(TryRecvError::Empty) => {}
             }
-            if progress.is_cancelled() || !self.shared.lifecycle.queue.sleep(PATIENCE) {
+            if progress.is_cancelled() || !self.shared.lifecycle.queue.sleep(RETRY_INTERVAL) {
                 return Err(Error::Closed);
             }
         }

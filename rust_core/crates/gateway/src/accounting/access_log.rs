@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::admission::describe::Description;
 use crate::buckets::pages::name_of;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::requests::request::Request;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead};
@@ -21,7 +21,7 @@ use orcas_telemetry::metrics::requests::Finished;
 const DAY_MS: i64 = 86_400_000;
 
 /// What only the connection knows.
-pub struct Seen<'a> {
+pub struct AccessEntry<'a> {
     pub remote: &'a str,
     pub http_version: &'a str,
     /// Bytes of the path that name neither bucket nor key.
@@ -36,14 +36,14 @@ pub fn began_ms(finished: &Finished) -> i64 {
     now_ms() - millis(finished.time)
 }
 
-impl Lane {
+impl Gateway {
     /// The record of a request that is done. `request` is missing if the head was refused.
     pub fn access_record<'a>(
         &self,
         head: &'a RequestHead<'a>,
         request: Option<&'a dyn Request>,
         finished: &'a Finished,
-        seen: &Seen<'a>,
+        seen: &AccessEntry<'a>,
     ) -> AccessRecord<'a> {
         let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
         let principal = request.map(Request::principal);

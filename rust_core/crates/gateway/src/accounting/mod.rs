@@ -13,7 +13,7 @@ use crate::accounting::tally::{Delivery, Tally};
 use crate::admission::accept::Refused;
 use crate::admission::form::FormHead;
 use crate::admission::ingress::Ingress;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
 use crate::requests::response::{Response, ResponseBody};
@@ -143,7 +143,7 @@ impl<'a> Done<'a> {
     }
 }
 
-impl Lane {
+impl Gateway {
     /// Takes the head of a request, and counts it: `finish` has to follow.
     pub fn begin(self: &Arc<Self>, head: &RequestHead<'_>, ingress: &Ingress, responder: &Arc<dyn Responder>) -> Begun {
         self.metrics.begin();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::accounting::Done;
-use crate::accounting::access_log::{Seen, began_ms};
-use crate::lane::Lane;
+use crate::accounting::access_log::{AccessEntry, began_ms};
+use crate::gateway::Gateway;
 use crate::requests::request::Request;
 use orcas_http::{RequestHead, hex, lossy_text};
 use orcas_telemetry::access_log::note::Ended;
@@ -39,7 +39,7 @@ impl Logged<'_> {
     }
 }
 
-impl Lane {
+impl Gateway {
     /// Whether anybody wants to hear of requests.
     pub fn logs_requests(&self) -> bool {
         self.access_lines.is_open() || self.engine.logs_buckets()
@@ -75,7 +75,7 @@ impl Lane {
     ) {
         let Logged { done, finished, remote } = *logged;
         let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
-        let seen = Seen { remote, http_version, root, request_id, trace_id: trace_id.as_deref(), answered };
+        let seen = AccessEntry { remote, http_version, root, request_id, trace_id: trace_id.as_deref(), answered };
         let made = self.access_record(head, done.request(), finished, &seen);
         if line {
             self.access_lines.push(|out| made.write_line(out));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::admission::identities::{Facts, Identities, Principal, Resource};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::operations::implemented;
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
@@ -33,7 +33,7 @@ const ADMINISTER: &str = "orcas:Administer";
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
-impl Lane {
+impl Gateway {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
     pub fn accept(
         self: &Arc<Self>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::admission::accept::below;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::requests::response::{CorsLines, HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_http::RequestHead;
@@ -15,7 +15,7 @@ const NOT_ALLOWED: &str = "CORSResponse: This CORS request is not allowed. This 
                            Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers \
                            are not whitelisted by the resource's CORS spec.";
 
-impl Lane {
+impl Gateway {
     /// What answers to this request say about its origin.
     pub fn cors_lines(&self, head: &RequestHead<'_>, root: usize) -> CorsLines {
         let origin = head.headers.get("origin")?;

@@ -3,7 +3,7 @@
 
 use crate::admission::accept::below;
 use crate::admission::website::page_target;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use orcas_http::{Query, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::{Operation, Target};
@@ -18,7 +18,7 @@ pub struct Description {
     pub access_key: Option<String>,
 }
 
-impl Lane {
+impl Gateway {
     /// `root` as of `Ingress`.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         if let Some(bucket) = self.website_bucket(head) {

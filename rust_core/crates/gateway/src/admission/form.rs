@@ -11,7 +11,7 @@ use crate::admission::accept::{Refused, below, names_claim, with_claim};
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
 use crate::requests::reply::Responder;
 use crate::requests::request::{PendingRequest, Request};
@@ -53,7 +53,7 @@ pub struct FormVerdict {
     pub taken: usize,
 }
 
-impl Lane {
+impl Gateway {
     /// The form that follows `head`, whose signature is in the form. `None` for any other request.
     pub fn form(
         self: &Arc<Self>,
@@ -106,11 +106,16 @@ impl FormHead {
     }
 
     /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
-    pub fn push(mut self: Box<Self>, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
+    pub fn push(
+        mut self: Box<Self>,
+        gateway: &Arc<Gateway>,
+        piece: &[u8],
+        last: bool,
+    ) -> Result<FormVerdict, Box<Self>> {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
                 let Self { fields, address, tally } = *self;
-                let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(lane, &form));
+                let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(gateway, &form));
                 let request = accepted.map_err(|problem| address.refused(problem, last));
                 match &request {
                     // The rest of the body is counted by the request.
@@ -138,11 +143,11 @@ impl Address {
         Box::new(if last { answer } else { answer.closing() })
     }
 
-    fn accept(&self, lane: &Arc<Lane>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
+    fn accept(&self, gateway: &Arc<Gateway>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
-        let identities = lane.identities();
+        let identities = gateway.identities();
         let now_ms = now_ms();
-        let (principal, policy) = lane.authenticate_form(&identities, form, now_ms)?;
+        let (principal, policy) = gateway.authenticate_form(&identities, form, now_ms)?;
         // As a signature in an address, of either version.
         let how = match form.get("x-amz-signature") {
             Some(_) => Authentication::Presigned,
@@ -154,11 +159,11 @@ impl Address {
         let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());
         let mut context =
-            RequestContext::new((lane, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
+            RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
         context.has_body = true;
         context.authorize(&identities)?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;
-        lane.check_not_salvage(context.operation)?;
+        gateway.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
@@ -171,7 +176,7 @@ impl Address {
     }
 }
 
-impl Lane {
+impl Gateway {
     /// Verifies the signature of a form. Returns whose it is, and the signed policy.
     fn authenticate_form<'a>(
         &self,

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use crate::lane::now_ms;
+use crate::gateway::now_ms;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ingress {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::admission::identities::Principal;
 use crate::admission::ingress::Ingress;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::objects::upload_ids::parse_upload_id;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::Responder;
@@ -27,7 +27,7 @@ use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
 
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct RequestContext<'a> {
-    pub lane: &'a Arc<Lane>,
+    pub gateway: &'a Arc<Gateway>,
     /// Where the answer goes.
     pub responder: &'a Arc<dyn Responder>,
     pub ingress: &'a Ingress,
@@ -58,7 +58,7 @@ pub struct Sender<'a> {
 
 impl<'a> RequestContext<'a> {
     pub fn new(
-        (lane, responder): (&'a Arc<Lane>, &'a Arc<dyn Responder>),
+        (gateway, responder): (&'a Arc<Gateway>, &'a Arc<dyn Responder>),
         ingress: &'a Ingress,
         head: RequestHead<'a>,
         Sender { principal, how, payload }: Sender<'a>,
@@ -67,7 +67,7 @@ impl<'a> RequestContext<'a> {
     ) -> Self {
         let (source, found, has_body) = (None, OnceCell::new(), has_body(&head.headers));
         Self {
-            lane,
+            gateway,
             responder,
             ingress,
             head,
@@ -100,9 +100,9 @@ impl<'a> RequestContext<'a> {
         }
         let name = self.target.bucket().unwrap_or_default().as_bytes();
         let creates = self.operation == Operation::CreateBucket;
-        let disabled = match self.lane.engine.bucket(name) {
+        let disabled = match self.gateway.engine.bucket(name) {
             _ if creates => matches!(ownership_of_new_bucket(self.headers()), Ok(None)),
-            Some(bucket) => self.lane.disables_acls(bucket.id),
+            Some(bucket) => self.gateway.disables_acls(bucket.id),
             None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
         };
         match (disabled, creates) {
@@ -118,7 +118,7 @@ impl<'a> RequestContext<'a> {
     /// What the access log says of the request, if somebody wants to know.
     pub fn note(&self) -> Option<Box<Note>> {
         // The head of a form is not that of its request.
-        if !self.lane.access_lines.is_open() || self.operation == Operation::PostObject {
+        if !self.gateway.access_lines.is_open() || self.operation == Operation::PostObject {
             return None;
         }
         let header = |name| self.headers().get(name);
@@ -166,7 +166,7 @@ impl<'a> RequestContext<'a> {
     }
 
     fn find(&self, name: &str) -> Result<Arc<Bucket>, Problem> {
-        let bucket = self.lane.engine.bucket(name.as_bytes());
+        let bucket = self.gateway.engine.bucket(name.as_bytes());
         let bucket =
             bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
         let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
@@ -190,7 +190,7 @@ impl<'a> RequestContext<'a> {
         if *condition == WriteCondition::Always {
             return Ok(());
         }
-        let Some(found) = self.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
+        let Some(found) = self.gateway.engine.try_object_in(bucket, key) else { return Ok(()) };
         let etag = found.as_ref().map(|found| &found.object.version.etag);
         condition.judge(etag).map_err(|code| match (code, condition) {
             (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),
@@ -202,7 +202,7 @@ impl<'a> RequestContext<'a> {
     /// A body that becomes content of the store.
     pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
         let declared = Box::new(DeclaredBody::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
-        let whole = declared.length <= self.lane.options.whole_body_max;
+        let whole = declared.length <= self.gateway.options.whole_body_max;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 }

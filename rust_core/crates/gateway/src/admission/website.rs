@@ -8,7 +8,7 @@ use crate::admission::accept::below;
 use crate::admission::identities::{Facts, Resource};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::operations::ReadPage;
 use crate::requests::reply::Responder;
 use crate::requests::request::{PendingRequest, Request};
@@ -22,7 +22,7 @@ use orcas_s3::website::Website;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
 use orcas_sigv4::{Authentication, PayloadMode};
 
-impl Lane {
+impl Gateway {
     /// The bucket whose website the Host header names. It need not exist, and may be empty.
     pub fn website_bucket(&self, head: &RequestHead<'_>) -> Option<String> {
         let website = self.options.website_host.as_deref()?;
@@ -76,17 +76,17 @@ impl RequestContext<'_> {
     /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
     pub fn website(&self) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
         let name = self.target.bucket().unwrap_or_default();
-        let found = self.lane.engine.bucket(name.as_bytes()).and_then(|bucket| {
-            let website = self.lane.document(bucket.id)?;
+        let found = self.gateway.engine.bucket(name.as_bytes()).and_then(|bucket| {
+            let website = self.gateway.document(bucket.id)?;
             Some((bucket, website))
         });
         let Some((bucket, website)) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
         };
-        let block = self.lane.document::<PublicAccessBlock>(bucket.id);
+        let block = self.gateway.document::<PublicAccessBlock>(bucket.id);
         let is_published = block.is_some_and(|block| !block.blocks_reads);
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
-        self.lane.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
+        self.gateway.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use orcas_record::BucketId;
 use orcas_s3::documents::{BucketDocument, OwnershipControls};
 
-impl Lane {
+impl Gateway {
     /// The document of a bucket, which is parsed once. `None` if there is none, or as of [`BucketDocument::load`].
     pub fn document<T: BucketDocument>(&self, bucket: BucketId) -> Option<Arc<T>> {
         self.engine.document(bucket, T::KIND)?.parsed(T::load)

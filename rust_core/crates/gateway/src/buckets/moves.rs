@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Failure, MovePrefix, Refusal};
 use orcas_record::BucketId;
@@ -23,7 +23,7 @@ pub struct MovedPrefix {
     pub bytes: u64,
 }
 
-impl Lane {
+impl Gateway {
     /// Moves all objects of one place to another, or none. `limit` is the number of objects that it may be. Blocks.
     pub fn move_prefix(
         &self,

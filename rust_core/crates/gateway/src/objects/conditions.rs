@@ -2,7 +2,7 @@
 
 use orcas_checksum::Etag;
 use orcas_decide::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
-use orcas_s3::conditions::{DeleteCondition, ReadConditions, RenameCondition, Tags, WriteCondition};
+use orcas_s3::conditions::{DeleteCondition, ETagList, ReadConditions, RenameCondition, WriteCondition};
 
 /// The condition on the destination of a write.
 pub fn precondition(condition: &WriteCondition) -> Precondition {
@@ -45,9 +45,9 @@ fn seconds(time: i64) -> u64 {
 
 /// The conditions on the source of a copy or move.
 pub fn source_conditions(conditions: &ReadConditions) -> SourceConditions {
-    let tags = |tags: &Tags, weak_counts: bool| match tags {
-        Tags::Any => EtagMatch::Any,
-        Tags::List(list) => EtagMatch::List(
+    let tags = |tags: &ETagList, weak_counts: bool| match tags {
+        ETagList::Any => EtagMatch::Any,
+        ETagList::List(list) => EtagMatch::List(
             list.iter().filter(|(weak, _)| weak_counts || !weak).filter_map(|(_, tag)| Etag::parse(tag)).collect(),
         ),
     };

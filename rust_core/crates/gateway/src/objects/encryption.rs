@@ -2,7 +2,7 @@
 //! an answer says so. Must not know how keys are kept.
 
 use crate::admission::request_context::RequestContext;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::requests::response::HeaderBlock;
 use orcas_bodies::problem::{Problem, wrong_customer_key};
 use orcas_catalog::PinnedObject;
@@ -54,7 +54,7 @@ impl RequestContext<'_> {
     /// # Errors
     /// `NotImplemented` if it is to be encrypted and there is no keyring, `AccessDenied` if the bucket blocks it, and those of headers and keys.
     pub fn chosen_encryption(&self, bucket: BucketId) -> Result<Chosen, Problem> {
-        self.encryption_or(self.lane.default_encryption(bucket)?)
+        self.encryption_or(self.gateway.default_encryption(bucket)?)
     }
 
     /// The encryption that the headers ask for. Errors as of `chosen_encryption`.
@@ -82,18 +82,18 @@ impl RequestContext<'_> {
                 (method, sent.bucket_key.unwrap_or(bucket_key))
             }
         };
-        self.lane.check_can_encrypt()?;
+        self.gateway.check_can_encrypt()?;
         let (encryption, key) = match method {
             Method::Managed => (Encryption::Managed, None),
             Method::Named { key, context } => {
                 self.check_version_four()?;
-                let id = self.lane.engine.named_key(key.as_deref())?;
+                let id = self.gateway.engine.named_key(key.as_deref())?;
                 let named = NamedKey { id, context: context.into(), bucket_key };
                 (Encryption::Named(Arc::new(named)), None)
             }
             Method::Customer(key) => {
                 let sent = self.sent(key)?;
-                (self.lane.engine.encryption_with(&sent.key)?, Some(sent))
+                (self.gateway.engine.encryption_with(&sent.key)?, Some(sent))
             }
         };
         Ok(Chosen { encryption: Some(encryption), key, asked })
@@ -115,8 +115,8 @@ impl RequestContext<'_> {
                            secure connection.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        self.lane.check_can_encrypt()?;
-        Ok(SentKey { key: self.lane.engine.request_key(key.expose())?, shown: key.shown() })
+        self.gateway.check_can_encrypt()?;
+        Ok(SentKey { key: self.gateway.engine.request_key(key.expose())?, shown: key.shown() })
     }
 
     /// Whether the request has a signature of version 4, which objects with named keys demand.
@@ -129,7 +129,7 @@ impl RequestContext<'_> {
     }
 }
 
-impl Lane {
+impl Gateway {
     fn default_encryption(&self, bucket: BucketId) -> Result<Option<BucketDefault>, Problem> {
         let of_the_store = || self.options.encrypt_by_default.then(of_the_store);
         if !self.engine.has_default_encryption() {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::requests::response::HeaderBlock;
 use orcas_catalog::initiated_ms;
 use orcas_lifecycle::{Facts, Place, Rules};
@@ -31,7 +31,7 @@ impl<'a> Expiring<'a> {
     }
 }
 
-impl Lane {
+impl Gateway {
     /// Adds the header if a rule applies. Costs one load and a branch while no bucket has rules.
     #[inline]
     pub fn show_expiration<'a>(&self, headers: &mut HeaderBlock, expiring: impl FnOnce() -> Expiring<'a>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::objects::conditions::source_conditions;
 use crate::objects::versions::{shows_versions, version_id, version_name};
 use orcas_bodies::intake::refuse_body;
@@ -40,8 +40,8 @@ impl Source {
         Self::new(context, ReadConditions::of_copy_source(context.headers()))
     }
 
-    fn bucket(&self, lane: &Lane) -> Result<Arc<Bucket>, Problem> {
-        let bucket = lane.engine.bucket(self.name.bucket.as_bytes());
+    fn bucket(&self, gateway: &Gateway) -> Result<Arc<Bucket>, Problem> {
+        let bucket = gateway.engine.bucket(self.name.bucket.as_bytes());
         let bucket = bucket
             .ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", self.name.bucket.as_bytes()))?;
         match &self.expected_owner {
@@ -55,13 +55,13 @@ impl Source {
     }
 
     /// The source as it is now; its conditions are judged here and again when the copy is decided.
-    pub fn find(&self, lane: &Lane) -> Result<(Arc<Bucket>, PinnedObject), Problem> {
-        let bucket = self.bucket(lane)?;
+    pub fn find(&self, gateway: &Gateway) -> Result<(Arc<Bucket>, PinnedObject), Problem> {
+        let bucket = self.bucket(gateway)?;
         let missing = |code| S3Error::new(code).field("Key", self.name.key.clone());
         let found = match self.name.version {
-            None => lane.engine.object_in(&bucket, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
+            None => gateway.engine.object_in(&bucket, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
             Some(name) => {
-                let found = lane.engine.version_in(&bucket, &self.key(), version_id(name))?;
+                let found = gateway.engine.version_in(&bucket, &self.key(), version_id(name))?;
                 found.ok_or_else(|| missing(ErrorCode::NoSuchVersion).field("VersionId", name.to_string()))?
             }
         };
@@ -113,8 +113,8 @@ impl Moving {
         Ok(Self { source, bucket, key, precondition })
     }
 
-    pub fn decided(&self, lane: &Lane, kind: SourceKind) -> Result<Box<Move>, Problem> {
-        let from = self.source.bucket(lane)?;
+    pub fn decided(&self, gateway: &Gateway, kind: SourceKind) -> Result<Box<Move>, Problem> {
+        let from = self.source.bucket(gateway)?;
         Ok(Box::new(Move {
             from_bucket: from.id,
             from_key: self.source.key(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::time;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::requests::response::{Envelope, HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::PinnedObject;
@@ -105,25 +105,25 @@ impl VersionAddress {
     /// Looks the version up, which may block, and answers with it, or says that there is none.
     pub fn find<T: From<Response>>(
         &self,
-        lane: &Lane,
+        gateway: &Gateway,
         envelope: &Envelope,
         answer: impl FnOnce(PinnedObject) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let found = match self.version {
-            None => lane.engine.object_in(&self.bucket, &self.key)?,
-            Some(name) => lane.engine.version_in(&self.bucket, &self.key, version_id(name))?,
+            None => gateway.engine.object_in(&self.bucket, &self.key)?,
+            Some(name) => gateway.engine.version_in(&self.bucket, &self.key, version_id(name))?,
         };
         match found {
             Some(found) if found.object.version.delete_marker => {
                 Ok(self.is_marker(&found.object.version, envelope).into())
             }
             Some(found) => answer(found),
-            None => self.missing(lane, envelope).map(T::from),
+            None => self.missing(gateway, envelope).map(T::from),
         }
     }
 
     /// The answer when there is no version. Behind a delete marker, its headers say so.
-    pub fn missing(&self, lane: &Lane, envelope: &Envelope) -> Result<Response, Problem> {
+    pub fn missing(&self, gateway: &Gateway, envelope: &Envelope) -> Result<Response, Problem> {
         let mut headers = HeaderBlock::new();
         let error = match &self.version {
             Some(name) => S3Error::new(ErrorCode::NoSuchVersion)
@@ -131,7 +131,7 @@ impl VersionAddress {
                 .field("VersionId", name.to_string()),
             None => {
                 if shows_versions(&self.bucket)
-                    && let Some(marker) = lane.engine.newest_marker_in(&self.bucket, &self.key)?
+                    && let Some(marker) = gateway.engine.newest_marker_in(&self.bucket, &self.key)?
                 {
                     if self.refuses_markers {
                         return Ok(self.is_marker(&marker.object.version, envelope));

@@ -5,5 +5,5 @@ pub(crate) mod pieces;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub(crate) mod storage_plan;
 pub mod store_body;
-pub(crate) mod treatment;

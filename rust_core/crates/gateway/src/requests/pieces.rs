@@ -23,7 +23,7 @@ impl<O: Operation> PendingRequest<O> {
         let reply = Reply::new(Arc::clone(self), slot);
         let work = Box::pin(work(Arc::clone(self)));
         let since = self.now_if_timed();
-        self.lane.pool.spawn(move || {
+        self.gateway.pool.spawn(move || {
             if let (Some(stopwatch), Some(since)) = (&reply.request().tally.stopwatch, since) {
                 stopwatch.taken_up(since);
             }
@@ -42,8 +42,8 @@ impl<O: Operation> PendingRequest<O> {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => reply.result(result),
             Poll::Pending => {
-                let lane = Arc::clone(&reply.request().lane);
-                lane.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
+                let gateway = Arc::clone(&reply.request().gateway);
+                gateway.intake_pool.spawn_piece(move || Self::run_piece(reply, work));
             }
         }
     }

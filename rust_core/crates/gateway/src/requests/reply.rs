@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::requests::response::Response;
-use crate::requests::treatment::Treatment;
+use crate::requests::storage_plan::StoragePlan;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
@@ -49,7 +49,7 @@ pub trait Pending: Send + Sync {
     fn committed(&self, result: Result<Outcome, Failure>) -> Response;
 
     /// The intent of an upload whose content is stored. Fails for requests that upload nothing.
-    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem>;
+    fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem>;
 
     /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
     fn sealed(&self, result: Result<Response, Problem>) -> Response;

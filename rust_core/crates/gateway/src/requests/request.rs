@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use crate::accounting::tally::Tally;
 use crate::admission::identities::Principal;
 use crate::admission::request_context::RequestContext;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Event, Pending, Reply, Responder};
 use crate::requests::response::{Envelope, Response};
+use crate::requests::storage_plan::{PartOf, StoragePlan};
 use crate::requests::store_body::{Destination, StoreBody, UploadStream};
-use crate::requests::treatment::{PartOf, Treatment};
 use orcas_bodies::budget::Permit;
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::intake::{DeclaredBody, Digests};
@@ -192,7 +192,7 @@ pub trait Request: Pending {
 
 /// One request of an operation.
 pub struct PendingRequest<O> {
-    pub lane: Arc<Lane>,
+    pub gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
     pub envelope: Envelope,
     pub input: O,
@@ -213,12 +213,12 @@ pub struct PendingRequest<O> {
 impl<O: Operation> PendingRequest<O> {
     /// Parses the document of a request, and counts how long that took.
     pub fn read_document<T>(&self, parse: impl FnOnce() -> T) -> T {
-        self.lane.metrics.documents.parsed.timed(parse)
+        self.gateway.metrics.documents.parsed.timed(parse)
     }
 
     /// Makes a page of a list, and counts how long that took.
     pub fn make_list<T>(&self, make: impl FnOnce() -> T) -> T {
-        self.lane.metrics.documents.written.timed(make)
+        self.gateway.metrics.documents.written.timed(make)
     }
 
     /// Reads a request whose sender is known.
@@ -232,14 +232,14 @@ impl<O: Operation> PendingRequest<O> {
         // A small body is written only with the decision that it fits.
         if let (BodyPlan::Stream(declared), Some(upload)) = (&body, input.upload()) {
             let size = input.frame().map_or(declared.length, FileFrame::sure);
-            context.lane.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
+            context.gateway.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
         }
         Ok(Arc::new(Self {
-            lane: Arc::clone(context.lane),
+            gateway: Arc::clone(context.gateway),
             responder: Arc::clone(context.responder),
             envelope: Envelope {
                 for_browsers: O::FOR_BROWSERS,
-                ..context.lane.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
+                ..context.gateway.envelope(context.head.method, context.head.path).with_cors(context.cors.clone())
             },
             input,
             name: context.operation,
@@ -253,7 +253,7 @@ impl<O: Operation> PendingRequest<O> {
             tally: match context.operation {
                 // Its steps are not timed.
                 Name::PostObject => Tally::new(context.ingress.began),
-                _ => context.lane.watch.tally(
+                _ => context.gateway.watch.tally(
                     context.ingress.began,
                     context.headers(),
                     !context.principal.is_anonymous(),
@@ -268,7 +268,7 @@ impl<O: Operation> PendingRequest<O> {
             stopwatch.submitted();
         }
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
-        self.lane.engine.submit(intent, self.cause(), waiter);
+        self.gateway.engine.submit(intent, self.cause(), waiter);
         Step::Later
     }
 
@@ -280,7 +280,7 @@ impl<O: Operation> PendingRequest<O> {
         job: impl FnOnce(&Arc<Self>, Result<Outcome, Failure>) -> Result<Step, Problem> + Send + 'static,
     ) -> Step {
         let sink = Continuation { pending: Arc::clone(self), job: Mutex::new(Some(job)) };
-        self.lane.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
+        self.gateway.engine.submit(intent, self.cause(), Waiter::new(Arc::new(sink), u64::from(slot)));
         Step::Later
     }
 
@@ -310,7 +310,7 @@ impl<O: Operation> PendingRequest<O> {
     ) -> Step {
         let reply = Reply::new(Arc::clone(self), slot);
         let since = self.now_if_timed();
-        self.lane.pool.spawn(move || {
+        self.gateway.pool.spawn(move || {
             let pending = reply.request();
             if let (Some(stopwatch), Some(since)) = (&pending.tally.stopwatch, since) {
                 stopwatch.taken_up(since);
@@ -333,19 +333,19 @@ impl<O: Operation> PendingRequest<O> {
         self: &Arc<Self>,
         declared: &DeclaredBody,
         body: Bytes,
-        treatment: Treatment,
+        storage_plan: StoragePlan,
         slot: u32,
     ) -> Result<Step, Problem> {
         let (content, digests) = match self.input.frame() {
-            None => declared.verify(body, &self.lane.buffers)?,
+            None => declared.verify(body, &self.gateway.buffers)?,
             Some(frame) => {
                 let content = frame.content(&body)?;
-                declared.clone().with_length(content.len() as u64).verify(content, &self.lane.buffers)?
+                declared.clone().with_length(content.len() as u64).verify(content, &self.gateway.buffers)?
             }
         };
         let Some(upload) = self.input.upload() else { return O::take(self, content, &digests, slot) };
-        let (engine, size, digests) = (&self.lane.engine, content.len() as u64, treatment.storable(digests));
-        let sealing = treatment.sealing;
+        let (engine, size, digests) = (&self.gateway.engine, content.len() as u64, storage_plan.storable(digests));
+        let sealing = storage_plan.sealing;
         let body = match sealing.encryption {
             None => upload.plain_body(engine, content),
             Some(_) => engine.sealed_body(upload.bucket(), &sealing, &content)?,
@@ -355,12 +355,12 @@ impl<O: Operation> PendingRequest<O> {
 
     /// The same for a body that may be a part of something. May block then.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let Some(upload) = self.input.upload() else { return self.take(declared, body, Treatment::default(), slot) };
-        let (part, vouched) = (upload.part_of(), declared.has_integrity_header());
-        let treatment = Treatment::of(&self.lane.engine, part.as_ref(), upload.sealing(), vouched)?;
-        match treatment.algorithm {
-            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, treatment, slot),
-            None => self.take(declared, body, treatment, slot),
+        let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default(), slot) };
+        let (part, has_digest) = (upload.part_of(), declared.has_integrity_header());
+        let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), has_digest)?;
+        match storage_plan.algorithm {
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, storage_plan, slot),
+            None => self.take(declared, body, storage_plan, slot),
         }
     }
 }
@@ -408,7 +408,7 @@ impl<O: Operation> Request for PendingRequest<O> {
             *request.permit.lock() = Some(permit);
             request.responder.complete(slot, Event::Resume);
         };
-        match self.lane.budget.take_or_wait(self.body.whole_max(), granted) {
+        match self.gateway.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
                 *self.permit.lock() = Some(permit);
                 true
@@ -423,7 +423,7 @@ impl<O: Operation> Request for PendingRequest<O> {
 
     fn open_body(&self, host: &str) -> Option<UploadStream> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
-        let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
+        let Gateway { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.gateway;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
         let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
         let into = Destination { bucket, adds: upload.adds(), part, sealing: upload.sealing() };
@@ -437,8 +437,8 @@ impl<O: Operation> Request for PendingRequest<O> {
         self.tally.end();
         let step = match &self.body {
             BodyPlan::Whole(declared) => {
-                let body = self.lane.buffers.copy(body);
-                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.lane.engine));
+                let body = self.gateway.buffers.copy(body);
+                let waits = self.input.upload().is_some_and(|upload| upload.may_wait(&self.gateway.engine));
                 if body.len() <= INLINE_HASH_MAX && !waits {
                     self.take_part(declared, body, slot)
                 } else {
@@ -471,10 +471,10 @@ impl<O: Operation> Pending for PendingRequest<O> {
         self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
     }
 
-    fn stored(&self, size: u64, digests: &Digests, body: Body, treatment: Treatment) -> Result<Intent, Problem> {
+    fn stored(&self, size: u64, digests: &Digests, body: Body, storage_plan: StoragePlan) -> Result<Intent, Problem> {
         let upload = self.input.upload();
         let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
-        upload.intent(&self.lane.engine, size, &treatment.storable(*digests), body, &treatment.sealing)
+        upload.intent(&self.gateway.engine, size, &storage_plan.storable(*digests), body, &storage_plan.sealing)
     }
 
     fn sealed(&self, result: Result<Response, Problem>) -> Response {
@@ -499,7 +499,7 @@ impl<O: Operation> CompletionSink for Commit<O> {
 
     fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>, round: &RoundTimes) -> bool {
         if let Some(stopwatch) = &self.0.tally.stopwatch {
-            stopwatch.committed(round, self.0.lane.engine.monotonic());
+            stopwatch.committed(round, self.0.gateway.engine.monotonic());
         }
         self.push_quietly(token, result)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::requests::reply::Reply;
-use crate::requests::treatment::{PartOf, Treatment};
+use crate::requests::storage_plan::{PartOf, StoragePlan};
 use orcas_bodies::body_md5::BodyMd5;
 use orcas_bodies::form_file::{FileBody, FileFrame};
 use orcas_bodies::hashes::Md5Hashing;
@@ -36,7 +36,7 @@ pub struct StoreBody {
     /// Bytes that `writer` gets.
     size: u64,
     /// Known with the first bytes.
-    treatment: Option<Treatment>,
+    storage_plan: Option<StoragePlan>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
     /// If the body is a form. Its file goes to `writer` as far as its length is known.
@@ -56,12 +56,20 @@ impl StoreBody {
     ) -> Self {
         let size = frame.map_or(declared.length, FileFrame::sure);
         let file = frame.map(|frame| Box::new(frame.open()));
-        Self { engine, destination, verifier: declared.verifier(prefixes), size, treatment: None, writer: None, file }
+        Self {
+            engine,
+            destination,
+            verifier: declared.verifier(prefixes),
+            size,
+            storage_plan: None,
+            writer: None,
+            file,
+        }
     }
 
     /// Prepares for the first bytes.
     fn open(&mut self) -> Result<BodyWriter, Problem> {
-        if let Some(algorithm) = self.treatment()?.algorithm {
+        if let Some(algorithm) = self.storage_plan()?.algorithm {
             self.verifier.store(algorithm);
         }
         let Destination { bucket, adds, .. } = &self.destination;
@@ -70,19 +78,19 @@ impl StoreBody {
     }
 
     /// May block the first time.
-    fn treatment(&mut self) -> Result<&Treatment, Problem> {
-        let treatment = match self.treatment.take() {
+    fn storage_plan(&mut self) -> Result<&StoragePlan, Problem> {
+        let storage_plan = match self.storage_plan.take() {
             Some(known) => known,
             None => {
                 let Destination { part, sealing, .. } = &self.destination;
-                Treatment::of(&self.engine, part.as_ref(), sealing.clone(), self.verifier.has_integrity_header())?
+                StoragePlan::of(&self.engine, part.as_ref(), sealing.clone(), self.verifier.has_integrity_header())?
             }
         };
-        Ok(self.treatment.insert(treatment))
+        Ok(self.storage_plan.insert(storage_plan))
     }
 
     fn body_writer(&mut self, length: u64) -> Result<BodyWriter, Problem> {
-        let sealing = self.treatment()?.sealing.clone();
+        let sealing = self.storage_plan()?.sealing.clone();
         Ok(self.engine.writer_of(&self.destination.bucket, &sealing, length)?)
     }
 
@@ -101,7 +109,7 @@ impl StoreBody {
         let digests = self.verifier.finish()?;
         let writer = self.writer.ok_or_else(|| Problem::internal("a streamed body was empty"))?;
         let body = writer.finish()?;
-        reply.request().stored(self.size, &digests, body, self.treatment.unwrap_or_default())
+        reply.request().stored(self.size, &digests, body, self.storage_plan.unwrap_or_default())
     }
 
     /// Writes the end of a file, whose length is known now.
@@ -117,17 +125,17 @@ impl StoreBody {
                 Ok(())
             }
         })?;
-        let treatment = self.treatment()?.clone();
+        let storage_plan = self.storage_plan()?.clone();
         let digests = self.verifier.finish()?;
         let body = match (self.writer, last) {
-            (None, _) => match treatment.sealing.encryption {
+            (None, _) => match storage_plan.sealing.encryption {
                 None => self.engine.small_body(&self.destination.bucket, rest),
-                Some(_) => self.engine.sealed_body(&self.destination.bucket, &treatment.sealing, &rest)?,
+                Some(_) => self.engine.sealed_body(&self.destination.bucket, &storage_plan.sealing, &rest)?,
             },
             (Some(writer), None) => writer.finish()?,
             (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,
         };
-        reply.request().stored(size, &digests, body, treatment)
+        reply.request().stored(size, &digests, body, storage_plan)
     }
 }
 

@@ -31,12 +31,12 @@ fn listeners_that_want_the_same_share_its_bytes() {
     let fixture = fixture();
     let open = |prefix: &[u8], format| {
         let options = ListenOptions { prefix: prefix.to_vec(), ..ListenOptions::default() };
-        Listener::open(&fixture.lane.events, options, format).map_err(|e| e.code).unwrap()
+        Listener::open(&fixture.gateway.events, options, format).map_err(|e| e.code).unwrap()
     };
     let (one, other) = (open(b"", StreamFormat::Lines), open(b"", StreamFormat::Lines));
     let (filtered, sse) = (open(b"a", StreamFormat::Lines), open(b"", StreamFormat::Sse));
     assert!(sse.take().unwrap().starts_with(b"retry: "));
-    fixture.lane.events.hub.taken(Some(&[removed(1001, 1, b"a"), removed(1002, 1, b"b")]), Place::behind(1002));
+    fixture.gateway.events.hub.taken(Some(&[removed(1001, 1, b"a"), removed(1002, 1, b"b")]), Place::after(1002));
     let [first, second, third, fourth] = [&one, &other, &filtered, &sse].map(|listener| listener.take().unwrap());
     assert_eq!((first.as_ptr(), first.len()), (second.as_ptr(), second.len()));
     let names = |piece: &[u8]| String::from_utf8_lossy(piece).matches("\"eventName\":\"s3:").count();
@@ -51,12 +51,12 @@ fn a_stream_begins_at_its_time_though_older_events_reach_the_journal_with_the_fi
     let start = Some("2100-01-01T00:00:00Z".to_owned());
     let began = orcas_http::timestamp::parse(b"2100-01-01T00:00:00Z").unwrap();
     let options = ListenOptions { start, ..ListenOptions::default() };
-    let listener = Listener::open(&fixture.lane.events, options, StreamFormat::Lines).map_err(|e| e.code).unwrap();
+    let listener = Listener::open(&fixture.gateway.events, options, StreamFormat::Lines).map_err(|e| e.code).unwrap();
     assert_eq!(listener.take(), None, "it has to look into the journal first");
     assert_eq!(listener.read().unwrap(), Some(Bytes::new()));
     assert!(listener.wait(Box::new(|| ())));
     let ahead = [removed(1001, began - 1, b"older"), removed(1002, began, b"first"), removed(1003, began - 1, b"next")];
-    assert_eq!(fixture.lane.events.hub.taken(Some(&ahead), Place::behind(1003)).len(), 1);
+    assert_eq!(fixture.gateway.events.hub.taken(Some(&ahead), Place::after(1003)).len(), 1);
     let text = String::from_utf8(listener.take().unwrap().to_vec()).unwrap();
     let keys: Vec<_> = ["older", "first", "next"].into_iter().filter(|key| text.contains(key)).collect();
     // A clock that goes back later ends nothing.

@@ -28,9 +28,9 @@ impl Fixture {
             (b"content-length", length.as_bytes()),
         ];
         let head = RequestHead { method: b"POST", path: b"/bucket", query: b"", headers: Headers::new(&list) };
-        let form = self.lane.form(&head, &near(0), &self.responder()).unwrap();
+        let form = self.gateway.form(&head, &near(0), &self.responder()).unwrap();
         let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
-        let verdict = form.push(&self.lane, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
+        let verdict = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
         match verdict.request {
             Ok(request) => self.carry_out(&request, &body[verdict.taken..]),
             Err(answer) => *answer,
@@ -52,7 +52,7 @@ fn a_form_needs_the_permission_of_its_signer() {
     assert_eq!(shown(&fixture.post(&form(OF_OTHER, b"content"))), without_bucket);
     assert_eq!(fixture.call("HEAD", "/bucket/k", &[], b"").status, 404);
     assert_eq!(fixture.post(&form(OF_ROOT, b"content")).status, 204);
-    fixture.lane.replace_identities(Identities::new([], OWNER.into()));
+    fixture.gateway.replace_identities(Identities::new([], OWNER.into()));
     assert_eq!(code(&fixture.post(&form(OF_ROOT, b"content"))), "InvalidAccessKeyId");
 }
 

@@ -28,11 +28,11 @@ fn a_secret_counts_until_another_replaces_it() {
     let fixture = Fixture::new();
     let (old, new) = (signer("secret"), signer("changed"));
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
-    fixture.lane.replace_identities(identities("changed"));
+    fixture.gateway.replace_identities(identities("changed"));
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("SignatureDoesNotMatch", ""));
-    fixture.lane.replace_identities(Identities::new([], OWNER.into()));
+    fixture.gateway.replace_identities(Identities::new([], OWNER.into()));
     assert_eq!(code_of(&fixture, &new), "InvalidAccessKeyId");
-    fixture.lane.replace_identities(identities("secret"));
+    fixture.gateway.replace_identities(identities("secret"));
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
 }
 
@@ -42,7 +42,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
     const CHANGES: usize = 200;
     let fixture = Fixture::new();
     let secrets: Vec<String> = (0..3).map(|number| format!("secret-{number}")).collect();
-    fixture.lane.replace_identities(identities(&secrets[0]));
+    fixture.gateway.replace_identities(identities(&secrets[0]));
     // The number of the change that has begun, and of the one that is answered.
     let (begun, answered, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let (accepted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -66,7 +66,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
         }
         for change in 1..=CHANGES {
             begun.store(change, Ordering::SeqCst);
-            fixture.lane.replace_identities(identities(&secrets[change % secrets.len()]));
+            fixture.gateway.replace_identities(identities(&secrets[change % secrets.len()]));
             answered.store(change, Ordering::SeqCst);
             let (had, refusals) = (accepted.load(Ordering::SeqCst), refused.load(Ordering::SeqCst));
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -115,7 +115,7 @@ fn refusals(fixture: &Fixture, signer: Option<&Signer>) -> Vec<(String, String)>
                 list.extend(headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
                 let (method, path, query) = (method.as_bytes(), path.as_bytes(), query.as_bytes());
                 let head = RequestHead { method, path, query, headers: Headers::new(&list) };
-                *fixture.lane.accept(&head, &near(0), &fixture.responder()).err().unwrap()
+                *fixture.gateway.accept(&head, &near(0), &fixture.responder()).err().unwrap()
             }
         };
         assert_eq!(answer.status, 403, "{method} {address}: {}", code(&answer));

@@ -63,8 +63,8 @@ impl Fixture {
     }
 
     fn version(&self, bucket: &str, key: &str) -> Version {
-        let bucket = self.lane.engine.bucket(bucket.as_bytes()).unwrap();
-        let found = self.lane.engine.object(bucket.id, &Bytes::copy_from_slice(key.as_bytes())).unwrap();
+        let bucket = self.gateway.engine.bucket(bucket.as_bytes()).unwrap();
+        let found = self.gateway.engine.object(bucket.id, &Bytes::copy_from_slice(key.as_bytes())).unwrap();
         found.unwrap().object.version.clone()
     }
 
@@ -77,7 +77,7 @@ impl Fixture {
             object_lock: false,
             documents: Vec::new(),
         };
-        match self.lane.engine.execute(create) {
+        match self.gateway.engine.execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,
             other => panic!("{other:?}"),
         }
@@ -152,12 +152,12 @@ fn a_challenge_holds_for_one_upload_and_not_for_ever() {
     for (key, content) in [("bucket/other", &content), ("beside/k", &content), ("bucket/k", &longer)] {
         assert_eq!(code(&fixture.instant(key, content, &proof)), "AccessDenied", "{key}");
     }
-    let bucket = fixture.lane.engine.bucket(b"bucket").unwrap();
+    let bucket = fixture.gateway.engine.bucket(b"bucket").unwrap();
     let sha256 = Sha256::digest(&content).into();
     let size = content.len() as u64;
     let claim = Claim { owner: OWNER.as_bytes(), bucket: bucket.id, key: b"k", size, sha256: &sha256 };
     for (age_ms, status) in [(LIFETIME_MS + 1000, 403), (LIFETIME_MS - 60_000, 200)] {
-        let challenge = fixture.lane.challenger.issue(&claim, now_ms() - age_ms, &[3; 32]);
+        let challenge = fixture.gateway.challenger.issue(&claim, now_ms() - age_ms, &[3; 32]);
         let mut answer = Sha256::new().chain_update(challenge.nonce);
         for (first, last) in challenge.ranges {
             answer.update(&content[first as usize..=last as usize]);

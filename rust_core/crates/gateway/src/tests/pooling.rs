@@ -12,7 +12,7 @@ impl Fixture {
     }
 
     fn buffers(&self) -> BufferCounts {
-        self.lane.buffers.counts()
+        self.gateway.buffers.counts()
     }
 
     /// Everything that requests do with memory, well and badly.
@@ -74,8 +74,8 @@ fn without_pooling_the_same_requests_leave_no_trace() {
     let fixture = Fixture::pooling(false);
     fixture.exercise();
     assert_eq!(fixture.buffers(), BufferCounts::default());
-    assert_eq!(fixture.lane.engine.health().pools.buffers, BufferCounts::default());
-    let connections = fixture.lane.engine.health().pools.connections;
+    assert_eq!(fixture.gateway.engine.health().pools.buffers, BufferCounts::default());
+    let connections = fixture.gateway.engine.health().pools.connections;
     assert!(connections.misses > 0);
     assert_eq!((connections.hits, connections.idle), (0, 0));
 }

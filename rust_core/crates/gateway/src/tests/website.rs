@@ -24,8 +24,8 @@ fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str,
     let headers = Headers::new(&list);
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
     let ingress = near(root);
-    assert!(fixture.lane.form(&head, &ingress, &fixture.responder()).is_none());
-    match fixture.lane.accept(&head, &ingress, &fixture.responder()) {
+    assert!(fixture.gateway.form(&head, &ingress, &fixture.responder()).is_none());
+    match fixture.gateway.accept(&head, &ingress, &fixture.responder()) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),
         Err(answer) => *answer,
     }
@@ -66,6 +66,6 @@ fn the_log_hears_of_no_error_of_a_visitor() {
     let head = [("host", "site.web.test")];
     let list: Vec<(&[u8], &[u8])> = head.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let headers = Headers::new(&list);
-    let described = fixture.lane.describe(&RequestHead { method: b"GET", path: b"/", query: b"", headers }, 0);
+    let described = fixture.gateway.describe(&RequestHead { method: b"GET", path: b"/", query: b"", headers }, 0);
     assert_eq!((described.bucket.as_deref(), described.operation), (Some("site"), None));
 }

@@ -1,14 +1,14 @@
 //! Events in numbers: the journal, who listens, and how far each target is behind.
 
-use super::around::{Around, TargetState};
 use super::families as of;
 use super::page::{DELIVERY_RESULTS, Sources, one};
+use super::process::{ProcessMetrics, TargetState};
 use orcas_engine::EventsState;
 use orcas_event_streams::StreamId;
 use orcas_metrics::{Family, Page};
 
 impl Sources<'_> {
-    pub(super) fn add_events(&self, page: &mut Page, around: &Around) {
+    pub(super) fn add_events(&self, page: &mut Page, around: &ProcessMetrics) {
         let state = self.engine.events_state();
         let reached = self.engine.events_reached().sequence;
         if let Some(EventsState { bytes, log, failed, .. }) = &state {

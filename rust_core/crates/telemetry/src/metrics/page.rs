@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::around::{Around, Process};
 use super::families as of;
+use super::process::{Process, ProcessMetrics};
 use super::requests::RequestMetrics;
 use super::tasks::add_tasks;
 use crate::access_log::parcels::Deliveries;
@@ -44,7 +44,7 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     /// The page. Blocks.
-    pub fn page(&self, format: Format, around: &Around) -> String {
+    pub fn page(&self, format: Format, around: &ProcessMetrics) -> String {
         let mut page = Page::new(format);
         page.family(&of::BUILD).value(&[&around.version], true);
         self.add_requests(&mut page, around);
@@ -76,7 +76,7 @@ impl Sources<'_> {
         Some(usage)
     }
 
-    fn add_requests(&self, page: &mut Page, around: &Around) {
+    fn add_requests(&self, page: &mut Page, around: &ProcessMetrics) {
         let metrics = &self.metrics;
         let mut samples = page.family(&of::REQUESTS);
         for operation in metrics.operations() {
@@ -145,7 +145,7 @@ impl Sources<'_> {
         each(page, &of::EXPIRED, [("version", total.versions), ("marker", total.markers), ("upload", total.uploads)]);
     }
 
-    fn add_caches(&self, page: &mut Page, around: &Around) {
+    fn add_caches(&self, page: &mut Page, around: &ProcessMetrics) {
         let objects = self.engine.object_cache();
         let (key_hits, key_misses, keys) = self.signing_keys.counts();
         let (data_hits, data_misses, data_keys) = around.data_keys;
@@ -198,7 +198,7 @@ impl Sources<'_> {
         one(page, &of::DISK_RESERVE, self.engine.disk_reserve());
     }
 
-    fn add_sealing(&self, page: &mut Page, around: &Around) {
+    fn add_sealing(&self, page: &mut Page, around: &ProcessMetrics) {
         let metrics = self.engine.metrics();
         let mut samples = page.family(&of::SEALED);
         for (operation, work) in [("encrypt", &metrics.sealed), ("decrypt", &metrics.opened)] {
@@ -213,7 +213,7 @@ impl Sources<'_> {
     }
 
     /// Metrics that other servers have under these names.
-    fn add_common_names(&self, page: &mut Page, around: &Around) {
+    fn add_common_names(&self, page: &mut Page, around: &ProcessMetrics) {
         let statuses: Vec<_> = self.metrics.statuses().collect();
         each(page, &of::HTTP_REQUESTS, statuses.iter().map(|(status, count)| (status.as_str(), *count)));
         page.family(&of::HTTP_REQUEST_TIME).histogram(&[], &self.metrics.times());

@@ -47,11 +47,11 @@ impl Operation for GetObjectAnnotation {
 impl PendingRequest<GetObjectAnnotation> {
     fn read_annotation(&self) -> Result<Response, Problem> {
         let GetObjectAnnotation { address, name, wants_checksum, is_sigv4 } = &self.input;
-        address.find(&self.lane, &self.envelope, |found| {
+        address.find(&self.gateway, &self.envelope, |found| {
             let Some(text) = found.annotation(name) else {
                 return Err(S3Error::new(ErrorCode::NoSuchAnnotation).field("AnnotationName", name.to_vec()).into());
             };
-            self.lane.check_readable(&found.object.version, None, *is_sigv4)?;
+            self.gateway.check_readable(&found.object.version, None, *is_sigv4)?;
             let version = &text.object.version;
             let mut headers = HeaderBlock::new();
             headers.set_object_headers(&version.etag, version.size, time(version.modified_ms));
@@ -69,9 +69,9 @@ impl PendingRequest<GetObjectAnnotation> {
     /// Blocks.
     fn content(&self, text: &PinnedObject) -> Result<Buffer, Problem> {
         let length = text.object.version.size as usize;
-        let mut content = self.lane.buffers.take(length);
+        let mut content = self.gateway.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.lane.engine.reader(text, 0, length as u64 - 1);
+        let mut reader = self.gateway.engine.reader(text, 0, length as u64 - 1);
         let mut at = 0;
         while at < length {
             match reader.read(&mut content[at..])? {

@@ -39,7 +39,7 @@ impl Operation for ListObjectAnnotations {
 impl PendingRequest<ListObjectAnnotations> {
     fn list(&self) -> Result<Response, Problem> {
         let ListObjectAnnotations { address, query } = &self.input;
-        address.find(&self.lane, &self.envelope, |found| {
+        address.find(&self.gateway, &self.envelope, |found| {
             let version = &found.object.version;
             let mut headers = HeaderBlock::new();
             if let Some(shown) = address.shown(version) {

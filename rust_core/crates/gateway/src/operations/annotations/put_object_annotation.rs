@@ -64,7 +64,7 @@ impl Operation for PutObjectAnnotation {
         if std::str::from_utf8(&content).is_err() {
             return Err(ErrorCode::UnsupportedMediaType.into());
         }
-        let engine = &pending.lane.engine;
+        let engine = &pending.gateway.engine;
         let (md5, checksum) = (digests.md5, digests.stored);
         if engine.can_seal() {
             // Whether the object is encrypted has to be looked up.
@@ -97,7 +97,7 @@ impl Operation for PutObjectAnnotation {
 
 impl PendingRequest<PutObjectAnnotation> {
     fn plain(&self, content: Bytes) -> Body {
-        let (engine, bucket) = (&self.lane.engine, &self.input.annotation.version.bucket);
+        let (engine, bucket) = (&self.gateway.engine, &self.input.annotation.version.bucket);
         match content.len() {
             ..=INLINE_MAX => engine.small_body(bucket, content),
             // As for an append: a content, however small.
@@ -107,14 +107,14 @@ impl PendingRequest<PutObjectAnnotation> {
 
     /// Encrypts the text as its object is, which has to be looked up: blocks. At most so many times.
     fn annotate(self: &Arc<Self>, text: Text, attempts: usize, slot: u32) -> Result<Step, Problem> {
-        let (engine, annotation) = (&self.lane.engine, &self.input.annotation);
-        annotation.version.find(&self.lane, &self.envelope, |found| {
+        let (engine, annotation) = (&self.gateway.engine, &self.input.annotation);
+        annotation.version.find(&self.gateway, &self.envelope, |found| {
             let encryption = found.object.version.attributes.encryption.clone();
             if let Some(Encryption::Customer(_)) = encryption {
                 let message = "An object that is encrypted with a customer provided key takes no annotations.";
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
             }
-            self.lane.check_readable(&found.object.version, None, self.input.is_sigv4)?;
+            self.gateway.check_readable(&found.object.version, None, self.input.is_sigv4)?;
             let (content, md5, checksum) = &text;
             let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
             let sealing = Sealing::from(encryption.clone());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
-use crate::lane::{EU, Lane};
+use crate::gateway::{EU, Gateway};
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
@@ -46,9 +46,9 @@ impl PendingRequest<CreateBucket> {
         let input = &self.input;
         let asked = self.read_document(|| create_bucket(document))?;
         if let Some(region) = &asked.region {
-            check_region(&self.lane, region)?;
+            check_region(&self.gateway, region)?;
         }
-        let region = asked.region.unwrap_or_else(|| self.lane.options.region.clone());
+        let region = asked.region.unwrap_or_else(|| self.gateway.options.region.clone());
         let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
         let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
         let intent = Intent::CreateBucket {
@@ -81,8 +81,8 @@ impl PendingRequest<CreateBucket> {
     }
 
     fn lies_in(&self, region: &str) -> bool {
-        let bucket = self.lane.engine.bucket(self.input.name.as_bytes());
-        bucket.is_some_and(|bucket| self.lane.region_of(&bucket) == region)
+        let bucket = self.gateway.engine.bucket(self.input.name.as_bytes());
+        bucket.is_some_and(|bucket| self.gateway.region_of(&bucket) == region)
     }
 }
 
@@ -119,15 +119,15 @@ impl Operation for CreateBucket {
 
 /// A strict store has one region; another accepts any name that could be one, since clients make them up. As on S3, the
 /// endpoint of `us-east-1` does not accept its own name: buckets without a constraint are there.
-fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
+fn check_region(gateway: &Gateway, region: &str) -> Result<(), S3Error> {
     const REGION_LEN_MAX: usize = 64;
     let plausible = region.len() <= REGION_LEN_MAX
         && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    let superfluous = region == LENIENT_REGION && lane.options.region == LENIENT_REGION;
+    let superfluous = region == LENIENT_REGION && gateway.options.region == LENIENT_REGION;
     if !plausible && region != EU || superfluous {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
-    if lane.options.strict_region && region != lane.options.region {
+    if gateway.options.strict_region && region != gateway.options.region {
         let message = format!(
             "The {region} location constraint is incompatible for the region specific endpoint this request was sent to."
         );

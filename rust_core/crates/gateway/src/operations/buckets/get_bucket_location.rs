@@ -17,7 +17,7 @@ impl Operation for GetBucketLocation {
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let document = location_constraint(pending.lane.location_of(&pending.input.0));
+        let document = location_constraint(pending.gateway.location_of(&pending.input.0));
         Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }

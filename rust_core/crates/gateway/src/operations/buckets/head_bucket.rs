@@ -21,7 +21,7 @@ impl Operation for HeadBucket {
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         let bucket = &pending.input.0;
         let mut headers = HeaderBlock::new();
-        headers.push("x-amz-bucket-region", pending.lane.region_of(bucket).as_bytes());
+        headers.push("x-amz-bucket-region", pending.gateway.region_of(bucket).as_bytes());
         headers.push("x-amz-bucket-arn", bucket_arn(name_of(bucket)).as_bytes());
         headers.push("x-amz-access-point-alias", b"false");
         headers.push("content-type", b"application/xml");

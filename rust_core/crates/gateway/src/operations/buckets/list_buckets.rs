@@ -21,20 +21,20 @@ impl Operation for ListBuckets {
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
-        let (lane, Self { query, owner: caller }) = (&pending.lane, &pending.input);
+        let (gateway, Self { query, owner: caller }) = (&pending.gateway, &pending.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
         let owner = owner(caller);
         let mut document = BucketList::begin(query, &owner);
-        let all = lane.engine.buckets();
+        let all = gateway.engine.buckets();
         let mut matching = all.iter().filter(|bucket| {
             bucket.owner == caller.as_bytes()
                 && bucket.name.starts_with(&query.prefix)
                 && after.is_none_or(|after| bucket.name.as_ref() > after)
-                && query.region.as_ref().is_none_or(|region| lane.region_of(bucket).as_bytes() == region)
+                && query.region.as_ref().is_none_or(|region| gateway.region_of(bucket).as_bytes() == region)
         });
         let mut last = None;
         for bucket in matching.by_ref().take(query.max.map_or(usize::MAX, usize::from)) {
-            document.entry(name_of(bucket), time(bucket.created_ms), lane.region_of(bucket));
+            document.entry(name_of(bucket), time(bucket.created_ms), gateway.region_of(bucket));
             last = Some(bucket);
         }
         let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));

@@ -28,7 +28,7 @@ impl Operation for GetBucketLifecycle {
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         Ok(pending.later(slot, |pending| {
             let bucket = &pending.input.0;
-            let document = pending.lane.engine.document(bucket.id, DocumentKind::Lifecycle);
+            let document = pending.gateway.engine.document(bucket.id, DocumentKind::Lifecycle);
             let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
                 let missing = S3Error::new(ErrorCode::NoSuchLifecycleConfiguration);
                 return Err(missing.field("BucketName", name_of(bucket)).into());

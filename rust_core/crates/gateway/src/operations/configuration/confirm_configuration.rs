@@ -61,12 +61,16 @@ impl<const OBJECT: bool> PendingRequest<ConfirmConfiguration<OBJECT>> {
             check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket)).map_err(|error| {
                 let disabled = error.code == ErrorCode::AccessControlListNotSupported;
                 // Where the bucket would allow it, it is this server that has no other ACLs.
-                if disabled && !self.lane.disables_acls(bucket.id) { self.operation().not_implemented() } else { error }
+                if disabled && !self.gateway.disables_acls(bucket.id) {
+                    self.operation().not_implemented()
+                } else {
+                    error
+                }
             })?;
             Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
         };
         match object {
-            Some(object) => object.find(&self.lane, &self.envelope, |_| confirmed()),
+            Some(object) => object.find(&self.gateway, &self.envelope, |_| confirmed()),
             None => confirmed(),
         }
     }

@@ -43,11 +43,11 @@ impl PendingRequest<PutConfiguration> {
         let bucket = &self.input.0;
         let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
         match kind {
-            DocumentKind::Encryption => self.lane.check_can_encrypt()?,
-            DocumentKind::Logging => self.lane.check_log_target(bucket, body)?,
+            DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
+            DocumentKind::Logging => self.gateway.check_log_target(bucket, body)?,
             _ => {}
         }
-        let options = &self.lane.options;
+        let options = &self.gateway.options;
         let targets = Targets { region: &options.region, known: &options.event_targets };
         let stored = || documents::stored(kind, body, name_of(bucket), targets);
         let document = self.read_document(stored)?.into();

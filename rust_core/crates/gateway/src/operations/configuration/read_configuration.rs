@@ -26,9 +26,9 @@ impl Operation for ReadBucketConfiguration {
         let bucket = &pending.input.0;
         let (operation, name, owner) = (pending.operation(), name_of(bucket), owner_of(bucket));
         let kind = operation.row().document;
-        let stored = kind.and_then(|kind| pending.lane.engine.document(bucket.id, kind));
+        let stored = kind.and_then(|kind| pending.gateway.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
-        let of_the_store = kind == Some(DocumentKind::Encryption) && pending.lane.options.encrypt_by_default;
+        let of_the_store = kind == Some(DocumentKind::Encryption) && pending.gateway.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
             None => configurations::of_bucket(operation, name, &owner)?,
@@ -56,7 +56,7 @@ impl Operation for ReadObjectConfiguration {
 impl PendingRequest<ReadObjectConfiguration> {
     fn read(&self) -> Result<Response, Problem> {
         let address = &self.input.0;
-        address.find(&self.lane, &self.envelope, |found| {
+        address.find(&self.gateway, &self.envelope, |found| {
             let document = configurations::of_object(self.operation(), &owner_of(&address.bucket))?;
             let mut headers = HeaderBlock::new();
             if let Some(shown) = address.shown(&found.object.version) {

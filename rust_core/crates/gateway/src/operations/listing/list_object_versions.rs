@@ -84,9 +84,9 @@ impl PendingRequest<ListObjectVersions> {
             after: after.map(|key| (key, version_id_marker.map(version_id))),
             max_keys: usize::from(keys.max),
         };
-        let mut buffer = self.lane.buffers.take(page_room(keys.max));
+        let mut buffer = self.gateway.buffers.take(page_room(keys.max));
         let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
-        let next = self.lane.engine.list_versions_in(&input.bucket, &list, &mut page)?;
+        let next = self.gateway.engine.list_versions_in(&input.bucket, &list, &mut page)?;
         let next = next.as_ref().map(|(last, version)| (&last[..], version.map(version_name)));
         *buffer = page.document.end(next);
         Ok(self.envelope.document(200, HeaderBlock::new(), buffer))

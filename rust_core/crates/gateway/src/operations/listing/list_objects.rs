@@ -123,9 +123,9 @@ impl<L: Listing> PendingRequest<L> {
             after: after.map(Bytes::copy_from_slice),
             max_keys: usize::from(keys.max),
         };
-        let mut buffer = self.lane.buffers.take(page_room(keys.max));
+        let mut buffer = self.gateway.buffers.take(page_room(keys.max));
         let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
-        let next = self.lane.engine.list_objects_in(input.bucket(), &list, &mut page)?;
+        let next = self.gateway.engine.list_objects_in(input.bucket(), &list, &mut page)?;
         *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
         Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
     }

@@ -14,7 +14,7 @@ use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
-use crate::requests::treatment::check_upload_key;
+use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::intake::{DeclaredBody, Digests};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::{Checksum, ObjectChecksum};
@@ -92,7 +92,7 @@ impl Operation for CompleteMultipartUpload {
     ) -> Result<Step, Problem> {
         let intent = pending.read_document(|| pending.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        Ok(match pending.lane.engine.can_seal() {
+        Ok(match pending.gateway.engine.can_seal() {
             false => pending.submit(intent, slot),
             true => pending.on_worker(slot, move |pending| {
                 pending.check_key()?;
@@ -110,14 +110,14 @@ impl Operation for CompleteMultipartUpload {
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
-        pending.lane.show_stored(encryption.as_ref(), None, &mut headers);
-        if pending.lane.engine.has_lifecycle_rules()
+        pending.gateway.show_stored(encryption.as_ref(), None, &mut headers);
+        if pending.gateway.engine.has_lifecycle_rules()
             // In memory, because it was just stored, unless somebody has replaced it already.
-            && let Some(Some(found)) = pending.lane.engine.try_object_in(bucket, key)
+            && let Some(Some(found)) = pending.gateway.engine.try_object_in(bucket, key)
             && found.object.version.version_id == completed.version_id
             && found.object.version.etag == completed.etag
         {
-            pending.lane.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
+            pending.gateway.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
         Ok(pending.envelope.document(200, headers, document))
     }
@@ -126,7 +126,7 @@ impl Operation for CompleteMultipartUpload {
 impl PendingRequest<CompleteMultipartUpload> {
     /// Compares the key with that of the parts, which blocks.
     fn check_key(&self) -> Result<(), Problem> {
-        let (engine, input) = (&self.lane.engine, &self.input);
+        let (engine, input) = (&self.gateway.engine, &self.input);
         // One that was completed before is answered as then.
         if let Some(upload) = engine.upload(input.bucket.id, &input.key, input.upload)? {
             check_upload_key(engine, &upload, input.sent_key.as_ref().map(SentKey::sealing), input.is_sigv4)?;

@@ -33,7 +33,7 @@ impl PendingRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
     fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
-        let headers = self.lane.engine.sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
+        let headers = self.gateway.engine.sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
@@ -59,7 +59,7 @@ impl Operation for CreateMultipartUpload {
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, headers, chosen, .. } = &pending.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
-        if seals && !pending.lane.engine.can_seal_at_once(bucket, &chosen.sealing()) {
+        if seals && !pending.gateway.engine.can_seal_at_once(bucket, &chosen.sealing()) {
             return Ok(pending.on_worker(slot, move |pending| pending.create(slot)));
         }
         pending.create(slot)
@@ -73,8 +73,8 @@ impl Operation for CreateMultipartUpload {
             headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
             headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
-        pending.lane.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
-        pending.lane.show_abort(&mut headers, bucket.id, key, id);
+        pending.gateway.show_stored(encrypted.encryption.as_ref(), encrypted.key.as_ref(), &mut headers);
+        pending.gateway.show_abort(&mut headers, bucket.id, key, id);
         let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
         Ok(pending.envelope.document(200, headers, document))
     }

@@ -39,7 +39,7 @@ fn upload_marker(text: &[u8]) -> Result<UploadId, S3Error> {
 impl PendingRequest<ListMultipartUploads> {
     fn list_uploads(&self) -> Result<Response, Problem> {
         let ListMultipartUploads { bucket, query } = &self.input;
-        let page = self.lane.engine.list_uploads(&ListUploads {
+        let page = self.gateway.engine.list_uploads(&ListUploads {
             bucket: bucket.id,
             prefix: Bytes::copy_from_slice(&query.keys.prefix),
             delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),

@@ -10,7 +10,7 @@ use crate::objects::encryption::SentKey;
 use crate::objects::upload_ids::{named_upload, parse_upload_id};
 use crate::requests::request::{Operation, PendingRequest, Step};
 use crate::requests::response::{HeaderBlock, Response};
-use crate::requests::treatment::check_upload_key;
+use crate::requests::storage_plan::check_upload_key;
 use orcas_bodies::problem::Problem;
 use orcas_catalog as catalog;
 use orcas_checksum::{Etag, ObjectChecksum};
@@ -51,7 +51,7 @@ impl Operation for ListParts {
 impl PendingRequest<ListParts> {
     fn list_parts(&self) -> Result<Response, Problem> {
         let (handle, ListParts { bucket, key, upload: id, query, sent_key, is_sigv4 }) =
-            (&self.lane.engine, &self.input);
+            (&self.gateway.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
         check_upload_key(handle, &upload, sent_key.as_ref().map(SentKey::sealing), *is_sigv4)?;
         let page = handle.list_parts(catalog::ListParts {
@@ -74,7 +74,7 @@ impl PendingRequest<ListParts> {
         }
         let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);
         let mut headers = HeaderBlock::new();
-        self.lane.show_abort(&mut headers, bucket.id, key, *id);
+        self.gateway.show_abort(&mut headers, bucket.id, key, *id);
         Ok(self.envelope.document(200, headers, document))
     }
 }

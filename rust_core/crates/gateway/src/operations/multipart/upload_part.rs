@@ -10,7 +10,7 @@ use crate::objects::upload_ids::named_upload;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
 use crate::requests::response::Response;
-use crate::requests::treatment::PartOf;
+use crate::requests::storage_plan::PartOf;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
@@ -55,7 +55,7 @@ impl Operation for UploadPart {
     fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), true);
-        pending.lane.show_stored(put.encryption.as_ref(), pending.input.sent_key.as_ref(), &mut headers);
+        pending.gateway.show_stored(put.encryption.as_ref(), pending.input.sent_key.as_ref(), &mut headers);
         Ok(pending.envelope.empty(200, headers))
     }
 }

@@ -11,7 +11,7 @@ use crate::objects::sources::{Pinned, Source, modified};
 use crate::objects::upload_ids::named_upload;
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
-use crate::requests::treatment::{PartOf, Treatment};
+use crate::requests::storage_plan::{PartOf, StoragePlan};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
@@ -62,12 +62,13 @@ impl PendingRequest<UploadPartCopy> {
     /// Its digests may have to be computed from the source.
     async fn copy_part(&self) -> Result<Response, Problem> {
         let UploadPartCopy { source, bucket, key, upload, number, range, sent_key, source_key, is_sigv4 } = &self.input;
-        let (from, found) = source.find(&self.lane)?;
-        self.lane.check_readable(&found.object.version, source_key.as_ref(), *is_sigv4)?;
+        let (from, found) = source.find(&self.gateway)?;
+        self.gateway.check_readable(&found.object.version, source_key.as_ref(), *is_sigv4)?;
         let size = found.object.version.size;
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, is_sigv4: *is_sigv4 };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
-        let Treatment { sealing, shows_checksum, .. } = Treatment::of(&self.lane.engine, Some(&part), own, true)?;
+        let StoragePlan { sealing, shows_checksum, .. } =
+            StoragePlan::of(&self.gateway.engine, Some(&part), own, true)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,
@@ -83,14 +84,14 @@ impl PendingRequest<UploadPartCopy> {
                 named: *is_sigv4,
             },
         };
-        let Outcome::Part(put) = self.lane.engine.copy_part(&request).await? else { return Err(wrong_outcome()) };
+        let Outcome::Part(put) = self.gateway.engine.copy_part(&request).await? else { return Err(wrong_outcome()) };
         let checksum = put.checksum.as_ref().filter(|_| shows_checksum);
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), checksum);
         let mut headers = HeaderBlock::new();
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        self.lane.show_stored(put.encryption.as_ref(), sent_key.as_ref(), &mut headers);
+        self.gateway.show_stored(put.encryption.as_ref(), sent_key.as_ref(), &mut headers);
         Ok(self.envelope.document(200, headers, document))
     }
 }

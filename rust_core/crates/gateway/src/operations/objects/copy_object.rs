@@ -74,7 +74,7 @@ impl Operation for CopyObject {
                 || [STORAGE_CLASS, WEBSITE_REDIRECT].iter().any(|name| sent.get(name).is_some())
                 || algorithm.is_some()
                 || chosen.asked
-                || context.lane.has_own_encryption(bucket.id)
+                || context.gateway.has_own_encryption(bucket.id)
         };
         if itself && !restores && !changes() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
@@ -116,8 +116,8 @@ impl PendingRequest<CopyObject> {
     async fn copy(&self) -> Result<Response, Problem> {
         let CopyObject { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, .. } =
             &self.input;
-        let (from, found) = source.find(&self.lane)?;
-        self.lane.check_readable(&found.object.version, source_key.as_ref(), self.input.is_sigv4)?;
+        let (from, found) = source.find(&self.gateway)?;
+        self.gateway.check_readable(&found.object.version, source_key.as_ref(), self.input.is_sigv4)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
             source: version,
@@ -135,7 +135,7 @@ impl PendingRequest<CopyObject> {
             named: self.input.is_sigv4,
         };
         let request = CopyRequest { copy, algorithm: *algorithm, keys, cause: self.cause() };
-        let outcome = self.lane.engine.copy_object(&request).await?;
+        let outcome = self.gateway.engine.copy_object(&request).await?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();
@@ -145,8 +145,8 @@ impl PendingRequest<CopyObject> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
-        self.lane.show_stored(put.encryption.as_ref(), chosen.key.as_ref(), &mut headers);
-        self.lane.show_expiration(&mut headers, || {
+        self.gateway.show_stored(put.encryption.as_ref(), chosen.key.as_ref(), &mut headers);
+        self.gateway.show_expiration(&mut headers, || {
             let tags = attributes.tags.as_ref().unwrap_or(&found.object.version.attributes.tags);
             Expiring { bucket: bucket.id, key, size: put.size, modified_ms: put.modified_ms, tags }
         });

@@ -58,7 +58,7 @@ impl Operation for DeleteObjects {
         slot: u32,
     ) -> Result<Step, Problem> {
         let request = pending.read_document(|| DeleteRequest::parse(&content))?;
-        let identities = pending.lane.identities();
+        let identities = pending.gateway.identities();
         let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry)).collect();
         let bypass = match &pending.input.checked {
             Ok((_, bypass)) => *bypass,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::admission::request_context::RequestContext;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::objects::attributes::shown_lock;
 use crate::objects::encryption::{SentKey, opened};
 use crate::objects::expiration::Expiring;
@@ -71,12 +71,12 @@ impl GetObject {
     /// The answer about `found`. Blocks.
     pub fn answer_page(
         &self,
-        lane: &Arc<Lane>,
+        gateway: &Arc<Gateway>,
         envelope: &Envelope,
         found: &PinnedObject,
         stopwatch: Option<&Arc<Stopwatch>>,
     ) -> Result<Response, Problem> {
-        let reader = Reader { input: self, lane, envelope, stopwatch };
+        let reader = Reader { input: self, gateway, envelope, stopwatch };
         reader.on_found(found, |found, first, length| reader.read_whole(found, first, length))
     }
 }
@@ -127,7 +127,7 @@ impl Operation for GetObject {
         let address = &pending.input.address;
         let since = pending.now_if_timed();
         let at_hand = match address.version {
-            None => pending.lane.engine.try_object_in(&address.bucket, &address.key),
+            None => pending.gateway.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {
@@ -137,11 +137,11 @@ impl Operation for GetObject {
             }
             // Whether there is a delete marker has to be looked up.
             Some(None) if !shows_versions(&address.bucket) => {
-                Ok(address.missing(&pending.lane, &pending.envelope)?.into())
+                Ok(address.missing(&pending.gateway, &pending.envelope)?.into())
             }
             Some(None) | None => Ok(pending.later(slot, |pending| {
                 let since = pending.now_if_timed();
-                pending.input.address.find(&pending.lane, &pending.envelope, |found| {
+                pending.input.address.find(&pending.gateway, &pending.envelope, |found| {
                     pending.note_found(since);
                     let reader = pending.reader();
                     reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
@@ -165,9 +165,9 @@ impl PendingRequest<GetObject> {
     fn found(self: &Arc<Self>, found: PinnedObject, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
         let answer = self.reader().on_found(&found, |found, first, length| {
-            let mut content = self.lane.buffers.take(length);
+            let mut content = self.gateway.buffers.take(length);
             content.resize(length, 0);
-            if reading(self.tally.stopwatch.as_deref(), || self.lane.engine.try_read(found, first, &mut content))? {
+            if reading(self.tally.stopwatch.as_deref(), || self.gateway.engine.try_read(found, first, &mut content))? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));
@@ -183,7 +183,7 @@ impl PendingRequest<GetObject> {
     fn reader(&self) -> Reader<'_> {
         Reader {
             input: &self.input,
-            lane: &self.lane,
+            gateway: &self.gateway,
             envelope: &self.envelope,
             stopwatch: self.tally.stopwatch.as_ref(),
         }
@@ -199,7 +199,7 @@ impl PendingRequest<GetObject> {
 /// What the answer about an object depends on beside the object.
 struct Reader<'a> {
     input: &'a GetObject,
-    lane: &'a Arc<Lane>,
+    gateway: &'a Arc<Gateway>,
     envelope: &'a Envelope,
     stopwatch: Option<&'a Arc<Stopwatch>>,
 }
@@ -212,7 +212,7 @@ impl Reader<'_> {
         whole: impl FnOnce(&PinnedObject, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = self.input;
-        self.lane.check_readable(&found.object.version, read.key.as_ref(), read.is_sigv4)?;
+        self.gateway.check_readable(&found.object.version, read.key.as_ref(), read.is_sigv4)?;
         let with_key;
         let found = match &read.key {
             None => found,
@@ -227,7 +227,7 @@ impl Reader<'_> {
         let headers = match &version.headers.sealed {
             None => &version.headers,
             Some(_) => {
-                opened = self.lane.engine.headers(found)?;
+                opened = self.gateway.engine.headers(found)?;
                 &*opened
             }
         };
@@ -259,10 +259,10 @@ impl Reader<'_> {
         answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum).map(|checksum| (checksum, kind));
         answer.parts_count = selection.parts_count;
         let mut headers = answer.headers();
-        self.lane.show_encryption_of(version, read.key.as_ref(), &mut headers);
+        self.gateway.show_encryption_of(version, read.key.as_ref(), &mut headers);
         // Rules speak of the current version: one that is named need not be it.
         if read.address.version.is_none() {
-            self.lane.show_expiration(&mut headers, || Expiring::of(read.address.bucket.id, version));
+            self.gateway.show_expiration(&mut headers, || Expiring::of(read.address.bucket.id, version));
         }
         let status = if selection.range.is_some() { 206 } else { 200 };
         let (first, length) = match selection.range {
@@ -275,9 +275,9 @@ impl Reader<'_> {
             ResponseBody::Bytes(whole(found, first, length as usize)?)
         } else {
             // Once the response has begun, it is too late for an error.
-            self.lane.engine.check_named_key(version.attributes.encryption.as_ref())?;
+            self.gateway.engine.check_named_key(version.attributes.encryption.as_ref())?;
             let source = self.source(found, first, length);
-            ResponseBody::Pieces(Download::start(&self.lane.downloads, length, source))
+            ResponseBody::Pieces(Download::start(&self.gateway.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
@@ -292,16 +292,16 @@ impl Reader<'_> {
 
     /// Reads a small body; blocks.
     fn read_whole(&self, found: &PinnedObject, first: u64, length: usize) -> Result<Buffer, Problem> {
-        let mut content = self.lane.buffers.take(length);
+        let mut content = self.gateway.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
+        let mut reader = self.gateway.engine.reader(found, first, first + length as u64 - 1);
         reading(self.stopwatch.map(|stopwatch| &**stopwatch), || fill(&mut reader, &mut content))?;
         Ok(content)
     }
 
     /// Reads a large body piece by piece.
     fn source(&self, found: &PinnedObject, first: u64, length: u64) -> Source {
-        let mut reader = self.lane.engine.reader(found, first, first + length - 1);
+        let mut reader = self.gateway.engine.reader(found, first, first + length - 1);
         let stopwatch = self.stopwatch.cloned();
         Box::new(move |piece, wanted| {
             let wanted = reader.remaining().min(wanted as u64) as usize;

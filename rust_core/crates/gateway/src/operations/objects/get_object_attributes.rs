@@ -41,9 +41,9 @@ impl Operation for GetObjectAttributes {
 impl PendingRequest<GetObjectAttributes> {
     fn attributes(&self) -> Result<Response, Problem> {
         let address = &self.input.address;
-        address.find(&self.lane, &self.envelope, |found| {
+        address.find(&self.gateway, &self.envelope, |found| {
             let version = &found.object.version;
-            self.lane.check_readable(version, self.input.key.as_ref(), self.input.is_sigv4)?;
+            self.gateway.check_readable(version, self.input.key.as_ref(), self.input.is_sigv4)?;
             Ok(self.attributes_of(version))
         })
     }

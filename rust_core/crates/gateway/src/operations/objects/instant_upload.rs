@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::lane::{Lane, now_ms};
+use crate::gateway::{Gateway, now_ms};
 use crate::objects::attributes::sent;
 use crate::objects::challenge::{Challenge, Claim, Rejected};
 use crate::objects::conditions::precondition;
@@ -75,7 +75,7 @@ impl Operation for InstantUpload {
     /// On a worker: what is stored has to be looked up and read.
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         Ok(pending.on_worker(slot, move |pending| match &pending.input.proof {
-            _ if !pending.input.offered(&pending.lane) => Ok(pending.send().into()),
+            _ if !pending.input.offered(&pending.gateway) => Ok(pending.send().into()),
             Some(proof) => pending.prove(proof, slot),
             None => pending.challenge().map(Step::from),
         }))
@@ -88,7 +88,7 @@ impl Operation for InstantUpload {
         if let Some(version) = put.version_id {
             headers.set_version_id(&version_name(version));
         }
-        pending.lane.show_stored(put.encryption.as_ref(), None, &mut headers);
+        pending.gateway.show_stored(put.encryption.as_ref(), None, &mut headers);
         Ok(pending.envelope.empty(200, headers))
     }
 }
@@ -121,12 +121,12 @@ impl InstantUpload {
     }
 
     /// Whether content of earlier uploads may stand for this one.
-    fn offered(&self, lane: &Lane) -> bool {
-        self.own && lane.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
+    fn offered(&self, gateway: &Gateway) -> bool {
+        self.own && gateway.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
-    fn source(&self, lane: &Lane) -> Result<Option<PinnedObject>, Problem> {
-        let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
+    fn source(&self, gateway: &Gateway) -> Result<Option<PinnedObject>, Problem> {
+        let source = gateway.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
         let is_it = |found: &PinnedObject| {
             let version = &found.object.version;
             // What is to be encrypted is not made of what is not, or not with that key.
@@ -224,19 +224,19 @@ impl PendingRequest<InstantUpload> {
 
     fn challenge(&self) -> Result<Response, Problem> {
         let upload = &self.input;
-        if upload.source(&self.lane)?.is_none() {
+        if upload.source(&self.gateway)?.is_none() {
             return Ok(self.send());
         }
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Problem::internal(error.to_string()))?;
-        let challenge = self.lane.challenger.issue(&upload.claim(), now_ms(), &random);
+        let challenge = self.gateway.challenger.issue(&upload.claim(), now_ms(), &random);
         let document = results::instant_challenge(&challenge.token, &hex(&challenge.nonce), &challenge.ranges);
         Ok(self.envelope.document(200, HeaderBlock::new(), document))
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
     fn prove(self: &Arc<Self>, proof: &Proof, slot: u32) -> Result<Step, Problem> {
-        let challenge = self.lane.challenger.open(&proof.token, &self.input.claim(), now_ms());
+        let challenge = self.gateway.challenger.open(&proof.token, &self.input.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
             Rejected::Expired => denied("The challenge has expired."),
@@ -252,9 +252,9 @@ impl PendingRequest<InstantUpload> {
         attempts: usize,
         slot: u32,
     ) -> Result<Step, Problem> {
-        let (lane, upload) = (&self.lane, &self.input);
+        let (gateway, upload) = (&self.gateway, &self.input);
         for left in (0..attempts).rev() {
-            let Some(source) = upload.source(lane)? else { break };
+            let Some(source) = upload.source(gateway)? else { break };
             match self.is_answer(&challenge, &source, &given) {
                 Ok(true) => {}
                 Ok(false) => return Err(wrong_answer()),
@@ -262,7 +262,7 @@ impl PendingRequest<InstantUpload> {
                 Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            let copy = upload.copy(&lane.engine, &source.object)?;
+            let copy = upload.copy(&gateway.engine, &source.object)?;
             return Ok(self.submit_then(copy, slot, move |pending, decision| match decision {
                 Err(Failure::Refused(Refusal::SourceChanged)) => pending.copy_source((challenge, given), left, slot),
                 // Of the source, which has gone, or of the destination?
@@ -280,7 +280,7 @@ impl PendingRequest<InstantUpload> {
     fn is_answer(&self, challenge: &Challenge, source: &PinnedObject, given: &[u8; 32]) -> Result<bool, Problem> {
         let mut answer = challenge.answer();
         for (first, last) in &challenge.ranges {
-            let mut reader = self.lane.engine.reader(source, *first, *last);
+            let mut reader = self.gateway.engine.reader(source, *first, *last);
             let mut bytes = vec![0; (last - first + 1) as usize];
             let mut at = 0;
             while at < bytes.len() {
@@ -296,7 +296,7 @@ impl PendingRequest<InstantUpload> {
 
     fn stands(&self, source: &Object) -> Result<bool, Problem> {
         let Version { bucket, key, version_id, .. } = &source.version;
-        let found = self.lane.engine.version(*bucket, key, *version_id)?;
+        let found = self.gateway.engine.version(*bucket, key, *version_id)?;
         Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
     }
 }

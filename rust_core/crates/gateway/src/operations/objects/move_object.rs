@@ -34,7 +34,7 @@ impl Operation for MoveObject {
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let moved = pending.input.0.decided(&pending.lane, SourceKind::Copy)?;
+        let moved = pending.input.0.decided(&pending.gateway, SourceKind::Copy)?;
         Ok(pending.submit(Intent::MoveObject(moved), slot))
     }
 

@@ -75,7 +75,7 @@ impl Operation for PostObject {
         let declared = DeclaredBody::of_file(context.headers(), self.frame.length)?;
         let declared = Box::new(declared.keeping_sha256(self.put.bucket.settings.keep_sha256));
         check_vouched(&self.put.attributes, &self.put.bucket, &declared)?;
-        let whole = self.frame.length <= context.lane.options.whole_body_max;
+        let whole = self.frame.length <= context.gateway.options.whole_body_max;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 
@@ -90,8 +90,8 @@ impl Operation for PostObject {
     fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &pending.input;
-        let mut headers = stored_headers(&pending.lane, &put, input.chosen.key.as_ref());
-        pending.lane.show_expiration(&mut headers, || input.expiring(&put));
+        let mut headers = stored_headers(&pending.gateway, &put, input.chosen.key.as_ref());
+        pending.gateway.show_expiration(&mut headers, || input.expiring(&put));
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();

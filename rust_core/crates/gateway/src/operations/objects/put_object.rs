@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::lane::Lane;
+use crate::gateway::Gateway;
 use crate::objects::attributes::{check_vouched, sent};
 use crate::objects::conditions::precondition;
 use crate::objects::encryption::{Chosen, SentKey};
@@ -15,7 +15,7 @@ use crate::objects::versions::version_name;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::request::{Operation, PendingRequest, Prepared, Upload, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
-use crate::requests::treatment::PartOf;
+use crate::requests::storage_plan::PartOf;
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
@@ -44,18 +44,18 @@ pub struct PutObject {
 }
 
 /// The headers that say what was stored.
-pub(super) fn stored_headers(lane: &Lane, put: &decide::Put, key: Option<&SentKey>) -> HeaderBlock {
+pub(super) fn stored_headers(gateway: &Gateway, put: &decide::Put, key: Option<&SentKey>) -> HeaderBlock {
     let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
     if let Some(version) = put.version_id {
         headers.set_version_id(&version_name(version));
     }
-    lane.show_stored(put.encryption.as_ref(), key, &mut headers);
+    gateway.show_stored(put.encryption.as_ref(), key, &mut headers);
     headers
 }
 
 /// Refuses an append at another place than the end, before its body is sent. The engine checks the offset again.
 fn check_offset(context: &RequestContext<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
-    let Some(found) = context.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
+    let Some(found) = context.gateway.engine.try_object_in(bucket, key) else { return Ok(()) };
     let size = found.map_or(0, |found| found.object.version.size);
     if offset == size { Ok(()) } else { Err(Refusal::InvalidWriteOffset { size }.into()) }
 }
@@ -116,11 +116,11 @@ impl Operation for PutObject {
 
     fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = stored_headers(&pending.lane, &put, pending.input.chosen.key.as_ref());
+        let mut headers = stored_headers(&pending.gateway, &put, pending.input.chosen.key.as_ref());
         if pending.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
-        pending.lane.show_expiration(&mut headers, || pending.input.expiring(&put));
+        pending.gateway.show_expiration(&mut headers, || pending.input.expiring(&put));
         Ok(pending.envelope.empty(200, headers))
     }
 }

@@ -100,14 +100,14 @@ impl PendingRequest<ReadPage> {
         if key.len() > KEY_LEN_MAX {
             return Ok(None);
         }
-        Ok(self.lane.engine.object_in(&self.input.bucket, &Bytes::copy_from_slice(key))?)
+        Ok(self.gateway.engine.object_in(&self.input.bucket, &Bytes::copy_from_slice(key))?)
     }
 
     fn read(&self, key: &[u8], headers: &PageHeaders, found: &PinnedObject) -> Result<Response, Problem> {
         let (bucket, key) = (Arc::clone(&self.input.bucket), Bytes::copy_from_slice(key));
         let address = VersionAddress::current("GET", bucket, key);
         GetObject::of_page(address, headers).answer_page(
-            &self.lane,
+            &self.gateway,
             &self.envelope,
             found,
             self.tally.stopwatch.as_ref(),

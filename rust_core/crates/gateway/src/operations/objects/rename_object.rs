@@ -46,7 +46,7 @@ impl Operation for RenameObject {
 
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { moving, token } = &pending.input;
-        let moved = moving.decided(&pending.lane, SourceKind::Rename)?;
+        let moved = moving.decided(&pending.gateway, SourceKind::Rename)?;
         let intent = match *token {
             Some(token) => Intent::MoveOnce { moved, token },
             None => Intent::MoveObject(moved),

@@ -44,7 +44,7 @@ impl Operation for RestoreObject {
 
 impl PendingRequest<RestoreObject> {
     fn restore(&self, tier: Tier) -> Result<Response, Problem> {
-        self.input.0.find(&self.lane, &self.envelope, |found| {
+        self.input.0.find(&self.gateway, &self.envelope, |found| {
             check_restorable(found.object.version.headers.storage_class.as_deref(), tier)?;
             Ok(self.envelope.empty(200, HeaderBlock::new()))
         })

@@ -40,7 +40,7 @@ impl PendingRequest<ReadAttribute> {
         if of_lock {
             check_object_lock(&address.bucket)?;
         }
-        address.find(&self.lane, &self.envelope, |found| {
+        address.find(&self.gateway, &self.envelope, |found| {
             let version = &found.object.version;
             let document = document(self.operation(), &version.attributes)?;
             let mut headers = HeaderBlock::new();

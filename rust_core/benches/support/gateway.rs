@@ -1,4 +1,4 @@
-//! A lane without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
+//! A gateway without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
 //! The seam between the benchmarks and the request path.
 
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use orcas_base::completions::Completions;
 use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
-use orcas_gateway::lane::now_ms;
+use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{
-    BodyPlan, Event, Identities, Ingress, Lane, LaneOptions, Reply, Request, Responder, Response, ResponseBody,
+    BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
@@ -37,7 +37,7 @@ impl Responder for Events {
 }
 
 pub struct Server {
-    pub lane: Arc<Lane>,
+    pub gateway: Arc<Gateway>,
     events: Arc<Events>,
     responder: Arc<dyn Responder>,
     engine: Option<Engine>,
@@ -69,7 +69,7 @@ impl Server {
     pub fn open(data: &Path, pooling_enabled: bool) -> Self {
         let options = crate::support::options(data, Durability::Sync);
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
-        let options = LaneOptions {
+        let options = GatewayOptions {
             encrypt_by_default: false,
             event_targets: Vec::new(),
             region: "us-east-1".into(),
@@ -91,11 +91,11 @@ impl Server {
         };
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");
         let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
-        let lane = Lane::new(engine.handle(), options, identities).expect("a lane");
+        let gateway = Gateway::new(engine.handle(), options, identities).expect("a gateway");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         let events = Arc::new(Events(Completions::new().expect("a queue")));
         let responder = Arc::clone(&events) as Arc<dyn Responder>;
-        Self { lane, events, responder, engine: Some(engine), signer }
+        Self { gateway, events, responder, engine: Some(engine), signer }
     }
 
     /// A head with only the headers it needs, for a body of `length` bytes whose hash is not signed.
@@ -121,7 +121,7 @@ impl Server {
     }
 
     pub fn accept(&self, head: &RequestHead<'_>) -> Arc<dyn Request> {
-        self.lane
+        self.gateway
             .accept(head, &Ingress::now("127.0.0.1", false, 0), &self.responder)
             .map_err(|answer| answer.status)
             .expect("the head is taken")
@@ -198,8 +198,8 @@ impl Server {
 
     /// Until everything is durable and in the index.
     pub fn settle(&self) {
-        self.lane.engine.barrier().expect("the store takes a barrier");
-        while self.lane.engine.health().lag_records > 0 {
+        self.gateway.engine.barrier().expect("the store takes a barrier");
+        while self.gateway.engine.health().lag_records > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -207,7 +207,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.lane.close();
+        self.gateway.close();
         drop(self.engine.take());
     }
 }

@@ -15,7 +15,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,256}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchSettings:
+class ObservabilitySettings:
     """What operators can see of a server."""
 
     metrics: bool = setting(

@@ -29,13 +29,13 @@ use orcas_s3::event_targets::EventTarget;
 use orcas_sigv4::SigningKeys;
 use orcas_telemetry::access_log::parcels::Deliveries;
 use orcas_telemetry::access_log::queue::LineQueue;
-use orcas_telemetry::metrics::around::Around;
 use orcas_telemetry::metrics::page::Sources;
+use orcas_telemetry::metrics::process::ProcessMetrics;
 use orcas_telemetry::metrics::requests::RequestMetrics;
 
 /// What the operator chose for the HTTP side.
 #[derive(Clone, Debug)]
-pub struct LaneOptions {
+pub struct GatewayOptions {
     /// The region of buckets that name none.
     pub region: String,
     /// Refuse signatures for other regions.
@@ -72,7 +72,7 @@ pub struct LaneOptions {
     pub salvage: bool,
 }
 
-pub struct Lane {
+pub struct Gateway {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
@@ -88,7 +88,7 @@ pub struct Lane {
     /// The engine's.
     pub buffers: Arc<Buffers>,
     pub events: Arc<EventStreams>,
-    pub options: LaneOptions,
+    pub options: GatewayOptions,
     identities: RwLock<Arc<Identities>>,
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
@@ -111,9 +111,9 @@ pub struct Lane {
     id_mask: u64,
 }
 
-impl Lane {
-    pub fn new(engine: Handle, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
-        let failed = |source| Error::io("start", std::path::Path::new("request lane"), source);
+impl Gateway {
+    pub fn new(engine: Handle, options: GatewayOptions, identities: Identities) -> Result<Arc<Self>> {
+        let failed = |source| Error::io("start", std::path::Path::new("gateway"), source);
         let (mut random, mut challenges) = ([0; 20], [0; 32]);
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
@@ -127,7 +127,7 @@ impl Lane {
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
         let buffers = Arc::clone(engine.buffers());
         let host_id: Arc<str> = orcas_checksum::base64_encode(host).into();
-        let lane = Arc::new(Self {
+        let gateway = Arc::new(Self {
             downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
             pool,
             intake: group(&intake_pool, processors - 1),
@@ -159,13 +159,13 @@ impl Lane {
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
         });
         // What is taken from here on is heard of; what was taken before is in the journal.
-        lane.engine.on_events(Arc::new(Heard(Arc::downgrade(&lane))));
-        lane.events.hub.begin(lane.engine.events_reached());
-        if !lane.options.event_targets.is_empty() {
+        gateway.engine.on_events(Arc::new(JournalListener(Arc::downgrade(&gateway))));
+        gateway.events.hub.begin(gateway.engine.events_reached());
+        if !gateway.options.event_targets.is_empty() {
             // As long as the server runs, somebody listens.
-            lane.engine.add_listener();
+            gateway.engine.add_listener();
         }
-        Ok(lane)
+        Ok(gateway)
     }
 
     /// Who may sign, and who may do what, at this moment.
@@ -217,7 +217,7 @@ impl Lane {
     }
 
     /// The page of all metrics. Blocks.
-    pub fn metrics_page(&self, format: Format, around: &Around) -> String {
+    pub fn metrics_page(&self, format: Format, around: &ProcessMetrics) -> String {
         let sources = Sources {
             engine: &self.engine,
             metrics: &self.metrics,
@@ -240,12 +240,12 @@ impl Lane {
 }
 
 /// Passes on to listeners what the journal has taken.
-struct Heard(Weak<Lane>);
+struct JournalListener(Weak<Gateway>);
 
-impl EventSink for Heard {
+impl EventSink for JournalListener {
     fn taken(&self, changes: Option<&[Change]>, place: Place) {
-        if let Some(lane) = self.0.upgrade() {
-            lane.events.hub.taken(changes, place).into_iter().for_each(|resume| resume());
+        if let Some(gateway) = self.0.upgrade() {
+            gateway.events.hub.taken(changes, place).into_iter().for_each(|resume| resume());
         }
     }
 }

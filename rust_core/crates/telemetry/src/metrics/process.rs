@@ -7,7 +7,7 @@ use orcas_metrics::Histogram;
 
 /// What only those know who have the connections and the keyring.
 #[derive(Clone, Debug, Default)]
-pub struct Around {
+pub struct ProcessMetrics {
     pub version: String,
     pub connections: u64,
     /// Error codes with which connections were ended, and how often.

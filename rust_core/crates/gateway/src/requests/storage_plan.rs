@@ -41,7 +41,7 @@ const REQUESTED_ENCRYPTION: &str = "The multipart upload initiate requested encr
 
 /// How a body is treated.
 #[derive(Clone, Debug, Default)]
-pub struct Treatment {
+pub struct StoragePlan {
     /// The algorithm in which the server computes the checksum of the body, whichever the client declares. `None` if that
     /// is up to the client: of a composite checksum, S3 computes no part by itself.
     pub algorithm: Option<ChecksumAlgorithm>,
@@ -52,16 +52,16 @@ pub struct Treatment {
     md5: Option<[u8; 16]>,
 }
 
-impl Treatment {
-    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `vouched`:
+impl StoragePlan {
+    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `has_digest`:
     /// the request has a digest of the body, or no body.
-    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing, vouched: bool) -> Result<Self, Problem> {
-        let treatment = match part {
+    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing, has_digest: bool) -> Result<Self, Problem> {
+        let storage_plan = match part {
             None => Self { sealing: own, ..Self::default() },
-            Some(part) => part.found(engine, own, vouched)?,
+            Some(part) => part.found(engine, own, has_digest)?,
         };
-        let md5 = engine.hidden_md5(treatment.sealing.encryption.as_ref())?;
-        Ok(Self { md5, ..treatment })
+        let md5 = engine.hidden_md5(storage_plan.sealing.encryption.as_ref())?;
+        Ok(Self { md5, ..storage_plan })
     }
 
     /// The digests that may be stored.
@@ -74,11 +74,11 @@ impl Treatment {
 }
 
 impl PartOf {
-    fn found(&self, engine: &Handle, own: Sealing, vouched: bool) -> Result<Treatment, Problem> {
+    fn found(&self, engine: &Handle, own: Sealing, has_digest: bool) -> Result<StoragePlan, Problem> {
         match self {
             Self::Upload { bucket, key, upload, is_sigv4 } => {
                 let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
-                if !vouched {
+                if !has_digest {
                     check_part_vouched(&upload.attributes)?;
                 }
                 let sealing = part_sealing(engine, &upload, own, *is_sigv4)?;
@@ -87,11 +87,11 @@ impl PartOf {
                     Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
                     Some((_, ChecksumType::Composite)) => None,
                 };
-                Ok(Treatment { algorithm, shows_checksum: upload.checksum.is_some(), sealing, md5: None })
+                Ok(StoragePlan { algorithm, shows_checksum: upload.checksum.is_some(), sealing, md5: None })
             }
             Self::Object { bucket, key, asked, is_sigv4 } => {
                 let Some(found) = engine.object_in(bucket, key)? else {
-                    return Ok(Treatment { sealing: own, ..Treatment::default() });
+                    return Ok(StoragePlan { sealing: own, ..StoragePlan::default() });
                 };
                 let version = &found.object.version;
                 let whole = version.checksum.map(|whole| whole.checksum.algorithm());
@@ -101,7 +101,7 @@ impl PartOf {
                 }
                 let sealing = if *asked { own } else { Sealing::from(of_object) };
                 let algorithm = whole.filter(|algorithm| algorithm.joins());
-                Ok(Treatment { algorithm, sealing, ..Treatment::default() })
+                Ok(StoragePlan { algorithm, sealing, ..StoragePlan::default() })
             }
         }
     }

@@ -118,7 +118,10 @@ LIMITS = {
     "validity of a presigned URL": ["sigv4/src/lib.rs:PRESIGN_EXPIRES_S_MAX"],
     "buckets": ["decide/src/limits.rs:BUCKETS_MAX"],
     "snapshots of all buckets": ["decide/src/limits.rs:SNAPSHOTS_MAX"],
-    "one configuration of a bucket": ["s3/src/documents.rs:CONFIGURATION_LEN_MAX", "record/src/document.rs:DOCUMENT_MAX"],
+    "one configuration of a bucket": [
+        "s3/src/documents.rs:CONFIGURATION_LEN_MAX",
+        "record/src/document.rs:DOCUMENT_MAX",
+    ],
     "all configurations of all buckets": ["decide/src/limits.rs:DOCUMENTS_LEN_MAX"],
     "rules of a bucket: lifecycle": ["s3/src/lifecycle/mod.rs:RULES_MAX"],
     "rules of a bucket: CORS, notifications": ["s3/src/cors.rs:RULES_MAX"],

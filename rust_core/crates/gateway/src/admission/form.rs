@@ -153,7 +153,6 @@ impl Address {
             Some(_) => Authentication::Presigned,
             None => Authentication::PresignedVersionTwo,
         };
-        let list;
         let target = Target::Object { bucket: self.bucket.clone(), key };
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
         let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
@@ -167,7 +166,7 @@ impl Address {
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
-        list = form.headers(&self.bucket)?;
+        let list = form.headers(&self.bucket)?;
         context.head.headers = Headers::new(&list);
         check_supported(&PostObject::FIELDS, &context.query, context.headers())
             .map_err(|error| context.check_acl(error))?;

@@ -140,7 +140,7 @@ impl BucketTable {
     }
 
     /// Those of clients.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_name.len()
     }
 }

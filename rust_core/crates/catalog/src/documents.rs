@@ -38,7 +38,8 @@ impl Documents {
         self.by_bucket.get(&(bucket, kind))
     }
 
-    pub fn len(&self) -> usize {
+    /// Bytes of all of them.
+    pub fn total_len(&self) -> usize {
         self.len
     }
 
@@ -92,11 +93,11 @@ mod tests {
         documents.put(mine, DocumentKind::Cors, "123".into());
         documents.put(mine, DocumentKind::Tagging, Bytes::new());
         documents.put(other, DocumentKind::Cors, "1".into());
-        assert_eq!(documents.len(), 4);
+        assert_eq!(documents.total_len(), 4);
         assert!(documents.get(mine, DocumentKind::Tagging).is_some_and(|document| document.bytes.is_empty()));
         assert!(documents.get(mine, DocumentKind::Accelerate).is_none());
         documents.remove(mine);
-        assert_eq!((documents.len(), documents.has(mine), documents.has(other)), (1, false, true));
+        assert_eq!((documents.total_len(), documents.has(mine), documents.has(other)), (1, false, true));
     }
 
     #[test]

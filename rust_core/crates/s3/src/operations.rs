@@ -426,7 +426,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
+    const DOCUMENT: &str = include_str!("../../../../docs/format.md");
     /// From the service model that boto3 has and its documentation of permissions: name, method, address and required
     /// header of each operation, its actions without and with a version, and what they are about.
     pub const REFERENCE: &str = include_str!("testdata/operations.tsv");
@@ -477,8 +477,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_document_lists_the_codes() {
-        let document = std::fs::read_to_string(DOCUMENT).unwrap();
-        let (_, section) = document.split_once("### Codes of operations").unwrap();
+        let (_, section) = DOCUMENT.split_once("### Codes of operations").unwrap();
         let listed: Vec<(u8, &str)> = section
             .lines()
             .skip_while(|line| !line.starts_with("| `"))

@@ -40,7 +40,7 @@ impl View for SequencerView<'_> {
     }
 
     fn bucket_count(&self) -> usize {
-        self.buckets.len()
+        self.buckets.count()
     }
 
     fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>> {
@@ -64,7 +64,7 @@ impl View for SequencerView<'_> {
     }
 
     fn documents_len(&self) -> usize {
-        self.buckets.documents().len()
+        self.buckets.documents().total_len()
     }
 
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {

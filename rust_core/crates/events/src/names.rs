@@ -83,18 +83,6 @@ impl EventName {
     pub fn is_of_bucket(self) -> bool {
         matches!(self, Self::BucketCreated | Self::BucketRemoved)
     }
-
-    /// Whether nothing is left of what the event is about.
-    pub fn is_removal(self) -> bool {
-        matches!(
-            self,
-            Self::ObjectRemovedDelete
-                | Self::ObjectRemovedDeleteMarkerCreated
-                | Self::LifecycleExpirationDelete
-                | Self::LifecycleExpirationDeleteMarkerCreated
-                | Self::BucketRemoved
-        )
-    }
 }
 
 /// A set of events.
@@ -134,10 +122,6 @@ impl EventNames {
         Self(self.0 | other.0)
     }
 
-    pub fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
     pub fn contains(self, name: EventName) -> bool {
         self.0 >> name as u8 & 1 == 1
     }
@@ -154,7 +138,6 @@ mod tests {
         assert!(!created.contains(EventName::ObjectRemovedDelete));
         let put = EventNames::parse("s3:ObjectCreated:Put").unwrap();
         assert_eq!(put, EventNames::NONE.with(EventName::ObjectCreatedPut));
-        assert!(created.intersects(put) && !put.intersects(EventNames::parse("s3:ObjectRemoved:*").unwrap()));
     }
 
     #[test]

@@ -232,7 +232,7 @@ class Server:
             selector.register(stream, selectors.EVENT_READ)
             while not line.endswith(b"\n"):
                 if not selector.select(max(0.0, self._deadline - time.monotonic())):
-                    raise UnavailableError(f"The server was not ready within {self._timeout:g} seconds.{self._tail()}")
+                    raise UnavailableError(f"The server was not ready within {self._timeout:g} s.{self._tail()}")
                 piece = os.read(stream.fileno(), 4096)
                 if not piece:
                     code = self._process.wait()

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.commands import command
+from tests.fixtures.commands import command, ran
 from tests.fixtures.targets import MIB, content, running
 from tests.tools.test_seal_stored import KEY
+
+from orcas.settings.config import child_environment
 
 BUCKET = "photos"
 SECRET = "what-only-the-owner-may-know"
@@ -119,7 +121,9 @@ def test_filters(sound: Path) -> None:
     for name in files:
         assert in_brief[name]["rows"] == sum(row["file"] == name for row in everything)
     assert "Entries" in command("inspect", "--data", sound)
-    assert command("inspect", "--data", sound, "log", "--key", "absent") == ""
+    for selection in (("log", "--key", "absent"), ("packs", "--kind", "PutVersion"), ("--file", "absent.log")):
+        done = ran(child_environment(), ".", "inspect", "--data", str(sound), *selection)
+        assert (done.returncode, "Nothing in the store is selected" in done.stderr) == (0, True), selection
     command("inspect", "--data", sound, "index", code=2)
     command("inspect", "--data", sound / "absent", code=69)
 

@@ -69,7 +69,7 @@ def env(
     else:
         running = _running(settings.data, deadline)
         if running is None and wait:
-            raise UnavailableError(f"No server opened the store in {settings.data} within {wait:g} seconds.")
+            raise UnavailableError(f"No server opened the store in {settings.data} within {wait:g} s.")
     keys = _keys(settings, running, dev)
     if dev and running is not None and keys != _keys(settings, running, dev=False):
         # That directory belongs to another server.

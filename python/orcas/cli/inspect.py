@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from orcas.cli.options import Data
-from orcas.cli.output import print_table
+from orcas.cli.output import print_table, say
 from orcas.cli.upkeep import Bucket, settings_of
 from orcas.control.files import NoStoreError
 from orcas.errors import OrcasError, UsageError
@@ -83,6 +83,12 @@ def inspect(
 
     if part not in (None, *_PARTS):
         raise UsageError(f"{part} is no part of a store: name one of {', '.join(_PARTS)}.")
+    if part == "packs" and (bucket, key, prefix) != (None, None, None):
+        raise UsageError(
+            "Packs know neither buckets nor keys: leave out --bucket, --key and --prefix, or name the log."
+        )
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"--from {first} is after --to {last}: nothing lies between them.")
     directory = settings_of(data).data
     if not any((directory / name).exists() for name in ("log", "chunks", "store.keys", "store.keys.copy")):
         raise NoStoreError(directory)
@@ -104,6 +110,8 @@ def inspect(
         inspect_files(directory, each, selection, take)
     if part is None:
         _print_files(files, as_json=as_json)
+    if not total.rows and any(value not in ([], None) for value in selection.values()):
+        say("Nothing in the store is selected: check the options, and how kinds are written.", err=True)
     if total.unreadable:
         raise OrcasError(f"Places that cannot be read: {total.unreadable}. `orcas fsck` says what is lost.")
 

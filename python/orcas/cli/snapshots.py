@@ -30,14 +30,14 @@ def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = N
 
         orcas snapshot create photos before-cleanup
     """
-    _order("POST", f"{_path(bucket)}/snapshots", {"name": name}, data, endpoint)
+    _order("POST", (bucket, "snapshots"), {"name": name}, data, endpoint)
     tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", as_json)
 
 
 @snapshot_app.command("list")
 def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List the snapshots of BUCKET."""
-    found = _order("GET", f"{_path(bucket)}/snapshots", None, data, endpoint)
+    found = _order("GET", (bucket, "snapshots"), None, data, endpoint)
     if as_json:
         print_json(found)
     else:
@@ -47,7 +47,7 @@ def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None,
 @snapshot_app.command()
 def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Delete a snapshot. The server then frees the space of content that nothing else uses."""
-    _order("DELETE", _path(bucket, "snapshots", name), None, data, endpoint)
+    _order("DELETE", (bucket, "snapshots", name), None, data, endpoint)
     tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
 
 
@@ -59,7 +59,7 @@ def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = 
     unless another snapshot has it. To keep it, create a snapshot first. To look at a snapshot without changing the
     bucket, fork it. A bucket with Object Lock cannot be restored.
     """
-    _order("POST", f"{_path(bucket)}/restore", {"snapshot": name}, data, endpoint)
+    _order("POST", (bucket, "restore"), {"snapshot": name}, data, endpoint)
     tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
 
 
@@ -87,28 +87,35 @@ def fork(
         raise UsageError(f"{source} names no bucket: write BUCKET or BUCKET@SNAPSHOT.")
     if at and not snapshot:
         raise UsageError(f"{source} names no snapshot: write BUCKET or BUCKET@SNAPSHOT.")
-    _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
+    _order("POST", (bucket, "fork"), {"name": name, "snapshot": snapshot or None}, data, endpoint)
     tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
 
 
-def _path(bucket: str, *more: str) -> str:
-    """The path of a bucket in the admin API, or of what is below it.
+def _order(
+    method: str, names: tuple[str, ...], order: dict[str, Any] | None, data: str | None, endpoint: str | None
+) -> dict[str, Any]:
+    """A request to the admin API; `names` are the bucket and what is below it.
 
     Raises:
-        UsageError: a name is empty, and the path would be another one.
+        UsageError: a name is empty or has a slash, and the path would be another one.
+        RefusedError: the answer is an error.
     """
-    if not all((bucket, *more)):
-        raise UsageError("A name is empty: give the bucket and the snapshot by their names.")
-    return "/".join(("buckets", *(quote(name, safe="") for name in (bucket, *more))))
-
-
-def _order(
-    method: str, path: str, order: dict[str, Any] | None, data: str | None, endpoint: str | None
-) -> dict[str, Any]:
     from orcas.tools.reach import reached
+    from orcas.tools.session import RefusedError, no_bucket
 
+    if not all(names):
+        raise UsageError("A name is empty: give the bucket and the snapshot by their names.")
+    for name in names:
+        if "/" in name:
+            raise UsageError(f"{name} is not a name: those of buckets and snapshots have no slash.")
+    path = "/".join(("buckets", *(quote(name, safe="") for name in names)))
     with reached(settings_of(data), endpoint) as session:
-        return session.admin(method, path, order)
+        try:
+            return session.admin(method, path, order)
+        except RefusedError as error:
+            if error.code == "NoSuchBucket":
+                raise no_bucket(names[0]) from None
+            raise
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,7 +10,6 @@ import typer
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size
 from orcas.cli.report import show_report
-from orcas.errors import OrcasError
 from orcas.settings.config import Settings, resolve
 from orcas.telemetry import logs
 
@@ -42,13 +41,14 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
     difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
     """
     from orcas.tools.reach import reached
+    from orcas.tools.session import no_bucket
 
     with reached(settings_of(data), endpoint) as session:
         shown = session.admin("GET", "stats")
     if bucket is not None:
         shown["buckets"] = [entry for entry in shown["buckets"] if entry["name"] == bucket]
         if not shown["buckets"]:
-            raise OrcasError(f"There is no bucket {bucket}.")
+            raise no_bucket(bucket)
     if as_json:
         print_json(shown)
         return

@@ -117,7 +117,7 @@ class BrokerSender(ABC, Generic[_T, _C]):
                     await self.disconnect(connection)
 
     def _timeout(self) -> Failure:
-        return Failure(self._with_heard(f"no answer within {self._target.timeout_sec} seconds"))
+        return Failure(self._with_heard(f"no answer within {self._target.timeout_sec} s"))
 
     def _reason(self, error: Exception) -> str:
         name, text = type(error).__name__, str(error)

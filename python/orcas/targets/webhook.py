@@ -78,7 +78,7 @@ class WebhookSender:
             return Failure(str(refused))
         except TimeoutError:
             self._disconnect()
-            return Failure(f"no answer within {self._target.timeout_sec} seconds")
+            return Failure(f"no answer within {self._target.timeout_sec} s")
         except (OSError, UnicodeError, httptools.HttpParserError) as error:
             # A label of the host that is too long for DNS is a UnicodeError.
             self._disconnect()

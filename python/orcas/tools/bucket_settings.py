@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import UnavailableError
 from orcas.tools.objects import reason
-from orcas.tools.session import RefusedError
+from orcas.tools.session import RefusedError, no_bucket
 
 if TYPE_CHECKING:
     from orcas.tools.session import Response, Session
@@ -24,13 +24,12 @@ def bucket_settings(session: Session, bucket: str) -> dict[str, str]:
     """The settings that are set.
 
     Raises:
-        OrcasError: there is no such bucket.
-        RefusedError: they cannot be shown.
+        RefusedError: there is no such bucket, or they cannot be shown.
     """
     with session.request("HEAD", _path(bucket)) as answer:
         # 400: no bucket can have this name.
         if answer.status in (400, 404):
-            raise OrcasError(f"There is no bucket {bucket}.")
+            raise no_bucket(bucket)
         if answer.status == 403:
             raise RefusedError(403, f"The server refused the key{session.key_owner}.")
         if answer.status != 200:

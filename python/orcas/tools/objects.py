@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from orcas.errors import UnavailableError
-from orcas.tools.session import RefusedError, Response, Session
+from orcas.tools.session import RefusedError, Response, Session, no_bucket
 
 _NAMESPACE: Final = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 _DOCUMENT_MAX: Final = 16 << 20
@@ -110,7 +110,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         if answer.status != 200:
             name = path.strip("/")
             if answer.status == 404:
-                raise RefusedError(answer.status, f"There is no bucket {name}.")
+                raise no_bucket(name)
             what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
             raise RefusedError(answer.status, f"{what} cannot be read: {reason(answer)}.")
         body = answer.read(_DOCUMENT_MAX)

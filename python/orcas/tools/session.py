@@ -40,6 +40,11 @@ class RefusedError(OrcasError):
         self.code = code or OrcasError.code
 
 
+def no_bucket(name: str) -> RefusedError:
+    """The error of a command that names a bucket which the store does not have."""
+    return RefusedError(404, f"There is no bucket {name}.", "NoSuchBucket")
+
+
 @dataclass
 class Response:
     """A response. Its body can be read once, in pieces."""

@@ -141,7 +141,7 @@ def says(status: int) -> Callable[[Received], int]:
         (says(500), {}, "HTTP status 500"),
         (says(302), {}, "HTTP status 302"),
         (says(410), {"attempts": 9}, "HTTP status 410"),
-        (lambda _: None, {"timeout_sec": 1}, "no answer within 1 seconds"),
+        (lambda _: None, {"timeout_sec": 1}, "no answer within 1 s"),
         (says(200), {"private": False}, "127.0.0.1 has no public address, and the target is not marked private"),
     ],
     ids=["failing", "redirecting", "gone", "hanging", "private"],

@@ -45,7 +45,7 @@ FAILURES = [
     ("serve --data {unreadable} --port 0", 69, "is damaged: restore it"),
     ("env", 69, "no store"),
     ("env --data {new}", 69, "`orcas serve --data {new}` creates one"),
-    ("env --data {new} --wait 0.1", 69, "within 0.1 seconds"),
+    ("env --data {new} --wait 0.1", 69, "within 0.1 s."),
     ("env --wait soon", 2, "--wait"),
     ("env --port abc", 2, "--port must be"),
     ("env --memory --data {new}", 2, "cannot be used together"),
@@ -56,6 +56,7 @@ FAILURES = [
     ("stats --json --bukcet x", 2, "No such option: --bukcet"),
     ("stats --json --endpoint http://127.0.0.1:1", 78, "set AWS_ACCESS_KEY_ID"),
     ("stats --data {store} --bucket absent", 1, "no bucket absent"),
+    ("stats --data {store} --bucket absent --json", 1, "no bucket absent"),
     ("stats --endpoint ftp://nowhere", 2, "--endpoint must be"),
     ("stats --endpoint http://127.0.0.1:nowhere", 2, "--endpoint must be"),
     ("stats --endpoint http://127.0.0.1:1", 78, "set AWS_ACCESS_KEY_ID"),
@@ -94,9 +95,11 @@ FAILURES = [
     ("tasks run none --data {store}", 1, "no task of this name"),
     ("events targets --data {new}", 69, "no store"),
     ("events dead hook --data {store}", 1, "no target of this name"),
-    ("snapshot list nowhere --data {store}", 1, "does not exist"),
+    ("snapshot list nowhere --data {store}", 1, "There is no bucket nowhere."),
     ("fork photos copy --data {new}", 69, "no store"),
     ("fork photos@ copy --data {new}", 2, "names no snapshot"),
+    ("fork a/b copy --data {store}", 2, "no slash"),
+    ("fork nowhere copy --data {store} --json", 1, "There is no bucket nowhere."),
     ("fork @s copy --data {new}", 2, "names no bucket"),
     ("fork '' copy --data {new}", 2, "A name is empty"),
     ("snapshot list '' --data {new}", 2, "A name is empty"),
@@ -119,6 +122,8 @@ FAILURES = [
     ("inspect --data {new}", 69, "no store"),
     ("inspect index --data {store}", 2, "no part of a store"),
     ("inspect log --from x", 2, "--from"),
+    ("inspect log --from 7 --to 3 --data {store}", 2, "nothing lies between"),
+    ("inspect packs --bucket photos --data {store}", 2, "neither buckets nor keys"),
     ("scrub --now --data {damaged} --json", 1, "`orcas restore`"),
     ("backup", 2, "Missing argument 'TARGET'"),
     ("backup {new} --data {new}2", 69, "no store"),
@@ -148,6 +153,7 @@ FAILURES = [
 ]
 # The codes in JSON by exit codes. A server's refusal, with exit code 1, has the code that the server gave.
 CODES = {2: "InvalidUsage", 69: "Unavailable", 78: "InvalidConfiguration"}
+REFUSED = {"snapshot": "NoSuchSnapshot", "no bucket": "NoSuchBucket"}
 NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # The place in each command that raises an unexpected exception.
 INSIDE = {
@@ -221,7 +227,9 @@ def check(line: str, code: int, words: str, places: dict[str, str], directory: P
         assert sentences == []
         error = json.loads(done.stderr.splitlines()[-1])["error"]
         assert set(error) == {"code", "message"}
-        assert error["code"] == CODES.get(code, "NoSuchSnapshot" if "snapshot" in words else "Failed"), line
+        assert error["code"] == CODES.get(
+            code, next((known for part, known in REFUSED.items() if part in words), "Failed")
+        )
         sentences = [error["message"]]
     assert len(sentences) == 1, (line, done.stderr)
     assert words.replace("{new}", str(new)) in sentences[0]

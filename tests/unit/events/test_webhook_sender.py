@@ -64,7 +64,7 @@ def trickled(answer: bytes) -> Iterator[bytes]:
         # The head is not complete, so nothing was said.
         ([b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n"], "closed without an answer"),
         ([b"HTTP/1.1 200 OK\r\n", *[b"x: " + b"y" * 1000 + b"\r\n"] * 100], "without an answer"),
-        (trickled(TAKEN), "no answer within 1 seconds"),
+        (trickled(TAKEN), "no answer within 1 s"),
         ([b"HTTP/1.1 100 Continue\r\n\r\n"], "closed without an answer"),
         ([b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"], "HTTP status 302"),
         ([b"HTTP/1.1 503 Slow Down\r\nretry-after: 99999999\r\ncontent-length: 0\r\n\r\n"], "HTTP status 503"),

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 use orcas_fuzz::{Input, fuzz_target};
 
 #[allow(dead_code, reason = "the index uses more of it")]
-#[path = "../../crates/index/src/frames.rs"]
+#[path = "../../crates/index/src/files/frames.rs"]
 mod frames;
 #[allow(dead_code, reason = "the index uses more of it")]
-#[path = "../../crates/index/src/layout.rs"]
+#[path = "../../crates/index/src/files/layout.rs"]
 mod layout;
 
 use frames::{FRAME, is_broken};

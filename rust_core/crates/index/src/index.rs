@@ -10,16 +10,14 @@ use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
 use rusqlite::{Connection, MAIN_DB};
 
-use super::apply::Writer;
-use super::checkpoint::CHECKPOINT_TIMEOUT;
 use super::damage::Damage;
-use super::database::{Backing, Database};
 use super::error::{IndexError, damaged, failure};
+use super::files::checkpoint::CHECKPOINT_TIMEOUT;
+use super::files::schema::{self, BUSY_TIMEOUT};
+use super::files::{Backing, Connections, Database, Pool, frames, pages};
 use super::options::IndexOptions;
-use super::pool::{Connections, Pool};
 use super::reader::Reader;
-use super::schema::{self, BUSY_TIMEOUT};
-use super::{frames, pages};
+use super::writer::Writer;
 use orcas_base::error::{Error, Result};
 
 /// The index of one store.

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::checkpoint::WalState;
+use super::dump;
 use super::error::{self, damaged, failure};
+use super::files::PAGE;
+use super::files::checkpoint::{self, WalState};
+use super::files::pages::find_damaged;
 use super::index::Index;
-use super::layout::PAGE;
-use super::pages::find_damaged;
-use super::{checkpoint, dump};
 use orcas_base::error::{Error, Result};
 
 impl Index {

@@ -9,18 +9,17 @@ use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::bucket_counts::{Counts, all_counts};
-use super::columns::{loaded_int, stored_int};
-use super::counters::Totals;
 use super::error::{self, failure};
-use super::heads::HeadRow;
-use super::history::{VersionFrom, VersionRow};
-use super::packs::{PackUsage, PackedBlob};
-use super::pool::{Pool, Pooled};
-use super::reclaim::{LogFileRow, LogUsage};
+use super::files::{Pool, Pooled};
 use super::records::Stored;
-use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, counters, digests, documents, heads, history, packs, reclaim, uploads, versions};
+use super::tables::heads::{self, HeadRow};
+use super::tables::history::{self, VersionFrom, VersionRow};
+use super::tables::packs::{self, PackUsage, PackedBlob};
+use super::tables::uploads::{self, Completed, PartRow, UploadFrom, UploadRow};
+use super::tables::{blobs, buckets, digests, documents, loaded_int, stored_int, versions};
+use super::writer::counters::{self, Totals};
+use super::writer::reclaim::{self, LogFileRow, LogUsage};
+use super::writer::{Counts, all_counts};
 use orcas_base::error::{Error, Result};
 use orcas_record::placement::codec;
 use orcas_record::{

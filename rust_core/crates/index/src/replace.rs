@@ -9,11 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::checkpoint::CHECKPOINT_TIMEOUT;
-use super::database::Backing;
 use super::error::{IndexError, failure};
+use super::files::checkpoint::CHECKPOINT_TIMEOUT;
+use super::files::{Backing, frames, schema};
 use super::index::{Index, sync_directory_of};
-use super::{frames, schema};
 use orcas_base::error::{Error, Result};
 
 impl Index {

@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
 
-use super::blobs::StoredLocation;
-use super::columns::{blob_bytes, loaded_int, stored, stored_int, with_update};
 use super::error::{self, failure};
-use super::packs::first_offset;
 use super::reader::Reader;
 use super::records::Stored;
-use super::uploads::PartRow;
+use super::tables::blobs::StoredLocation;
+use super::tables::packs::first_offset;
+use super::tables::uploads::PartRow;
+use super::tables::{blob_bytes, loaded_int, stored, stored_int, with_update};
 use orcas_base::error::Result;
 use orcas_record::placement::codec;
 use orcas_record::{BlobLocation, BucketId, ChunkLocation, Fingerprint, PackId, Sequence, UploadId};

@@ -77,8 +77,8 @@ fn the_cost_of_a_page_grows_with_its_entries() {
         assert_eq!(oldest, 10);
         drop(reader);
         (
-            steps(&index, crate::history::FROM),
-            [steps(&index, crate::history::OF_KEY), steps(&index, crate::history::OLDEST)],
+            steps(&index, crate::tables::history::FROM),
+            [steps(&index, crate::tables::history::OF_KEY), steps(&index, crate::tables::history::OLDEST)],
         )
     };
     let (small, large) = (cost(40, 20), cost(400, 20));

@@ -1,6 +1,7 @@
 //! The effect of sharing and reclamation on the rows, record by record, and the records that are refused.
 
 use super::*;
+use crate::tables::{blobs, packs};
 
 fn content(fingerprint: u8, length: usize) -> Record {
     Record::Content {
@@ -406,7 +407,7 @@ fn a_long_scan_and_a_search_use_their_indexes() {
     for sql in [blobs::BY_TAG, blobs::DEAD, packs::BLOBS] {
         assert!(!plan(sql).contains("TEMP B-TREE"), "{}", plan(sql));
     }
-    let usage = plan(crate::reclaim::USAGE);
+    let usage = plan(crate::writer::reclaim::USAGE);
     for table in ["versions", "segments", "uploads", "parts", "blobs"] {
         assert!(usage.contains(&format!("SEARCH {table} ")), "{usage}");
     }

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OpenFlags};
 
 use super::*;
-use crate::checkpoint::WAL_PAGES_MAX;
-use crate::database::Backing;
-use crate::pool::Pool;
+use crate::files::checkpoint::WAL_PAGES_MAX;
+use crate::files::{Backing, Pool};
+use crate::tables::{heads, uploads};
 
 fn three() -> Vec<Owned> {
     sequenced([bucket(1), put(1, b"a", 1), put(1, b"b", 2)])
@@ -66,7 +66,7 @@ fn a_foreign_index_and_a_broken_one_cause_different_errors() {
     let opened = |store| Index::open(file_options(&path), store).map(drop);
     assert!(matches!(opened([8; 16]), Err(Error::Foreign { .. })));
 
-    let raw = crate::pages::open(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("opened");
+    let raw = crate::files::pages::open(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("opened");
     raw.pragma_update(None, "user_version", 99).expect("changed");
     assert!(matches!(opened(STORE), Err(Error::Index { .. })));
 

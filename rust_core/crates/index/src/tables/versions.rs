@@ -8,12 +8,12 @@ use std::ops::Bound;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use super::changes::Changes;
 use super::columns::{loaded_int, present_version, store_version_id, stored_int, stored_version};
 use super::digests;
-use super::error::{Result, failure};
 use super::heads::{self, HeadColumns};
-use super::records::{Applied, Stored};
+use crate::error::{Result, failure};
+use crate::records::{Applied, Stored};
+use crate::writer::Changes;
 use orcas_record::{Attributes, BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
@@ -29,14 +29,14 @@ const VERSION: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM
 
 const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, class, version_id";
 
-pub(super) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
+pub(crate) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(OBJECT)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key))?;
     rows.next()?.map(stored_version).transpose()
 }
 
 /// The records of current versions from a key on, in the order of the keys.
-pub(super) fn objects(conn: &Connection, bucket: BucketId, from: Bound<&[u8]>, limit: usize) -> Result<Vec<Stored>> {
+pub(crate) fn objects(conn: &Connection, bucket: BucketId, from: Bound<&[u8]>, limit: usize) -> Result<Vec<Stored>> {
     let (sql, key) = match from {
         Bound::Included(key) => (OBJECTS_FROM, key),
         Bound::Excluded(key) => (OBJECTS_AFTER, key),
@@ -51,25 +51,25 @@ pub(super) fn objects(conn: &Connection, bucket: BucketId, from: Bound<&[u8]>, l
     Ok(found)
 }
 
-pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {
+pub(crate) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(VERSION)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key, store_version_id(id)))?;
     rows.next()?.map(stored_version).transpose()
 }
 
-pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
+pub(crate) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
 }
 
 /// The sequence of the newest UpdateVersion record of a version, if it exists and has one.
-pub(super) fn updated(conn: &Connection, version: Sequence) -> Result<Option<Sequence>> {
+pub(crate) fn updated(conn: &Connection, version: Sequence) -> Result<Option<Sequence>> {
     let mut select = conn.prepare_cached("SELECT updated FROM versions WHERE sequence = ?1")?;
     let found: Option<Option<i64>> = select.query_row([stored_int(version)?], |row| row.get(0)).optional()?;
     found.flatten().map(loaded_int).transpose()
 }
 
 /// Writes versions. Holds the statements that every small put needs, so that they are looked up once per transaction.
-pub(super) struct VersionWriter<'c> {
+pub(crate) struct VersionWriter<'c> {
     conn: &'c Connection,
     insert_head: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
@@ -86,7 +86,7 @@ struct Former {
 }
 
 impl<'c> VersionWriter<'c> {
-    pub(super) fn new(conn: &'c Connection) -> Result<Self> {
+    pub(crate) fn new(conn: &'c Connection) -> Result<Self> {
         Ok(Self {
             conn,
             insert_head: conn.prepare_cached(
@@ -100,7 +100,7 @@ impl<'c> VersionWriter<'c> {
     }
 
     /// Adds a version as the newest of its key. It replaces one with the same id.
-    pub(super) fn put(&mut self, changes: &mut Changes, applied: &Applied<'_>, version: &Version) -> Result<()> {
+    pub(crate) fn put(&mut self, changes: &mut Changes, applied: &Applied<'_>, version: &Version) -> Result<()> {
         let row = heads::columns(version, applied.sequence)?;
         if version.delete_marker || changes.counters.buckets.of(self.conn, row.bucket)?.history > 0 {
             self.put_with_history(changes, &row, version)?;
@@ -155,7 +155,7 @@ impl<'c> VersionWriter<'c> {
 
     /// Sets the newest UpdateVersion record of a version, whose annotations replace those that it had. In a rebuild, one
     /// whose version is gone is passed over.
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         changes: &mut Changes,
         applied: &Applied<'_>,
@@ -183,14 +183,14 @@ impl<'c> VersionWriter<'c> {
     }
 
     /// Removes one version, if it exists. The newest remaining one becomes the head.
-    pub(super) fn delete(&mut self, changes: &mut Changes, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
+    pub(crate) fn delete(&mut self, changes: &mut Changes, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
         self.take(changes, bucket, key, store_version_id(id))?;
         self.promote(changes, bucket, key)
     }
 
     /// Removes every version of a bucket.
-    pub(super) fn clear(&mut self, changes: &mut Changes, bucket: BucketId) -> Result<()> {
+    pub(crate) fn clear(&mut self, changes: &mut Changes, bucket: BucketId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
         let mut select = self.conn.prepare_cached(
             "SELECT key, version_id FROM heads WHERE bucket = ?1 \

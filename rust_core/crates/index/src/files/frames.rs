@@ -23,7 +23,7 @@ use orcas_base::error::{Error, Result};
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// A frame: its header, then its page.
-pub(super) const FRAME: usize = FRAME_HEADER + PAGE;
+pub(crate) const FRAME: usize = FRAME_HEADER + PAGE;
 const MAGIC: u32 = 0x377f_0682;
 /// Checksums allocated at a time, and the number of such blocks: enough for 16 GiB of pages. Frames beyond that are not
 /// verified.
@@ -31,7 +31,7 @@ const ENTRIES_PER_BLOCK: usize = 4_096;
 const BLOCKS_MAX: usize = 1_024;
 
 /// Checksums of the pages in one WAL file; 0 for a frame whose page is not known.
-pub(super) struct PageChecksums {
+pub(crate) struct PageChecksums {
     blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS_MAX],
 }
 
@@ -42,7 +42,7 @@ fn open_files() -> &'static Mutex<HashMap<CString, Weak<PageChecksums>>> {
 }
 
 /// The checksums of a file, shared by all connections that have it open.
-pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
+pub(crate) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = open.get(name).and_then(Weak::upgrade) {
         return known;
@@ -55,7 +55,7 @@ pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
 
 /// To be called when the database at `path` is deleted or replaced. Connections that have its old write-ahead log open
 /// keep the checksums of that.
-pub(super) fn forget(path: &Path) {
+pub(crate) fn forget(path: &Path) {
     let gone = name_of(path);
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|name, _| name.as_bytes() != gone.as_bytes());
@@ -68,7 +68,7 @@ fn name_of(path: &Path) -> OsString {
 }
 
 /// Whether the database at `path` has no write-ahead log, or an empty one.
-pub(super) fn is_absent(path: &Path) -> bool {
+pub(crate) fn is_absent(path: &Path) -> bool {
     std::fs::metadata(name_of(path)).map_or(true, |found| found.len() == 0)
 }
 
@@ -176,7 +176,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 /// written. But if the log was damaged later, a checkpoint may have moved frames behind that point into the database.
 /// Earlier frames would then hide newer pages. So this searches for frames of the log behind the damage whose pages are
 /// in the database. Other frames behind it do not matter: the store's log has their content.
-pub(super) fn is_broken(path: &Path) -> Result<bool> {
+pub(crate) fn is_broken(path: &Path) -> Result<bool> {
     let name = name_of(path);
     let (Some(wal), Some(database)) = (open_if_present(Path::new(&name))?, open_if_present(path)?) else {
         return Ok(false);

@@ -3,13 +3,13 @@
 
 use rusqlite::Connection;
 
-use super::blobs::StoredLocation;
 use super::bucket_counts::BucketCounts;
-use super::columns::loaded_int;
 use super::deltas::{PackDelta, add_delta, apply_delta};
-use super::error::Result;
-use super::packs::PackDeltas;
 use super::rebuild::Rebuild;
+use crate::error::Result;
+use crate::tables::blobs::StoredLocation;
+use crate::tables::loaded_int;
+use crate::tables::packs::PackDeltas;
 
 /// Sizes of the whole store, exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub struct Totals {
 }
 
 #[derive(Default)]
-pub(super) struct Counters {
-    pub(super) buckets: BucketCounts,
-    pub(super) packs: PackDeltas,
+pub(crate) struct Counters {
+    pub(crate) buckets: BucketCounts,
+    pub(crate) packs: PackDeltas,
     /// `None` when no rebuild is running.
-    pub(super) rebuild: Option<Rebuild>,
+    pub(crate) rebuild: Option<Rebuild>,
     logical: i64,
     stored: i64,
     dead: i64,
@@ -35,7 +35,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// A manifest was added to the bucket (`by` 1) or removed from it (−1). `sizes`: its length and its inline bytes.
-    pub(super) fn manifest_changed(
+    pub(crate) fn manifest_changed(
         &mut self,
         conn: &Connection,
         bucket: i64,
@@ -51,7 +51,7 @@ impl Counters {
     }
 
     /// A bucket got its first reference to a blob (`by` 1), or lost its last one (−1).
-    pub(super) fn holding_changed(
+    pub(crate) fn holding_changed(
         &mut self,
         conn: &Connection,
         bucket: i64,
@@ -62,17 +62,17 @@ impl Counters {
     }
 
     /// A blob was added; `is_live` if it has references.
-    pub(super) fn blob_added(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+    pub(crate) fn blob_added(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
         self.blob_changed(at, 1, if is_live { (1, 0) } else { (0, 1) })
     }
 
     /// A blob was removed; `is_live` if it had references.
-    pub(super) fn blob_removed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+    pub(crate) fn blob_removed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
         self.blob_changed(at, -1, if is_live { (-1, 0) } else { (0, -1) })
     }
 
     /// A blob got its first reference (`is_live`), or lost its last one.
-    pub(super) fn blob_liveness_changed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+    pub(crate) fn blob_liveness_changed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
         self.blob_changed(at, 0, if is_live { (1, -1) } else { (-1, 1) })
     }
 
@@ -87,7 +87,7 @@ impl Counters {
     }
 
     /// A chunk was moved from `at` to the pack `to`.
-    pub(super) fn chunk_moved(&mut self, at: StoredLocation, is_live: bool, to: i64) -> Result<()> {
+    pub(crate) fn chunk_moved(&mut self, at: StoredLocation, is_live: bool, to: i64) -> Result<()> {
         let Some(from) = at.pack() else { return Ok(()) };
         let length = i64::from(at.length);
         let (live, dead) = if is_live { (length, 0) } else { (0, length) };
@@ -96,7 +96,7 @@ impl Counters {
     }
 
     /// Writes everything; part of the transaction.
-    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
+    pub(crate) fn write(&mut self, conn: &Connection) -> Result<()> {
         self.packs.write(conn, &mut self.rebuild)?;
         self.buckets.write(conn)?;
         if (self.logical, self.stored, self.dead) != (0, 0, 0) {
@@ -108,7 +108,7 @@ impl Counters {
     }
 }
 
-pub(super) fn totals(conn: &Connection) -> Result<Totals> {
+pub(crate) fn totals(conn: &Connection) -> Result<Totals> {
     let mut statement = conn.prepare_cached("SELECT logical, stored, dead FROM totals")?;
     let (logical, stored, dead) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     Ok(Totals { logical: loaded_int(logical)?, stored: loaded_int(stored)?, dead: loaded_int(dead)? })

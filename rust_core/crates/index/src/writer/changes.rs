@@ -3,29 +3,29 @@
 
 use rusqlite::Connection;
 
-use super::blobs::{BlobKeys, StoredLocation};
 use super::counters::Counters;
-use super::error::Result;
 use super::references::{CHANGES_MAX, OnSegmentRemoval, ReferenceChanges};
 use super::removals::Removals;
+use crate::error::Result;
+use crate::tables::blobs::{BlobKeys, StoredLocation};
 use orcas_record::Extent;
 
 /// All changes of a transaction that are not written yet.
 #[derive(Default)]
-pub(super) struct Changes {
-    pub(super) counters: Counters,
+pub(crate) struct Changes {
+    pub(crate) counters: Counters,
     references: ReferenceChanges,
     removals: Removals,
 }
 
 impl Changes {
     /// Adds a new blob, which has no references yet.
-    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
+    pub(crate) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
         self.references.add_blob(sequence, at, keys)
     }
 
     /// Adds the references of a manifest, or of annotations, that were added to the bucket.
-    pub(super) fn hold<'e>(
+    pub(crate) fn hold<'e>(
         &mut self,
         conn: &Connection,
         bucket: i64,
@@ -35,7 +35,7 @@ impl Changes {
     }
 
     /// Removes the references of a manifest, or of annotations, that were removed from the bucket.
-    pub(super) fn release<'e>(
+    pub(crate) fn release<'e>(
         &mut self,
         conn: &Connection,
         bucket: i64,
@@ -45,38 +45,38 @@ impl Changes {
     }
 
     /// Removes the record of a version, and with it the references of its manifest and of its annotations.
-    pub(super) fn remove_version(&mut self, bucket: i64, sequence: i64) {
+    pub(crate) fn remove_version(&mut self, bucket: i64, sequence: i64) {
         self.removals.add(bucket, sequence);
     }
 
     /// Whether the version is removed, though it may still have its row.
-    pub(super) fn is_removed(&self, sequence: i64) -> bool {
+    pub(crate) fn is_removed(&self, sequence: i64) -> bool {
         self.removals.has(sequence)
     }
 
-    pub(super) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
+    pub(crate) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
         self.references.on_segment_removal(callback);
     }
 
     /// Drops all changes, because the transaction was rolled back.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.references.discard();
         (self.counters, self.removals) = Default::default();
     }
 
     /// Whether the changes take so much memory that they should be written.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.references.len() + self.removals.len() >= CHANGES_MAX
     }
 
     /// Writes the removals and the reference counts, so that the rows of versions, blobs and segments are current.
-    pub(super) fn write_references(&mut self, conn: &Connection) -> Result<()> {
+    pub(crate) fn write_references(&mut self, conn: &Connection) -> Result<()> {
         self.removals.write(conn, &mut self.counters, &mut self.references)?;
         self.references.write(conn, &mut self.counters)
     }
 
     /// Writes everything; part of the transaction.
-    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
+    pub(crate) fn write(&mut self, conn: &Connection) -> Result<()> {
         self.write_references(conn)?;
         self.counters.write(conn)
     }

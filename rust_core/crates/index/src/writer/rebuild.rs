@@ -8,13 +8,13 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::deltas::{PackDelta, add_delta};
-use super::error::{Result, failure};
 use super::id_map::{IdMap, IdPairMap};
+use crate::error::{Result, failure};
 
 #[derive(Default)]
-pub(super) struct Rebuild {
+pub(crate) struct Rebuild {
     /// Whether the log may lack records that are needed: a record takes effect even if earlier ones are missing.
-    pub(super) salvage: bool,
+    pub(crate) salvage: bool,
     /// Number of references of a bucket to a blob that does not exist; never 0.
     blobs: IdPairMap<i64>,
     /// The same for segments.
@@ -33,16 +33,16 @@ fn orphan(orphans: &mut IdPairMap<i64>, name: (i64, i64), by: i64) -> Result<()>
 }
 
 impl Rebuild {
-    pub(super) fn orphan_blob(&mut self, blob: i64, bucket: i64, by: i64) -> Result<()> {
+    pub(crate) fn orphan_blob(&mut self, blob: i64, bucket: i64, by: i64) -> Result<()> {
         orphan(&mut self.blobs, (blob, bucket), by)
     }
 
-    pub(super) fn orphan_segment(&mut self, segment: i64, bucket: i64, by: i64) -> Result<()> {
+    pub(crate) fn orphan_segment(&mut self, segment: i64, bucket: i64, by: i64) -> Result<()> {
         orphan(&mut self.segments, (segment, bucket), by)
     }
 
     /// Adds to what a pack holds that was retired or is not created yet.
-    pub(super) fn keep_pack(&mut self, pack: i64, by: PackDelta) -> Result<()> {
+    pub(crate) fn keep_pack(&mut self, pack: i64, by: PackDelta) -> Result<()> {
         let kept = self.packs.entry(pack).or_default();
         kept.add(by)?;
         if *kept == PackDelta::default() {
@@ -51,7 +51,7 @@ impl Rebuild {
         Ok(())
     }
 
-    pub(super) fn take_pack(&mut self, pack: i64) -> PackDelta {
+    pub(crate) fn take_pack(&mut self, pack: i64) -> PackDelta {
         self.packs.remove(&pack).unwrap_or_default()
     }
 
@@ -59,7 +59,7 @@ impl Rebuild {
     ///
     /// # Errors
     /// `Index` with the first one that is missing.
-    pub(super) fn verify(&self) -> Result<()> {
+    pub(crate) fn verify(&self) -> Result<()> {
         if let Some((blob, bucket)) = self.blobs.keys().min() {
             return Err(failure(&format!("a manifest of bucket {bucket} names the blob {blob}, which does not exist")));
         }
@@ -76,20 +76,20 @@ impl Rebuild {
 }
 
 /// Marks the index as unfinished; part of the first transaction of a rebuild.
-pub(super) fn mark(conn: &Connection) -> Result<()> {
+pub(crate) fn mark(conn: &Connection) -> Result<()> {
     conn.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('rebuilding', x'')", [])?;
     Ok(())
 }
 
 /// Removes the mark; part of the last transaction.
-pub(super) fn unmark(conn: &Connection) -> Result<()> {
+pub(crate) fn unmark(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM meta WHERE name = 'rebuilding'", [])?;
     Ok(())
 }
 
 /// # Errors
 /// `Index` when a rebuild was interrupted.
-pub(super) fn refuse_unfinished(conn: &Connection) -> Result<()> {
+pub(crate) fn refuse_unfinished(conn: &Connection) -> Result<()> {
     let select = "SELECT 1 FROM meta WHERE name = 'rebuilding'";
     let marked: Option<i64> = conn.query_row(select, [], |row| row.get(0)).optional()?;
     if marked.is_some() { Err(failure("a rebuild of the index was interrupted")) } else { Ok(()) }

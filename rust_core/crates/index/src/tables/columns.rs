@@ -3,37 +3,37 @@
 use bytes::Bytes;
 use rusqlite::{Row, ToSql};
 
-use super::error::{Result, failure};
-use super::records::Stored;
+use crate::error::{Result, failure};
+use crate::records::Stored;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, Record, Version, VersionId, head_of};
 
 /// A number as SQLite stores it. The log has no number above `i64::MAX`; if it had, this would fail rather than wrap.
-pub(super) fn stored_int(value: u64) -> Result<i64> {
+pub(crate) fn stored_int(value: u64) -> Result<i64> {
     i64::try_from(value).map_err(|_| failure("a number is too large for the index"))
 }
 
 /// A number as SQLite returns it.
-pub(super) fn loaded_int(value: i64) -> Result<u64> {
+pub(crate) fn loaded_int(value: i64) -> Result<u64> {
     u64::try_from(value).map_err(|_| failure("a row holds a negative number"))
 }
 
 /// Reads a record from a row whose sequence and payload are in these columns.
-pub(super) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
+pub(crate) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
     Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)?, update: None })
 }
 
 /// The tag of a fingerprint or digest: its first eight bytes, by which tables find it.
-pub(super) fn tag_of(hash: &[u8; 32]) -> i64 {
+pub(crate) fn tag_of(hash: &[u8; 32]) -> i64 {
     head_of(hash).cast_signed()
 }
 
-pub(super) fn blob_bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
+pub(crate) fn blob_bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
 }
 
 /// NULL for the null version.
-pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
+pub(crate) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
     match id {
         VersionId::Null => None,
         VersionId::Named(bytes) => Some(bytes),
@@ -41,13 +41,13 @@ pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
 }
 
 /// The MD5 alone, followed by the number of parts (two bytes, little-endian) where there are parts.
-pub(super) struct StoredEtag {
+pub(crate) struct StoredEtag {
     bytes: [u8; 18],
     length: usize,
 }
 
 impl StoredEtag {
-    pub(super) fn new(etag: Etag) -> Self {
+    pub(crate) fn new(etag: Etag) -> Self {
         let mut bytes = [0; 18];
         bytes[..16].copy_from_slice(&etag.md5);
         bytes[16..].copy_from_slice(&etag.parts.to_le_bytes());
@@ -61,7 +61,7 @@ impl ToSql for StoredEtag {
     }
 }
 
-pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
+pub(crate) fn load_etag(bytes: &[u8]) -> Result<Etag> {
     let (md5, parts) = bytes.split_first_chunk::<16>().ok_or_else(|| failure("an ETag in a row is too short"))?;
     let parts = match parts {
         [] => 0,
@@ -72,12 +72,12 @@ pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
 }
 
 /// Format: the algorithm's code in the upper byte; below it 0 for a full object, 1 for a composite checksum.
-pub(super) fn store_checksum(checksum: &ObjectChecksum) -> i64 {
+pub(crate) fn store_checksum(checksum: &ObjectChecksum) -> i64 {
     let composite = checksum.kind() == ChecksumType::Composite;
     i64::from(checksum.checksum.algorithm().code()) << 8 | i64::from(composite)
 }
 
-pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumType)> {
+pub(crate) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumType)> {
     let [algorithm, kind] =
         u16::try_from(stored).map_err(|_| failure("a row holds an unknown checksum code"))?.to_be_bytes();
     let algorithm = ChecksumAlgorithm::from_code(algorithm);
@@ -90,7 +90,7 @@ pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumT
 }
 
 /// Reads a version from a row of (sequence, kind, record, update_record).
-pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
+pub(crate) fn stored_version(row: &Row<'_>) -> Result<Stored> {
     // A head without its record is damage. If it were reported as absent, nobody would notice that an object is lost.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
@@ -98,13 +98,13 @@ pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
 }
 
 /// Reads a version that has its record from a row of (sequence, kind, record, update_record).
-pub(super) fn with_update(row: &Row<'_>, kind: u8) -> Result<Stored> {
+pub(crate) fn with_update(row: &Row<'_>, kind: u8) -> Result<Stored> {
     let update = row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
     Ok(Stored { update: update.map(Bytes::copy_from_slice), ..stored(row, 0, kind, 2)? })
 }
 
 /// The version in a record of the table `versions`.
-pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
+pub(crate) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
     match record::decode(kind, record) {
         Ok(
             Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. },
@@ -114,7 +114,7 @@ pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
 }
 
 /// The version of a row of (kind, record, update_record), with its present attributes.
-pub(super) fn present_version(row: &Row<'_>) -> Result<Version> {
+pub(crate) fn present_version(row: &Row<'_>) -> Result<Version> {
     let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
     let Some(update) = row.get_ref(2)?.as_blob_or_null().map_err(rusqlite::Error::from)? else { return Ok(version) };
     match record::decode(record::UPDATE_VERSION, &Bytes::copy_from_slice(update)) {

@@ -4,32 +4,31 @@
 
 use rusqlite::Connection;
 
-use super::columns::present_version;
 use super::counters::Counters;
-use super::digests;
-use super::error::{Result, failure};
 use super::id_map::IdMap;
 use super::references::{CHANGES_MAX, ReferenceChanges};
+use crate::error::{Result, failure};
+use crate::tables::{digests, present_version};
 
 /// The bucket of each removed version, keyed by sequence.
 #[derive(Default)]
-pub(super) struct Removals(IdMap<i64>);
+pub(crate) struct Removals(IdMap<i64>);
 
 impl Removals {
-    pub(super) fn add(&mut self, bucket: i64, sequence: i64) {
+    pub(crate) fn add(&mut self, bucket: i64, sequence: i64) {
         self.0.insert(sequence, bucket);
     }
 
-    pub(super) fn has(&self, sequence: i64) -> bool {
+    pub(crate) fn has(&self, sequence: i64) -> bool {
         !self.0.is_empty() && self.0.contains_key(&sequence)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Removes the records, and releases what they refer to.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         conn: &Connection,
         counters: &mut Counters,

@@ -5,12 +5,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Keyed by a sequence or the id of a bucket, pack or file. The store assigns these numbers, so clients cannot choose
 /// keys that collide, and a fast hash suffices.
-pub(super) type IdMap<V> = HashMap<i64, V, BuildHasherDefault<IdHasher>>;
+pub(crate) type IdMap<V> = HashMap<i64, V, BuildHasherDefault<IdHasher>>;
 /// Keyed by (blob or segment, bucket).
-pub(super) type IdPairMap<V> = HashMap<(i64, i64), V, BuildHasherDefault<IdHasher>>;
+pub(crate) type IdPairMap<V> = HashMap<(i64, i64), V, BuildHasherDefault<IdHasher>>;
 
 #[derive(Default, Clone, Copy)]
-pub(super) struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {

@@ -4,8 +4,8 @@
 use rusqlite::Connection;
 
 use super::columns::{decoded, stored_version, tag_of};
-use super::error::{Result, failure};
-use super::records::Stored;
+use crate::error::{Result, failure};
+use crate::records::Stored;
 use orcas_record::{INSTANT_SIZE_MIN, Version};
 
 /// The tag under which a version has a row in `digests`; `None` if it has none.
@@ -13,20 +13,20 @@ fn version_tag(version: &Version) -> Option<i64> {
     version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN).map(|digest| tag_of(&digest))
 }
 
-pub(super) fn add(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
+pub(crate) fn add(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
     let Some(tag) = version_tag(version) else { return Ok(()) };
     conn.prepare_cached("INSERT INTO digests (tag, sequence) VALUES (?1, ?2)")?.execute((tag, sequence))?;
     Ok(())
 }
 
-pub(super) fn remove(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
+pub(crate) fn remove(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
     let Some(tag) = version_tag(version) else { return Ok(()) };
     let mut delete = conn.prepare_cached("DELETE FROM digests WHERE tag = ?1 AND sequence = ?2")?;
     if delete.execute((tag, sequence))? == 1 { Ok(()) } else { Err(failure("a version lacks its digest")) }
 }
 
 /// Ascending by sequence.
-pub(super) fn find(conn: &Connection, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
+pub(crate) fn find(conn: &Connection, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
     let mut select = conn.prepare_cached(
         "SELECT d.sequence, v.kind, v.record, v.update_record FROM digests d \
          LEFT JOIN versions v ON v.sequence = d.sequence WHERE d.tag = ?1 ORDER BY d.sequence",

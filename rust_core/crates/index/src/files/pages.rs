@@ -19,26 +19,26 @@ use rusqlite::ffi::{
 };
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{IndexError, Result, damaged, failure};
 use super::frames::{self, PageChecksums};
 use super::layout::{CONTENT, PAGE, RESERVED};
+use crate::error::{IndexError, Result, damaged, failure};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
 /// The name of this VFS.
-pub(super) const NAME: &CStr = c"orcas-pages";
+pub(crate) const NAME: &CStr = c"orcas-pages";
 /// The smallest page size of SQLite. Shorter reads are of headers, never of content.
 const SMALLEST_PAGE: usize = 512;
 
 /// Opens a database whose pages have checksums.
-pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+pub(crate) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     vfs()?;
     Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
 }
 
 /// Reserves space for the checksums in each page of a database that has no pages yet.
 #[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
-pub(super) fn reserve(conn: &Connection) -> Result<()> {
+pub(crate) fn reserve(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "page_size", PAGE as u32)?;
     let mut bytes = RESERVED as c_int;
     // SAFETY: the handle lives as long as `conn`; this control reads and writes one int.
@@ -158,7 +158,7 @@ fn is_intact(file: &File, number: u64) -> std::io::Result<bool> {
 ///
 /// # Errors
 /// `Io` when the file cannot be read.
-pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) -> Result<Option<u64>> {
+pub(crate) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) -> Result<Option<u64>> {
     let io = |source| IndexError::from(Error::io("read", path, source));
     let file = File::open(path).map_err(io)?;
     numbers
@@ -171,7 +171,7 @@ pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) 
 ///
 /// # Errors
 /// `IndexDamaged` with what was found.
-pub(super) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
+pub(crate) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
     let pages: u32 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
     if length < u64::from(pages) * PAGE as u64 {

@@ -9,15 +9,15 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
-use super::blobs::{self, StoredLocation};
 use super::changes::Changes;
-use super::columns::stored_int;
-use super::database::{Backing, Database};
-use super::error::failure;
-use super::records::Applied;
-use super::uploads::NewCompletedUpload;
-use super::versions::VersionWriter;
-use super::{buckets, documents, error, packs, rebuild, reclaim, references, schema, uploads};
+use super::{rebuild, reclaim, references};
+use crate::error::{self, failure};
+use crate::files::{Backing, Database, schema};
+use crate::records::Applied;
+use crate::tables::blobs::{self, StoredLocation};
+use crate::tables::uploads::{self, NewCompletedUpload};
+use crate::tables::versions::VersionWriter;
+use crate::tables::{buckets, documents, packs, stored_int};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BlobLocation, BucketId, BucketRole, Record, Version, head_of};
 
@@ -79,7 +79,7 @@ fn with<T>(
 }
 
 impl Writer {
-    pub(super) fn new(database: Arc<Database>) -> Result<Self> {
+    pub(crate) fn new(database: Arc<Database>) -> Result<Self> {
         let conn = match &database.options.path {
             Some(path) => Some(schema::open_writable(path, database.options.synchronous_off)?),
             None => None,
@@ -153,7 +153,7 @@ impl Writer {
 
     /// Lets the database grow to at most `pages` pages, as a disk of that size would.
     #[cfg(test)]
-    pub(super) fn limit_pages(&self, pages: u32) -> Result<()> {
+    pub(crate) fn limit_pages(&self, pages: u32) -> Result<()> {
         with(&self.database, self.conn.as_ref(), |conn| Ok(conn.pragma_update(None, "max_page_count", pages)?))
     }
 
@@ -186,7 +186,7 @@ impl Writer {
     }
 
     /// `begin_bulk` with at least `limit` records in each transaction but the last.
-    pub(super) fn begin_bulk_of(&mut self, limit: usize) -> Result<()> {
+    pub(crate) fn begin_bulk_of(&mut self, limit: usize) -> Result<()> {
         if self.bulk.is_some() {
             return Ok(());
         }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::error::Result;
+use crate::error::Result;
 
 /// How long a checkpoint holds the writer up while it waits for readers. Far below what the writer waits.
-pub(super) const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A WAL of more pages than this (64 MiB) starts over after a checkpoint, even if the writer has to wait for it.
-pub(super) const WAL_PAGES_MAX: u64 = 16_384;
+pub(crate) const WAL_PAGES_MAX: u64 = 16_384;
 
 /// The WAL after a checkpoint.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct WalState {
 }
 
 /// Moves what it can without waiting. A WAL that has grown too long is restarted, which may wait.
-pub(super) fn run(conn: &Connection) -> Result<WalState> {
+pub(crate) fn run(conn: &Connection) -> Result<WalState> {
     let state = wal_checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")?;
     if state.pages <= WAL_PAGES_MAX {
         return Ok(state);
@@ -33,12 +33,12 @@ pub(super) fn run(conn: &Connection) -> Result<WalState> {
 }
 
 /// Moves nothing.
-pub(super) fn state(conn: &Connection) -> Result<WalState> {
+pub(crate) fn state(conn: &Connection) -> Result<WalState> {
     wal_checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)")
 }
 
 /// Moves everything and truncates the file, unless a reader or the writer is active.
-pub(super) fn truncate(conn: &Connection) -> Result<()> {
+pub(crate) fn truncate(conn: &Connection) -> Result<()> {
     wal_checkpoint(conn, "PRAGMA wal_checkpoint(TRUNCATE)").map(drop)
 }
 

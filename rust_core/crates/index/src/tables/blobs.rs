@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::columns::{loaded_int, stored_int, tag_of};
-use super::error::{Result, failure};
+use crate::error::{Result, failure};
 use orcas_record::placement::codec;
 use orcas_record::{BlobLocation, Fingerprint, Seal, Sequence};
 
@@ -15,21 +15,21 @@ const PLACE_PACK: u8 = 1;
 /// Rows that a scan of all blobs reads in one transaction.
 const SCAN_ROWS: usize = 10_000;
 
-pub(super) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence DESC";
-pub(super) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM blobs INDEXED BY blobs_dead \
+pub(crate) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence DESC";
+pub(crate) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM blobs INDEXED BY blobs_dead \
      WHERE refs = 0 AND sequence > ?1 ORDER BY sequence LIMIT ?2";
 
 /// A location as the columns of `blobs` hold it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StoredLocation {
+pub(crate) struct StoredLocation {
     place: u8,
-    pub(super) file: i64,
-    pub(super) offset: i64,
-    pub(super) length: u32,
+    pub(crate) file: i64,
+    pub(crate) offset: i64,
+    pub(crate) length: u32,
 }
 
 impl StoredLocation {
-    pub(super) fn new(location: BlobLocation) -> Result<Self> {
+    pub(crate) fn new(location: BlobLocation) -> Result<Self> {
         let (place, (file, offset), length) = match location {
             BlobLocation::Log { at, length } => (PLACE_LOG, codec::in_log_parts(at), length),
             BlobLocation::Pack { at, length } => (PLACE_PACK, codec::chunk_parts(at), length),
@@ -38,7 +38,7 @@ impl StoredLocation {
     }
 
     /// Reads the columns place, file, offset and length from `first` on.
-    pub(super) fn load(row: &Row<'_>, first: usize) -> Result<Self> {
+    pub(crate) fn load(row: &Row<'_>, first: usize) -> Result<Self> {
         Ok(Self {
             place: row.get(first)?,
             file: row.get(first + 1)?,
@@ -47,7 +47,7 @@ impl StoredLocation {
         })
     }
 
-    pub(super) fn location(self) -> Result<BlobLocation> {
+    pub(crate) fn location(self) -> Result<BlobLocation> {
         let (file, offset, length) = (loaded_int(self.file)?, loaded_int(self.offset)?, self.length);
         match self.place {
             PLACE_LOG => Ok(BlobLocation::Log { at: codec::in_log(file, offset), length }),
@@ -57,27 +57,27 @@ impl StoredLocation {
     }
 
     /// The blob's pack; `None` for a content.
-    pub(super) fn pack(self) -> Option<i64> {
+    pub(crate) fn pack(self) -> Option<i64> {
         (self.place == PLACE_PACK).then_some(self.file)
     }
 }
 
 /// The values by which later content that is the same finds a blob.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DedupKey {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) head: u64,
+pub(crate) struct DedupKey {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) head: u64,
 }
 
 /// What a new blob is found by, and opened with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BlobKeys {
-    pub(super) dedup: Option<DedupKey>,
-    pub(super) seal: Option<Seal>,
+pub(crate) struct BlobKeys {
+    pub(crate) dedup: Option<DedupKey>,
+    pub(crate) seal: Option<Seal>,
 }
 
 /// The place of a blob, and how it is sealed, if it is.
-pub(super) fn sealed_blob(conn: &Connection, blob: Sequence) -> Result<Option<(BlobLocation, Option<Seal>)>> {
+pub(crate) fn sealed_blob(conn: &Connection, blob: Sequence) -> Result<Option<(BlobLocation, Option<Seal>)>> {
     let sql = "SELECT place, file, offset, length, seal FROM blobs WHERE sequence = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([stored_int(blob)?])?;
@@ -89,14 +89,14 @@ pub(super) fn sealed_blob(conn: &Connection, blob: Sequence) -> Result<Option<(B
     Ok(Some((StoredLocation::load(row, 0)?.location()?, seal)))
 }
 
-pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
+pub(crate) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
     let mut statement = conn.prepare_cached("SELECT place, file, offset, length FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
     rows.next()?.map(|row| StoredLocation::load(row, 0)?.location()).transpose()
 }
 
 /// The newest shared blob with this fingerprint and its length; it may have no reference.
-pub(super) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
+pub(crate) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
     let mut statement = conn.prepare_cached(BY_TAG)?;
     let mut rows = statement.query([tag_of(&fingerprint.0)])?;
     while let Some(row) = rows.next()? {
@@ -107,13 +107,13 @@ pub(super) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Opt
     Ok(None)
 }
 
-pub(super) fn refs(conn: &Connection, blob: Sequence) -> Result<Option<u64>> {
+pub(crate) fn refs(conn: &Connection, blob: Sequence) -> Result<Option<u64>> {
     let mut statement = conn.prepare_cached("SELECT refs FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
     rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
 }
 
-pub(super) fn fingerprint(conn: &Connection, blob: Sequence) -> Result<Option<Fingerprint>> {
+pub(crate) fn fingerprint(conn: &Connection, blob: Sequence) -> Result<Option<Fingerprint>> {
     let mut statement = conn.prepare_cached("SELECT identity FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
     let Some(row) = rows.next()? else { return Ok(None) };
@@ -121,7 +121,7 @@ pub(super) fn fingerprint(conn: &Connection, blob: Sequence) -> Result<Option<Fi
 }
 
 /// Blobs without references, ascending.
-pub(super) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
+pub(crate) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
     let mut statement = conn.prepare_cached(DEAD)?;
     let mut rows = statement.query((stored_int(after)?, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut dead = Vec::new();
@@ -132,7 +132,7 @@ pub(super) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<V
 }
 
 /// Visits the heads of shared blobs in one page of rows. Returns where the next page begins, `None` at the end.
-pub(super) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
+pub(crate) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
     // The limit counts all rows, so that the transaction is short even where few blobs are shared.
     let mut statement =
         conn.prepare_cached("SELECT sequence, head FROM blobs WHERE sequence > ?1 ORDER BY sequence LIMIT ?2")?;
@@ -149,21 +149,21 @@ pub(super) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u6
 }
 
 /// The columns of a row of `blobs` that `references` needs.
-pub(super) struct BlobRow {
-    pub(super) refs: i64,
+pub(crate) struct BlobRow {
+    pub(crate) refs: i64,
     /// The smallest bucket that refers to the blob.
-    pub(super) home: Option<i64>,
-    pub(super) at: StoredLocation,
+    pub(crate) home: Option<i64>,
+    pub(crate) at: StoredLocation,
 }
 
 /// Reads and changes rows one after the other, with statements that are looked up once.
-pub(super) struct BlobRows<'c> {
+pub(crate) struct BlobRows<'c> {
     select: CachedStatement<'c>,
     update: CachedStatement<'c>,
 }
 
 impl<'c> BlobRows<'c> {
-    pub(super) fn new(conn: &'c Connection) -> Result<Self> {
+    pub(crate) fn new(conn: &'c Connection) -> Result<Self> {
         Ok(Self {
             select: conn
                 .prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?,
@@ -171,23 +171,23 @@ impl<'c> BlobRows<'c> {
         })
     }
 
-    pub(super) fn get(&mut self, blob: i64) -> Result<Option<BlobRow>> {
+    pub(crate) fn get(&mut self, blob: i64) -> Result<Option<BlobRow>> {
         let mut rows = self.select.query([blob])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: StoredLocation::load(row, 2)? }))
     }
 
-    pub(super) fn set_refs(&mut self, blob: i64, refs: i64, home: Option<i64>) -> Result<()> {
+    pub(crate) fn set_refs(&mut self, blob: i64, refs: i64, home: Option<i64>) -> Result<()> {
         self.update.execute((blob, refs, home))?;
         Ok(())
     }
 }
 
-pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
+pub(crate) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
      identity, head, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// Runs `INSERT`; `refs` and `home` are the values at the end of the transaction.
-pub(super) fn insert(
+pub(crate) fn insert(
     statement: &mut CachedStatement<'_>,
     sequence: i64,
     at: StoredLocation,
@@ -203,29 +203,29 @@ pub(super) fn insert(
     Ok(())
 }
 
-pub(super) fn set_place(conn: &Connection, blob: i64, file: i64, offset: i64) -> Result<()> {
+pub(crate) fn set_place(conn: &Connection, blob: i64, file: i64, offset: i64) -> Result<()> {
     conn.prepare_cached("UPDATE blobs SET file = ?2, offset = ?3 WHERE sequence = ?1")?
         .execute((blob, file, offset))?;
     Ok(())
 }
 
-pub(super) fn remove(conn: &Connection, blob: i64) -> Result<()> {
+pub(crate) fn remove(conn: &Connection, blob: i64) -> Result<()> {
     conn.prepare_cached("DELETE FROM blobs WHERE sequence = ?1")?.execute([blob])?;
     Ok(())
 }
 
-pub(super) fn segment(conn: &Connection, segment: Sequence) -> Result<Option<Bytes>> {
+pub(crate) fn segment(conn: &Connection, segment: Sequence) -> Result<Option<Bytes>> {
     let mut statement = conn.prepare_cached("SELECT record FROM segments WHERE sequence = ?1")?;
     let found =
         statement.query_row([stored_int(segment)?], |row| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?)));
     Ok(found.optional()?)
 }
 
-pub(super) fn has_segment(conn: &Connection, segment: i64) -> Result<bool> {
+pub(crate) fn has_segment(conn: &Connection, segment: i64) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM segments WHERE sequence = ?1")?.exists([segment])?)
 }
 
-pub(super) fn put_segment(conn: &Connection, sequence: Sequence, record: &[u8]) -> Result<()> {
+pub(crate) fn put_segment(conn: &Connection, sequence: Sequence, record: &[u8]) -> Result<()> {
     let mut insert = conn.prepare_cached("INSERT INTO segments (sequence, record) VALUES (?1, ?2)")?;
     insert.execute((stored_int(sequence)?, record))?;
     Ok(())

@@ -9,13 +9,13 @@ use parking_lot::{Mutex, ReentrantMutex};
 use rusqlite::Connection;
 
 use super::checkpoint::{self, WalState};
-use super::damage::Damage;
-use super::error;
-use super::options::IndexOptions;
 use super::pool::Pool;
+use crate::damage::Damage;
+use crate::error;
+use crate::options::IndexOptions;
 use orcas_base::error::{Error, Result};
 
-pub(super) enum Backing {
+pub(crate) enum Backing {
     File {
         pool: Pool,
         /// Runs checkpoints, and keeps the WAL from being deleted while no other connection is open.
@@ -24,25 +24,25 @@ pub(super) enum Backing {
     Memory(ReentrantMutex<RefCell<Connection>>),
 }
 
-pub(super) struct Database {
-    pub(super) options: IndexOptions,
-    pub(super) backing: Backing,
-    pub(super) has_writer: AtomicBool,
-    pub(super) damage: Arc<Damage>,
+pub(crate) struct Database {
+    pub(crate) options: IndexOptions,
+    pub(crate) backing: Backing,
+    pub(crate) has_writer: AtomicBool,
+    pub(crate) damage: Arc<Damage>,
 }
 
 impl Database {
-    pub(super) fn new(options: IndexOptions, backing: Backing, damage: Arc<Damage>) -> Self {
+    pub(crate) fn new(options: IndexOptions, backing: Backing, damage: Arc<Damage>) -> Self {
         Self { options, backing, has_writer: AtomicBool::new(false), damage }
     }
 
     /// Moves pages from the WAL into the database while readers and the writer go on. Does nothing in memory.
-    pub(super) fn checkpoint(&self) -> Result<WalState> {
+    pub(crate) fn checkpoint(&self) -> Result<WalState> {
         self.with_maintenance(checkpoint::run).map(Option::unwrap_or_default)
     }
 
     /// Calls `run` with the connection for maintenance; `None` in memory, where there is nothing to maintain.
-    pub(super) fn with_maintenance<T>(&self, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<Option<T>> {
+    pub(crate) fn with_maintenance<T>(&self, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<Option<T>> {
         let Backing::File { maintenance, .. } = &self.backing else { return Ok(None) };
         let conn = maintenance.lock();
         let done = run(&conn).map_err(Error::from);

@@ -2,16 +2,14 @@
 
 use rusqlite::Connection;
 
-use super::bucket_counts::{Counts, stored_counts};
-use super::changes::Changes;
 use super::columns::{loaded_int, stored, stored_int};
-use super::documents;
-use super::error::{Result, failure};
-use super::records::{Applied, Stored};
-use super::uploads;
+use super::{documents, uploads};
+use crate::error::{Result, failure};
+use crate::records::{Applied, Stored};
+use crate::writer::{Changes, Counts, stored_counts};
 use orcas_record::{Bucket, BucketId, Sequence};
 
-pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
+pub(crate) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM buckets ORDER BY id")?;
     let mut rows = statement.query([])?;
     let mut buckets = Vec::new();
@@ -21,17 +19,17 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     Ok(buckets)
 }
 
-pub(super) fn counts(conn: &Connection, bucket: BucketId) -> Result<Option<Counts>> {
+pub(crate) fn counts(conn: &Connection, bucket: BucketId) -> Result<Option<Counts>> {
     stored_counts(conn, stored_int(bucket.0)?)
 }
 
-pub(super) fn sequence(conn: &Connection, bucket: BucketId) -> Result<Option<Sequence>> {
+pub(crate) fn sequence(conn: &Connection, bucket: BucketId) -> Result<Option<Sequence>> {
     let mut statement = conn.prepare_cached("SELECT sequence FROM buckets WHERE id = ?1")?;
     let mut rows = statement.query([stored_int(bucket.0)?])?;
     rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
 }
 
-pub(super) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+pub(crate) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO buckets (id, name, sequence, kind, record, objects, bytes, history, logical, stored) \
          VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0)",
@@ -42,7 +40,7 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
 }
 
 /// Replaces the record of a bucket; its name stays.
-pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+pub(crate) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut update =
         conn.prepare_cached("UPDATE buckets SET sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1 AND name = ?2")?;
     let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
@@ -53,7 +51,7 @@ pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
 }
 
 /// Replaces the record and the name of a bucket, whatever they were.
-pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+pub(crate) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut update =
         conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
     let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
@@ -62,7 +60,7 @@ pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket)
 }
 
 /// Ends a bucket of which the versions stay: its name, its documents, its uploads and their parts go.
-pub(super) fn make_layer(
+pub(crate) fn make_layer(
     conn: &Connection,
     changes: &mut Changes,
     applied: &Applied<'_>,
@@ -75,7 +73,7 @@ pub(super) fn make_layer(
 }
 
 /// Removes an empty bucket with its documents, its uploads and their parts.
-pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId) -> Result<()> {
+pub(crate) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;
     let counts = *changes.counters.buckets.of(conn, id)?;
     if counts.objects > 0 || counts.history > 0 {

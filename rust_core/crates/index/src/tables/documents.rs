@@ -4,11 +4,11 @@
 use rusqlite::Connection;
 
 use super::columns::{loaded_int, stored, stored_int};
-use super::error::Result;
-use super::records::{Applied, Stored};
+use crate::error::Result;
+use crate::records::{Applied, Stored};
 use orcas_record::{BucketId, DocumentKind, Sequence};
 
-pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
+pub(crate) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     let mut statement =
         conn.prepare_cached("SELECT sequence, kind, record FROM documents ORDER BY bucket, document")?;
     let mut rows = statement.query([])?;
@@ -19,14 +19,14 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     Ok(documents)
 }
 
-pub(super) fn sequence(conn: &Connection, bucket: BucketId, kind: DocumentKind) -> Result<Option<Sequence>> {
+pub(crate) fn sequence(conn: &Connection, bucket: BucketId, kind: DocumentKind) -> Result<Option<Sequence>> {
     let mut statement = conn.prepare_cached("SELECT sequence FROM documents WHERE bucket = ?1 AND document = ?2")?;
     let mut rows = statement.query((stored_int(bucket.0)?, kind.code()))?;
     rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
 }
 
 /// The bucket exists.
-pub(super) fn put(conn: &Connection, applied: &Applied<'_>, bucket: BucketId, kind: DocumentKind) -> Result<()> {
+pub(crate) fn put(conn: &Connection, applied: &Applied<'_>, bucket: BucketId, kind: DocumentKind) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT OR REPLACE INTO documents (bucket, document, sequence, kind, record) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
@@ -35,7 +35,7 @@ pub(super) fn put(conn: &Connection, applied: &Applied<'_>, bucket: BucketId, ki
     Ok(())
 }
 
-pub(super) fn delete_of_bucket(conn: &Connection, bucket: i64) -> Result<()> {
+pub(crate) fn delete_of_bucket(conn: &Connection, bucket: i64) -> Result<()> {
     conn.prepare_cached("DELETE FROM documents WHERE bucket = ?1")?.execute([bucket])?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use rusqlite::{Connection, Row, ToSql};
 
 use super::columns::{StoredEtag, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored_int};
-use super::error::Result;
+use crate::error::Result;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_record::{BucketId, Sequence, StorageClass, Version};
 
@@ -34,22 +34,22 @@ impl HeadRow<'_> {
 
 const BY_KEY: &str =
     "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads WHERE bucket = ?1 AND key = ?2";
-pub(super) const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
+pub(crate) const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
 const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-pub(super) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
+pub(crate) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 
-pub(super) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
+pub(crate) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
     let mut statement = conn.prepare_cached(BY_KEY)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key))?;
     rows.next()?.map(|row| Ok(head_row(row)?.into_owned())).transpose()
 }
 
-pub(super) fn scan(
+pub(crate) fn scan(
     conn: &Connection,
     bucket: BucketId,
     from: &[u8],
@@ -77,7 +77,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-pub(super) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
+pub(crate) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
     Ok(HeadRow {
         key: Cow::Borrowed(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?),
         sequence: loaded_int(row.get(1)?)?,
@@ -90,20 +90,20 @@ pub(super) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
 }
 
 /// The columns that `heads` and `history` share, ready to bind.
-pub(super) struct HeadColumns<'v> {
-    pub(super) bucket: i64,
-    pub(super) key: &'v [u8],
-    pub(super) sequence: i64,
-    pub(super) modified_ms: i64,
-    pub(super) size: i64,
-    pub(super) etag: StoredEtag,
-    pub(super) checksum: Option<i64>,
-    pub(super) class: Option<u8>,
-    pub(super) version_id: Option<[u8; 16]>,
+pub(crate) struct HeadColumns<'v> {
+    pub(crate) bucket: i64,
+    pub(crate) key: &'v [u8],
+    pub(crate) sequence: i64,
+    pub(crate) modified_ms: i64,
+    pub(crate) size: i64,
+    pub(crate) etag: StoredEtag,
+    pub(crate) checksum: Option<i64>,
+    pub(crate) class: Option<u8>,
+    pub(crate) version_id: Option<[u8; 16]>,
 }
 
 impl HeadColumns<'_> {
-    pub(super) fn bind(&self) -> [&dyn ToSql; 9] {
+    pub(crate) fn bind(&self) -> [&dyn ToSql; 9] {
         [
             &self.bucket,
             &self.key,
@@ -118,7 +118,7 @@ impl HeadColumns<'_> {
     }
 }
 
-pub(super) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColumns<'_>> {
+pub(crate) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColumns<'_>> {
     Ok(HeadColumns {
         bucket: stored_int(version.bucket.0)?,
         key: &version.key,

@@ -4,10 +4,9 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns::{loaded_int, stored_int};
-use super::deltas::PackDelta;
-use super::error::{Result, failure};
-use super::id_map::IdMap;
-use super::rebuild::Rebuild;
+use crate::error::{Result, failure};
+use crate::writer::rebuild::Rebuild;
+use crate::writer::{IdMap, PackDelta};
 use orcas_record::placement::codec;
 use orcas_record::{ChunkLocation, PackId, Sequence};
 
@@ -32,10 +31,10 @@ pub struct PackUsage {
     pub dead_bytes: u64,
 }
 
-pub(super) const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
+pub(crate) const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
      WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3";
 
-pub(super) fn blobs(
+pub(crate) fn blobs(
     conn: &Connection,
     pack: PackId,
     after: Option<ChunkLocation>,
@@ -58,12 +57,12 @@ pub(super) fn blobs(
 }
 
 /// The smallest offset of a chunk after this one.
-pub(super) fn first_offset(after: Option<ChunkLocation>) -> Result<i64> {
+pub(crate) fn first_offset(after: Option<ChunkLocation>) -> Result<i64> {
     after.map_or(Ok(0), |at| stored_int(codec::chunk_parts(at).1 + 1))
 }
 
 /// Location and length of content of the last chunk.
-pub(super) fn last_chunk(conn: &Connection, pack: PackId) -> Result<Option<(ChunkLocation, u32)>> {
+pub(crate) fn last_chunk(conn: &Connection, pack: PackId) -> Result<Option<(ChunkLocation, u32)>> {
     let pack = codec::pack_number(pack);
     let mut statement = conn.prepare_cached(
         "SELECT offset, length FROM blobs INDEXED BY blobs_in_packs WHERE place = 1 AND file = ?1 \
@@ -75,7 +74,7 @@ pub(super) fn last_chunk(conn: &Connection, pack: PackId) -> Result<Option<(Chun
 }
 
 /// Every pack that exists, ascending.
-pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
+pub(crate) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
     let mut statement = conn.prepare_cached("SELECT pack, blobs, live, dead FROM packs ORDER BY pack")?;
     let mut rows = statement.query([])?;
     let mut packs = Vec::new();
@@ -90,7 +89,7 @@ pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
     Ok(packs)
 }
 
-pub(super) fn all(conn: &Connection) -> Result<Vec<PackId>> {
+pub(crate) fn all(conn: &Connection) -> Result<Vec<PackId>> {
     let mut statement = conn.prepare_cached("SELECT pack FROM packs ORDER BY pack")?;
     let mut rows = statement.query([])?;
     let mut packs = Vec::new();
@@ -100,18 +99,18 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<PackId>> {
     Ok(packs)
 }
 
-pub(super) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
+pub(crate) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM packs WHERE pack = ?1")?.exists([pack])?)
 }
 
 /// The changes of a transaction.
 #[derive(Default)]
-pub(super) struct PackDeltas {
+pub(crate) struct PackDeltas {
     touched: IdMap<PackDelta>,
 }
 
 impl PackDeltas {
-    pub(super) fn add(&mut self, pack: i64, by: PackDelta) -> Result<()> {
+    pub(crate) fn add(&mut self, pack: i64, by: PackDelta) -> Result<()> {
         self.touched.entry(pack).or_default().add(by)
     }
 
@@ -119,7 +118,7 @@ impl PackDeltas {
     ///
     /// # Errors
     /// `Index` when a pack does not exist, unless in a rebuild, which keeps the change for later.
-    pub(super) fn write(&mut self, conn: &Connection, rebuild: &mut Option<Rebuild>) -> Result<()> {
+    pub(crate) fn write(&mut self, conn: &Connection, rebuild: &mut Option<Rebuild>) -> Result<()> {
         let mut update = conn.prepare_cached(
             "UPDATE packs SET blobs = blobs + ?2, live = live + ?3, dead = dead + ?4 WHERE pack = ?1",
         )?;
@@ -136,7 +135,7 @@ impl PackDeltas {
     }
 }
 
-pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence: Sequence, pack: PackId) -> Result<()> {
+pub(crate) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence: Sequence, pack: PackId) -> Result<()> {
     let pack = stored_int(codec::pack_number(pack))?;
     let kept = rebuild.as_mut().map(|rebuild| rebuild.take_pack(pack)).unwrap_or_default();
     let mut insert =
@@ -156,14 +155,14 @@ fn note_number(conn: &Connection, pack: i64) -> Result<()> {
 }
 
 /// The pack with the highest number, retired or not; `None` when there was none.
-pub(super) fn highest(conn: &Connection) -> Result<Option<PackId>> {
+pub(crate) fn highest(conn: &Connection) -> Result<Option<PackId>> {
     let mut select = conn.prepare_cached("SELECT value FROM meta WHERE name = 'highest pack'")?;
     let stored: Option<[u8; 8]> = select.query_row([], |row| row.get(0)).optional()?;
     stored.map(|stored| Ok(codec::pack(loaded_int(i64::from_be_bytes(stored))?))).transpose()
 }
 
 /// Removes a pack and returns what it held; `None` when it does not exist. Changes of packs must have been written.
-pub(super) fn retire(conn: &Connection, pack: i64) -> Result<Option<PackDelta>> {
+pub(crate) fn retire(conn: &Connection, pack: i64) -> Result<Option<PackDelta>> {
     let mut delete = conn.prepare_cached("DELETE FROM packs WHERE pack = ?1 RETURNING blobs, live, dead")?;
     note_number(conn, pack)?;
     let gone =

@@ -9,17 +9,17 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::blobs::{self, BlobKeys, BlobRow, BlobRows, StoredLocation};
-use super::columns::{loaded_int, stored_int};
 use super::counters::Counters;
 use super::deltas::{BucketDeltas, add_delta};
-use super::error::{Result, failure};
 use super::id_map::IdMap;
+use crate::error::{Result, failure};
+use crate::tables::blobs::{self, BlobKeys, BlobRow, BlobRows, StoredLocation};
+use crate::tables::{loaded_int, stored_int};
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Sequence, decode_extents};
 
 /// Changes in memory above which they are written before the transaction ends. About 8 MiB.
-pub(super) const CHANGES_MAX: usize = 65_536;
+pub(crate) const CHANGES_MAX: usize = 65_536;
 
 /// A blob whose row is not inserted yet.
 struct NewBlob {
@@ -31,7 +31,7 @@ struct NewBlob {
 
 /// Changes of reference counts that are not written yet.
 #[derive(Default)]
-pub(super) struct ReferenceChanges {
+pub(crate) struct ReferenceChanges {
     /// Ascending by sequence.
     new_blobs: Vec<NewBlob>,
     /// Keyed by blob; of blobs that have a row.
@@ -46,7 +46,7 @@ pub type OnSegmentRemoval = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
 impl ReferenceChanges {
     /// Adds a new blob, which has no references yet.
-    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
+    pub(crate) fn add_blob(&mut self, sequence: i64, at: StoredLocation, keys: BlobKeys) -> Result<()> {
         if self.new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
             return Err(failure("the sequences of new blobs do not ascend"));
         }
@@ -55,7 +55,7 @@ impl ReferenceChanges {
     }
 
     /// A manifest or annotations were added to the bucket (`by` 1) or removed from it (−1).
-    pub(super) fn count<'e>(
+    pub(crate) fn count<'e>(
         &mut self,
         conn: &Connection,
         counters: &mut Counters,
@@ -82,22 +82,22 @@ impl ReferenceChanges {
         counters.manifest_changed(conn, bucket, (logical, inline), by)
     }
 
-    pub(super) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
+    pub(crate) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
         self.on_segment_removal = Some(callback);
     }
 
     /// Drops all changes.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         *self = Self { on_segment_removal: self.on_segment_removal.take(), ..Self::default() };
     }
 
     /// The number of changes, each of which takes memory.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.new_blobs.len() + self.blobs.len() + self.segments.len()
     }
 
     /// Writes all changes, so that the rows of blobs and segments are current.
-    pub(super) fn write(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
+    pub(crate) fn write(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
         self.write_segments(conn, counters)?;
         self.write_blobs(conn, counters)
     }
@@ -197,7 +197,7 @@ fn find(new_blobs: &mut [NewBlob], blob: i64) -> Option<&mut NewBlob> {
 }
 
 /// The references that a blob has: (bucket, count) ascending by bucket, no count is 0.
-pub(super) struct Holders(pub(super) Vec<(i64, i64)>);
+pub(crate) struct Holders(pub(crate) Vec<(i64, i64)>);
 
 impl Holders {
     fn of(mut refs: Vec<(i64, i64)>) -> Result<Self> {
@@ -212,7 +212,7 @@ impl Holders {
         Ok(Self(refs))
     }
 
-    pub(super) fn load(conn: &Connection, blob: i64, row: &BlobRow) -> Result<Self> {
+    pub(crate) fn load(conn: &Connection, blob: i64, row: &BlobRow) -> Result<Self> {
         let Some(home) = row.home else { return Ok(Self(Vec::new())) };
         let mut select = conn.prepare_cached("SELECT bucket, refs FROM holdings WHERE blob = ?1 ORDER BY bucket")?;
         let mut rows = select.query([blob])?;
@@ -343,7 +343,7 @@ fn put_holding(conn: &Connection, blob: i64, bucket: i64, refs: i64) -> Result<(
     Ok(())
 }
 
-pub(super) fn remove_holdings(conn: &Connection, blob: i64) -> Result<()> {
+pub(crate) fn remove_holdings(conn: &Connection, blob: i64) -> Result<()> {
     conn.prepare_cached("DELETE FROM holdings WHERE blob = ?1")?.execute([blob])?;
     Ok(())
 }
@@ -382,7 +382,7 @@ fn segment_blobs(conn: &Connection, segment: i64) -> Result<Vec<i64>> {
 }
 
 /// Removes segments that no bucket holds. A rebuild keeps them until its end.
-pub(super) fn drop_unheld_segments(conn: &Connection) -> Result<()> {
+pub(crate) fn drop_unheld_segments(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM segments WHERE sequence NOT IN (SELECT segment FROM segment_holdings)", [])?;
     Ok(())
 }

@@ -11,8 +11,9 @@ use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::error::{Result, failure};
-use super::{pages, rebuild};
+use super::pages;
+use crate::error::{Result, failure};
+use crate::writer::rebuild;
 use orcas_base::error::Error;
 
 /// "ORCI", in the database header.
@@ -20,7 +21,7 @@ const APPLICATION_ID: i32 = 0x4f52_4349;
 const SCHEMA: i32 = 5;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. At 1,000,000 objects,
 /// twice as much makes no measurable difference.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
@@ -115,7 +116,7 @@ fn disable_memory_statistics() {
 }
 
 /// A connection that may write: for the writer or for maintenance.
-pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
+pub(crate) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
     disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
@@ -138,7 +139,7 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
 }
 
 /// A connection of the reader pool.
-pub(super) fn open_reader(path: &Path) -> Result<Connection> {
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
@@ -148,7 +149,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-pub(super) fn open_memory() -> Result<Connection> {
+pub(crate) fn open_memory() -> Result<Connection> {
     disable_memory_statistics();
     let conn = Connection::open_in_memory()?;
     configure(&conn, WRITER_CACHE_KIB)?;
@@ -157,7 +158,7 @@ pub(super) fn open_memory() -> Result<Connection> {
 
 /// An empty index in memory: a copy of the first one that the process created. Test suites open hundreds of thousands
 /// of stores, and creating the tables took a fifth of their time.
-pub(super) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
+pub(crate) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
     static EMPTY: Mutex<Option<Connection>> = Mutex::new(None);
     let mut conn = open_memory()?;
     let mut empty = EMPTY.lock();
@@ -186,27 +187,27 @@ fn configure(conn: &Connection, cache_kib: u32) -> Result<()> {
 }
 
 /// Sets the size of the page cache, KiB.
-pub(super) fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
+pub(crate) fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
     // Negative means KiB instead of pages.
     conn.pragma_update(None, "cache_size", -i64::from(kib))?;
     Ok(())
 }
 
 /// Sets the writer's page cache back to its usual size, and frees the rest.
-pub(super) fn restore_cache(conn: &Connection) -> Result<()> {
+pub(crate) fn restore_cache(conn: &Connection) -> Result<()> {
     set_cache(conn, WRITER_CACHE_KIB)?;
     conn.release_memory()?;
     Ok(())
 }
 
 /// Whether the database has no tables.
-pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
+pub(crate) fn is_empty(conn: &Connection) -> Result<bool> {
     let objects: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(objects == 0)
 }
 
 /// Creates all tables at once, so that a crash leaves either none or all of them.
-pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
+pub(crate) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let created = define(conn).and_then(|()| set_store_id(conn, store_id));
     conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
@@ -238,7 +239,7 @@ fn has_expected_definitions(conn: &Connection) -> Result<bool> {
 }
 
 /// Refuses a database that is not an index, has another schema, or belongs to another store.
-pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Result<()> {
+pub(crate) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Result<()> {
     let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i32>(0));
     if number("PRAGMA application_id")? != APPLICATION_ID {
         return Err(failure("the file is not an Orcas index"));

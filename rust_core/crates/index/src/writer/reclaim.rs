@@ -4,12 +4,11 @@
 
 use rusqlite::Connection;
 
-use super::blobs::{self, BlobRows};
 use super::changes::Changes;
-use super::columns::{loaded_int, stored_int};
-use super::error::{Result, failure};
-use super::packs;
 use super::references::{self, Holders};
+use crate::error::{Result, failure};
+use crate::tables::blobs::{self, BlobRows};
+use crate::tables::{loaded_int, packs, stored_int};
 use orcas_record::placement::codec;
 use orcas_record::{ChunkMove, ContentMove, LogFileId, PackId, Sequence};
 
@@ -36,7 +35,7 @@ pub struct LogUsage {
 
 /// One row for each table: number of records, and bytes of their payloads. The payload of a chunk has 61 bytes, that of
 /// a pack 8, and that of a completed upload about 96 without its key.
-pub(super) const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
     SELECT count(*), ifnull(sum(length(record)), 0) FROM versions WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(update_record)), 0) FROM versions WHERE updated BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM segments WHERE sequence BETWEEN ?1 AND ?2 \
@@ -50,7 +49,7 @@ pub(super) const USAGE: &str = "\
         WHERE sequence BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.sequence = c.sequence)";
 
 /// Removes blobs without references.
-pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Sequence]) -> Result<()> {
+pub(crate) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Sequence]) -> Result<()> {
     changes.write_references(conn)?;
     let counters = &mut changes.counters;
     let mut rows = BlobRows::new(conn)?;
@@ -82,7 +81,7 @@ pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Seq
 }
 
 /// Sets the new locations of moved chunks. Chunks that no longer exist are skipped.
-pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[ChunkMove]) -> Result<()> {
+pub(crate) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[ChunkMove]) -> Result<()> {
     changes.write_references(conn)?;
     let mut rows = BlobRows::new(conn)?;
     for moved in moves {
@@ -103,7 +102,7 @@ pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[Chu
 }
 
 /// Sets the new locations of moved contents. Contents that no longer exist are skipped.
-pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, moves: &[ContentMove]) -> Result<()> {
+pub(crate) fn move_contents(conn: &Connection, changes: &mut Changes, moves: &[ContentMove]) -> Result<()> {
     changes.write_references(conn)?;
     let mut rows = BlobRows::new(conn)?;
     for moved in moves {
@@ -119,7 +118,7 @@ pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, moves: &[C
 }
 
 /// Removes an empty pack.
-pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: PackId) -> Result<()> {
+pub(crate) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: PackId) -> Result<()> {
     changes.write_references(conn)?;
     let pack = stored_int(codec::pack_number(pack))?;
     let counters = &mut changes.counters;
@@ -133,7 +132,7 @@ pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: PackId
 }
 
 /// Puts a compacted file in force, in place of those that it contains.
-pub(super) fn replace_log(
+pub(crate) fn replace_log(
     conn: &Connection,
     changes: &mut Changes,
     file: LogFileId,
@@ -165,7 +164,7 @@ fn verify_log_file(conn: &Connection, (file, first, last): (i64, i64, i64)) -> R
 }
 
 /// Checks every compacted file in force.
-pub(super) fn verify_log_files(conn: &Connection) -> Result<()> {
+pub(crate) fn verify_log_files(conn: &Connection) -> Result<()> {
     for row in log_files(conn)? {
         verify_log_file(
             conn,
@@ -176,7 +175,7 @@ pub(super) fn verify_log_files(conn: &Connection) -> Result<()> {
 }
 
 /// Ascending by first record.
-pub(super) fn log_files(conn: &Connection) -> Result<Vec<LogFileRow>> {
+pub(crate) fn log_files(conn: &Connection) -> Result<Vec<LogFileRow>> {
     let mut statement = conn.prepare_cached("SELECT file, first, last FROM log_files ORDER BY first, file")?;
     let mut rows = statement.query([])?;
     let mut files = Vec::new();
@@ -187,7 +186,7 @@ pub(super) fn log_files(conn: &Connection) -> Result<Vec<LogFileRow>> {
     Ok(files)
 }
 
-pub(super) fn log_usage(conn: &Connection, first: Sequence, last: Sequence) -> Result<LogUsage> {
+pub(crate) fn log_usage(conn: &Connection, first: Sequence, last: Sequence) -> Result<LogUsage> {
     let range = (stored_int(first)?, i64::try_from(last).unwrap_or(i64::MAX));
     let contents = "SELECT count(*), ifnull(sum(length), 0) FROM blobs WHERE place = 0 AND sequence BETWEEN ?1 AND ?2";
     let (contents, content_bytes): (i64, i64) =

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Row};
 
 use super::columns::{store_version_id, stored_int, stored_version};
-use super::error::Result;
 use super::heads::{HeadRow, head_row};
-use super::records::Stored;
+use crate::error::Result;
+use crate::records::Stored;
 use orcas_record::{BucketId, Sequence, VersionId};
 
 /// What a listing shows of a version.
@@ -47,11 +47,11 @@ macro_rules! both {
     };
 }
 
-pub(super) const FROM: &str = both!("key >= ?2", " ORDER BY key, sequence DESC LIMIT ?3");
+pub(crate) const FROM: &str = both!("key >= ?2", " ORDER BY key, sequence DESC LIMIT ?3");
 const AFTER: &str = both!("key > ?2", " ORDER BY key, sequence DESC LIMIT ?3");
 /// Both tables backwards: of each key the oldest version first.
-pub(super) const OLDEST: &str = both!("key >= ?2", " ORDER BY key DESC, sequence LIMIT ?3");
-pub(super) const OF_KEY: &str = both!("key = ?2 AND sequence < ?4", " ORDER BY key, sequence DESC LIMIT ?3");
+pub(crate) const OLDEST: &str = both!("key >= ?2", " ORDER BY key DESC, sequence LIMIT ?3");
+pub(crate) const OF_KEY: &str = both!("key = ?2 AND sequence < ?4", " ORDER BY key, sequence DESC LIMIT ?3");
 const EVERY: &str = both!("key >= ?2", "");
 const IS_MARKER: &str = "SELECT delete_marker FROM history WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
      UNION ALL SELECT 0 FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3";
@@ -77,7 +77,7 @@ fn limited(limit: usize) -> i64 {
 }
 
 /// Versions of a bucket by key.
-pub(super) fn scan(
+pub(crate) fn scan(
     conn: &Connection,
     bucket: BucketId,
     from: VersionFrom<'_>,
@@ -93,7 +93,7 @@ pub(super) fn scan(
 }
 
 /// Versions of a bucket, those of the last key first, of each key the oldest first.
-pub(super) fn oldest(
+pub(crate) fn oldest(
     conn: &Connection,
     bucket: BucketId,
     limit: usize,
@@ -104,7 +104,7 @@ pub(super) fn oldest(
 }
 
 /// Versions of a key with sequences below `below`.
-pub(super) fn of_key(
+pub(crate) fn of_key(
     conn: &Connection,
     (bucket, key): (BucketId, &[u8]),
     below: Sequence,
@@ -117,20 +117,20 @@ pub(super) fn of_key(
 }
 
 /// Every version of a bucket, in no particular order: the current ones come first.
-pub(super) fn every(conn: &Connection, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
+pub(crate) fn every(conn: &Connection, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
     let mut statement = conn.prepare_cached(EVERY)?;
     visit_all(statement.query((stored_int(bucket.0)?, &b""[..]))?, visit)
 }
 
 /// Whether the version with this id is a delete marker; `None` if there is none.
-pub(super) fn is_marker(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<bool>> {
+pub(crate) fn is_marker(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<bool>> {
     let mut statement = conn.prepare_cached(IS_MARKER)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key, store_version_id(id)))?;
     rows.next()?.map(|row| Ok(row.get(0)?)).transpose()
 }
 
 /// The version that the record `sequence` added.
-pub(super) fn record(conn: &Connection, sequence: Sequence) -> Result<Option<Stored>> {
+pub(crate) fn record(conn: &Connection, sequence: Sequence) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(RECORD)?;
     let mut rows = statement.query([stored_int(sequence)?])?;
     rows.next()?.map(stored_version).transpose()

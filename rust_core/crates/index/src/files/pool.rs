@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::damage::Damage;
-use super::error::damaged;
-use super::options::IndexOptions;
 use super::schema;
+use crate::damage::Damage;
+use crate::error::damaged;
+use crate::options::IndexOptions;
 use orcas_base::error::{Error, Result};
 
 /// How long a caller waits while all connections are in use: many times longer than a page of results takes.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
-pub(super) struct Pooled {
-    pub(super) conn: Connection,
+pub(crate) struct Pooled {
+    pub(crate) conn: Connection,
     opened_at: Instant,
     /// How often the files had been replaced when the connection was opened.
     generation: u64,
@@ -56,7 +56,7 @@ pub struct Connections {
     pub idle: u32,
 }
 
-pub(super) struct Pool {
+pub(crate) struct Pool {
     path: PathBuf,
     max_open: u32,
     max_idle: usize,
@@ -67,7 +67,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(path: PathBuf, options: &IndexOptions, damage: Arc<Damage>) -> Self {
+    pub(crate) fn new(path: PathBuf, options: &IndexOptions, damage: Arc<Damage>) -> Self {
         Self {
             path,
             max_open: options.max_open.max(1),
@@ -79,7 +79,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn take(&self) -> Result<Pooled> {
+    pub(crate) fn take(&self) -> Result<Pooled> {
         let mut expired = Vec::new();
         let mut deadline = None;
         let mut state = self.state.lock();
@@ -132,13 +132,13 @@ impl Pool {
     }
 
     /// Reports an error that a read on this connection met.
-    pub(super) fn note(&self, pooled: &Pooled, error: &Error) {
+    pub(crate) fn note(&self, pooled: &Pooled, error: &Error) {
         self.damage.note(pooled.generation, error);
     }
 
     /// Stops lending connections, and waits until none is being opened. Returns the idle ones; those in use are closed
     /// when they are returned.
-    pub(super) fn suspend(&self) -> Vec<Connection> {
+    pub(crate) fn suspend(&self) -> Vec<Connection> {
         let mut state = self.state.lock();
         state.suspended = true;
         while state.opening > 0 {
@@ -150,12 +150,12 @@ impl Pool {
     }
 
     /// Lends connections again, to the files that are there now.
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.state.lock().suspended = false;
         self.freed.notify_all();
     }
 
-    pub(super) fn give_back(&self, pooled: Pooled) {
+    pub(crate) fn give_back(&self, pooled: Pooled) {
         // An open transaction would keep the WAL from starting over while the connection is idle.
         let reusable = pooled.opened_at.elapsed() < self.lifetime && pooled.conn.is_autocommit();
         let generation = pooled.generation;
@@ -181,7 +181,7 @@ impl Pool {
     }
 
     /// Closes idle connections that are older than their lifetime.
-    pub(super) fn close_expired(&self) {
+    pub(crate) fn close_expired(&self) {
         let expired: Vec<Pooled> = {
             let mut state = self.state.lock();
             let expired: Vec<Pooled> =
@@ -196,7 +196,7 @@ impl Pool {
         drop(expired);
     }
 
-    pub(super) fn connections(&self) -> Connections {
+    pub(crate) fn connections(&self) -> Connections {
         let PoolState { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
         Connections { hits, misses, waits, refusals, open, idle: idle.len() as u32 }
     }

@@ -6,9 +6,9 @@ use std::collections::hash_map::Entry;
 
 use rusqlite::{Connection, Row};
 
-use super::columns::{loaded_int, stored_int};
-use super::error::{Result, failure};
 use super::id_map::IdMap;
+use crate::error::{Result, failure};
+use crate::tables::{loaded_int, stored_int};
 use orcas_record::BucketId;
 
 /// What a bucket holds.
@@ -27,19 +27,19 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add_head(&mut self, size: u64) {
+    pub(crate) fn add_head(&mut self, size: u64) {
         self.objects += 1;
         self.bytes = self.bytes.saturating_add(size);
     }
 
-    pub(super) fn remove_head(&mut self, size: u64) {
+    pub(crate) fn remove_head(&mut self, size: u64) {
         self.objects = self.objects.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }
 }
 
 /// `None` when the bucket does not exist.
-pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Counts>> {
+pub(crate) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Counts>> {
     let mut statement =
         conn.prepare_cached("SELECT objects, bytes, history, logical, stored FROM buckets WHERE id = ?1")?;
     let mut rows = statement.query([bucket])?;
@@ -47,7 +47,7 @@ pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Cou
 }
 
 /// Those of all buckets, by their ids.
-pub(super) fn all_counts(conn: &Connection) -> Result<HashMap<BucketId, Counts>> {
+pub(crate) fn all_counts(conn: &Connection) -> Result<HashMap<BucketId, Counts>> {
     let mut statement = conn.prepare_cached("SELECT objects, bytes, history, logical, stored, id FROM buckets")?;
     let mut rows = statement.query([])?;
     let mut all = HashMap::new();
@@ -70,19 +70,19 @@ fn counts_of(row: &Row<'_>) -> Result<Counts> {
 
 /// The counts of the buckets that a transaction has read or changed.
 #[derive(Default)]
-pub(super) struct BucketCounts {
+pub(crate) struct BucketCounts {
     cached: IdMap<Counts>,
 }
 
 impl BucketCounts {
     /// # Errors
     /// `Index` when the bucket does not exist: the index does not match the log.
-    pub(super) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {
+    pub(crate) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {
         self.find(conn, bucket)?.ok_or_else(|| failure("a record names a bucket that does not exist"))
     }
 
     /// `None` when the bucket does not exist.
-    pub(super) fn find(&mut self, conn: &Connection, bucket: i64) -> Result<Option<&mut Counts>> {
+    pub(crate) fn find(&mut self, conn: &Connection, bucket: i64) -> Result<Option<&mut Counts>> {
         match self.cached.entry(bucket) {
             Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
             Entry::Vacant(entry) => Ok(stored_counts(conn, bucket)?.map(|counts| entry.insert(counts))),
@@ -90,12 +90,12 @@ impl BucketCounts {
     }
 
     /// To be called when the bucket is deleted.
-    pub(super) fn forget(&mut self, bucket: i64) {
+    pub(crate) fn forget(&mut self, bucket: i64) {
         self.cached.remove(&bucket);
     }
 
     /// Writes the counts; part of the transaction.
-    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
+    pub(crate) fn write(&mut self, conn: &Connection) -> Result<()> {
         let mut update = conn.prepare_cached(
             "UPDATE buckets SET objects = ?2, bytes = ?3, history = ?4, logical = ?5, stored = ?6 WHERE id = ?1",
         )?;

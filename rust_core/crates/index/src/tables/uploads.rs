@@ -4,12 +4,12 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::changes::Changes;
 use super::columns::{
     StoredEtag, blob_bytes, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored, stored_int,
 };
-use super::error::{Result, failure};
-use super::records::{Applied, Stored};
+use crate::error::{Result, failure};
+use crate::records::{Applied, Stored};
+use crate::writer::Changes;
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
@@ -17,9 +17,9 @@ use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, Upl
 /// uploads.
 const COMPLETED_MAX: u64 = 10_000;
 
-pub(super) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+pub(crate) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
      WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) ORDER BY key, initiated_ms, id LIMIT ?5";
-pub(super) const SCAN_UNTIL: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+pub(crate) const SCAN_UNTIL: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
      WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) AND key < ?6 \
      ORDER BY key, initiated_ms, id LIMIT ?5";
 
@@ -65,20 +65,20 @@ pub struct UploadRow<'a> {
     pub record: &'a [u8],
 }
 
-pub(super) fn upload(conn: &Connection, upload: UploadId) -> Result<Option<Stored>> {
+pub(crate) fn upload(conn: &Connection, upload: UploadId) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM uploads WHERE id = ?1")?;
     let mut rows = statement.query([upload.0])?;
     rows.next()?.map(|row| stored(row, 0, row.get(1)?, 2)).transpose()
 }
 
-pub(super) fn part(conn: &Connection, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
+pub(crate) fn part(conn: &Connection, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
     let mut statement =
         conn.prepare_cached("SELECT number, sequence, kind, record FROM parts WHERE upload = ?1 AND number = ?2")?;
     let mut rows = statement.query((upload.0, number))?;
     rows.next()?.map(part_row).transpose()
 }
 
-pub(super) fn parts(conn: &Connection, upload: UploadId, after: u16, limit: usize) -> Result<Vec<PartRow>> {
+pub(crate) fn parts(conn: &Connection, upload: UploadId, after: u16, limit: usize) -> Result<Vec<PartRow>> {
     let mut statement = conn.prepare_cached(
         "SELECT number, sequence, kind, record FROM parts WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
     )?;
@@ -94,7 +94,7 @@ fn part_row(row: &Row<'_>) -> Result<PartRow> {
     Ok(PartRow { number: row.get(0)?, part: stored(row, 1, row.get(2)?, 3)? })
 }
 
-pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Completed>> {
+pub(crate) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Completed>> {
     let mut statement = conn.prepare_cached(
         "SELECT sequence, request, bucket, key, version_id, etag, checksum, checksum_value \
          FROM completed_uploads WHERE upload = ?1",
@@ -123,7 +123,7 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
     }))
 }
 
-pub(super) fn scan(
+pub(crate) fn scan(
     conn: &Connection,
     bucket: BucketId,
     from: UploadFrom<'_>,
@@ -159,7 +159,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) -> Result<()> {
+pub(crate) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO uploads (id, bucket, key, initiated_ms, sequence, kind, record) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -180,7 +180,7 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) 
 
 /// Adds or replaces a part. The upload must exist, because a part without one would never be removed. A rebuild ignores
 /// such a part: its upload has ended.
-pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Applied<'_>, part: &Part) -> Result<()> {
+pub(crate) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Applied<'_>, part: &Part) -> Result<()> {
     let mut find = conn.prepare_cached(
         "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
          WHERE u.id = ?1",
@@ -216,7 +216,7 @@ fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
 }
 
 /// Removes an upload, its parts and their references.
-pub(super) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId) -> Result<()> {
+pub(crate) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId) -> Result<()> {
     let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
     let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
         return absent(changes, "a record ends an upload that does not exist");
@@ -231,7 +231,7 @@ pub(super) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId)
     Ok(())
 }
 
-pub(super) fn delete_of_bucket(conn: &Connection, changes: &mut Changes, bucket: i64) -> Result<()> {
+pub(crate) fn delete_of_bucket(conn: &Connection, changes: &mut Changes, bucket: i64) -> Result<()> {
     let mut parts = conn.prepare_cached(
         "SELECT p.kind, p.record FROM uploads u CROSS JOIN parts p ON p.upload = u.id WHERE u.bucket = ?1",
     )?;
@@ -247,25 +247,25 @@ pub(super) fn delete_of_bucket(conn: &Connection, changes: &mut Changes, bucket:
 }
 
 /// How many answers are kept.
-pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
+pub(crate) fn completed_count(conn: &Connection) -> Result<u64> {
     loaded_int(conn.query_row("SELECT count(*) FROM completed_uploads", [], |row| row.get(0))?)
 }
 
 /// A row for `completed_uploads`.
-pub(super) struct NewCompletedUpload<'a> {
-    pub(super) sequence: Sequence,
-    pub(super) upload: UploadId,
-    pub(super) request: &'a [u8; 32],
-    pub(super) bucket: BucketId,
-    pub(super) key: &'a [u8],
-    pub(super) version_id: VersionId,
-    pub(super) etag: Etag,
-    pub(super) checksum: Option<&'a ObjectChecksum>,
+pub(crate) struct NewCompletedUpload<'a> {
+    pub(crate) sequence: Sequence,
+    pub(crate) upload: UploadId,
+    pub(crate) request: &'a [u8; 32],
+    pub(crate) bucket: BucketId,
+    pub(crate) key: &'a [u8],
+    pub(crate) version_id: VersionId,
+    pub(crate) etag: Etag,
+    pub(crate) checksum: Option<&'a ObjectChecksum>,
 }
 
 /// Adds the answer of a completed upload, and removes the oldest one if there are too many. This is done for each
 /// answer, so that the rows do not depend on how records are grouped. `kept` is the number of rows.
-pub(super) fn insert_completed(conn: &Connection, kept: &mut u64, completed: &NewCompletedUpload<'_>) -> Result<()> {
+pub(crate) fn insert_completed(conn: &Connection, kept: &mut u64, completed: &NewCompletedUpload<'_>) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \
          checksum_value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

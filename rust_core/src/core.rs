@@ -6,25 +6,22 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use super::answer::{Response, piece_object};
-use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
-use super::content_keys::KeyringKeys;
-use super::describe::{Description, Diagnosis, Recovery};
-use super::done::{self, Stages, Verdict};
+use super::admin::snapshots::{self, Snapshot};
+use super::admin::{
+    BackupPin, LifecycleState, Maintenance, Pools, ReclaimState, ReclaimStats, Stats, Surroundings, UsageCounts,
+    format_of, judge,
+};
 use super::errors::{StoreError, refusal_of, store_error};
-use super::event_loop::EventLoop;
 use super::events::{EventDeliveries, EventListener, EventsStats};
-use super::form::Form;
-use super::head::{self, ScopeHead, byte_pairs, header_objects};
-use super::keyring::{KeyringOptions, Opened, PyKeyring};
-use super::maintenance::Maintenance;
-use super::metrics::{Surroundings, format_of};
-use super::options::{Options, environment};
-use super::request::Request;
-use super::request_logs::RequestLogs;
-use super::snapshots::{self, Snapshot};
-use super::tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge};
-use super::usage::UsageCounts;
+use super::requests::done::{self, Stages, Verdict};
+use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
+use super::requests::{
+    Description, Diagnosis, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
+};
+use super::store::{
+    CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
+    environment,
+};
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{Effort, Engine, Replayed, salvage_store};

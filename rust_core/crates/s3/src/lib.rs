@@ -4,43 +4,26 @@
 //! query parameter, limit and message of the S3 API is defined here, once.
 #![forbid(unsafe_code)]
 
-pub mod annotations;
-pub mod attributes;
-pub mod bucket_logging;
-pub mod checksums;
-pub mod conditions;
-pub mod configurations;
-pub mod cors;
-pub mod documents;
+mod configuration;
 pub mod encoded_words;
 pub mod encryption;
 pub mod errors;
-pub mod event_targets;
-pub mod extensions;
 pub mod form;
-pub mod format;
-pub mod header_block;
-pub mod headers;
-pub mod lifecycle;
-pub mod metadata;
-pub mod notification;
-pub mod object_lock;
-pub mod operations;
+mod objects;
 /// What the benchmarks measure against, so that tests hold the product to the same.
 #[cfg(test)]
 #[path = "../../../benches/support/plain.rs"]
 mod plain;
-pub mod query;
-pub mod range;
-pub mod resolve;
-pub mod restore;
-pub mod support;
-pub mod tags;
-pub mod target;
-pub mod versions;
-pub mod website;
+mod requests;
+mod responses;
 pub mod xml;
 
+pub use configuration::{
+    bucket_logging, configurations, cors, documents, event_targets, lifecycle, notification, website,
+};
 pub use errors::{ErrorCode, Named, S3Error};
-pub use operations::{Operation, RequestClass};
-pub use target::Target;
+pub use objects::{annotations, attributes, checksums, metadata, object_lock, restore, tags, versions};
+pub use requests::operations::{self, Operation, RequestClass};
+pub use requests::target::{self, Target};
+pub use requests::{conditions, extensions, query, range, resolve, support};
+pub use responses::{format, header_block, headers};

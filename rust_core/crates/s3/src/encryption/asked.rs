@@ -2,9 +2,9 @@
 
 use super::super::errors::S3Error;
 use super::super::form::json::{Json, parse};
-use super::super::header_block::HeaderBlock;
 use super::customer::{CustomerKey, OF_CUSTOMERS};
 use super::names::{BUCKET_KEY, CONTEXT, ENCRYPTION, KEY_ID, KMS};
+use crate::responses::header_block::HeaderBlock;
 use orcas_checksum::{base64_decode, base64_encode};
 use orcas_http::Headers;
 

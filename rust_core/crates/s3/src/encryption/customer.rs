@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::super::errors::{ErrorCode, S3Error};
-use super::super::header_block::HeaderBlock;
 use super::names::{AES256, ENCRYPTION};
+use crate::responses::header_block::HeaderBlock;
 use orcas_checksum::{Md5Hasher, base64_decode, base64_encode};
 use orcas_http::Headers;
 use zeroize::Zeroizing;

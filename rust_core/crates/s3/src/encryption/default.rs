@@ -1,9 +1,9 @@
 //! The document by which a bucket has its new objects encrypted.
 
-use super::super::configurations::document;
 use super::super::errors::{ErrorCode, S3Error};
 use super::super::xml::parse::{Element, document as parse_document, malformed};
 use super::names::{AES256, KMS, KMS_DOUBLE};
+use crate::configuration::configurations::document;
 
 const ROOT: &str = "ServerSideEncryptionConfiguration";
 const BLOCKED: &str = "BlockedEncryptionTypes";

@@ -5,7 +5,7 @@
 use super::fields::Form;
 use super::json::{self, Json};
 use super::{ErrorCode, S3Error};
-use crate::metadata::UPLOAD_LEN_MAX;
+use crate::objects::metadata::UPLOAD_LEN_MAX;
 use orcas_checksum::base64_decode;
 use orcas_http::calendar::days_from_civil;
 use orcas_http::timestamp::iso_time;

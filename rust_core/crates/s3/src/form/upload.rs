@@ -2,8 +2,8 @@
 
 use super::fields::Form;
 use super::{S3Error, missing_field};
-use crate::tags::{Tags, read_document};
-use crate::target::checked_key;
+use crate::objects::tags::{Tags, read_document};
+use crate::requests::target::checked_key;
 use orcas_http::Headers;
 
 /// Fields that stand for the headers of the same names.
@@ -106,7 +106,8 @@ impl Form {
 /// Refuses headers of the request itself that would say something about the object: no policy covers them.
 pub fn check_form_head(headers: &Headers<'_>) -> Result<(), S3Error> {
     let of_object = |name: &[u8]| {
-        name == b"content-md5" || name.strip_prefix(b"x-amz-").is_some_and(|rest| !crate::support::has_no_effect(rest))
+        name == b"content-md5"
+            || name.strip_prefix(b"x-amz-").is_some_and(|rest| !crate::requests::support::has_no_effect(rest))
     };
     match headers.iter().find(|(name, _)| of_object(name)) {
         Some((name, _)) => Err(S3Error::header_not_implemented(name)),

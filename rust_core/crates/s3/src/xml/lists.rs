@@ -3,11 +3,11 @@
 //! Common prefixes are gathered apart and follow the entries: some clients cannot read the two interleaved.
 
 use super::XmlWriter;
-use crate::headers::bucket_arn;
-use crate::query::{
+use crate::requests::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
     ListUploadsQuery,
 };
+use crate::responses::headers::bucket_arn;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_http::percent_encode_into;
 use orcas_http::timestamp::iso_time;

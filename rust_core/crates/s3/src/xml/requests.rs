@@ -3,10 +3,10 @@
 //! Anything that is not of the published schema is `MalformedXML`; what is part of it and not implemented is `NotImplemented`.
 
 use super::parse::{Element, document, malformed};
-use crate::conditions::{DeleteCondition, WriteCondition};
 use crate::errors::{ErrorCode, S3Error};
-use crate::range::PART_NUMBER_MAX;
-use crate::tags::{Tags, of_bucket};
+use crate::objects::tags::{Tags, of_bucket};
+use crate::requests::conditions::{DeleteCondition, WriteCondition};
+use crate::requests::range::PART_NUMBER_MAX;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
 
 /// Keys of one DeleteObjects: the limit of S3.

@@ -2,7 +2,7 @@
 
 use super::XmlWriter;
 use crate::errors::S3Error;
-use crate::versions::VersionName;
+use crate::objects::versions::VersionName;
 use orcas_checksum::{Etag, ObjectChecksum};
 
 /// LocationConstraint of GetBucketLocation; `us-east-1` is the empty one.

@@ -1,8 +1,8 @@
 //! ListVersionsResult: versions and delete markers in one order, common prefixes behind them.
 
 use super::lists::{Listing, ObjectEntry, Owner, write_owner};
-use crate::query::ListVersionsQuery;
-use crate::versions::VersionName;
+use crate::objects::versions::VersionName;
+use crate::requests::query::ListVersionsQuery;
 
 /// Which version of a key an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

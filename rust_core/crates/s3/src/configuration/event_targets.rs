@@ -1,0 +1,52 @@
+//! The targets of events that the server has, and the ARNs by which notifications name them.
+
+/// A target of the server. The ARNs of MinIO end in its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventTarget {
+    pub name: String,
+    pub kind: String,
+}
+
+/// What the server has to send events to.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    pub region: &'a str,
+    pub known: &'a [EventTarget],
+}
+
+/// The kinds that an ARN can name.
+const KINDS: [&str; 3] = ["webhook", "kafka", "nats"];
+
+/// What an ARN says of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named<'a> {
+    pub region: &'a str,
+    pub name: &'a str,
+    kind: Option<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    /// `service`: `sns`, `sqs` or `lambda`.
+    pub fn parse(arn: &'a str, service: &str) -> Option<Self> {
+        let parts: Vec<&str> = arn.split(':').collect();
+        let is_account = |text: &str| text.is_empty() || text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
+        let named = match (parts.as_slice(), service) {
+            (["arn", "aws", "lambda", region, account, "function", name], "lambda") if is_account(account) => {
+                Self { region, name, kind: None }
+            }
+            (["arn", "aws", of, region, account, name], "sns" | "sqs") if *of == service && is_account(account) => {
+                Self { region, name, kind: None }
+            }
+            // MinIO has queues only.
+            (["arn", "minio", "sqs", region, name, kind], "sqs") if KINDS.contains(kind) => {
+                Self { region, name, kind: Some(kind) }
+            }
+            _ => return None,
+        };
+        Some(named).filter(|named| !named.name.is_empty())
+    }
+
+    pub fn is(&self, target: &EventTarget) -> bool {
+        self.name == target.name && self.kind.is_none_or(|kind| kind == target.kind)
+    }
+}

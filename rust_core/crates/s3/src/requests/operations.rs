@@ -1,0 +1,492 @@
+//! The operations of the S3 API, whether this server has them or not: one row for each, from which everything else
+//! follows. The functions that perform them are in a table of the caller.
+
+use std::num::NonZeroU8;
+
+use crate::errors::{ErrorCode, S3Error};
+use RequestBody::{Content, DigestedDocument, Document};
+use RequestClass::{Free, Read, Write};
+use orcas_events::EventName::{
+    self, ObjectAnnotationDelete, ObjectAnnotationPut, ObjectCreatedCopy, ObjectCreatedPost, ObjectCreatedPut,
+    ObjectRetentionPut, ObjectTaggingDelete, ObjectTaggingPut,
+};
+use orcas_record::DocumentKind::{
+    self, Accelerate, Cors, Encryption, Lifecycle, Logging, Notification, OwnershipControls, PublicAccessBlock,
+    RequestPayment, Tagging, Website,
+};
+
+/// What is known of an operation.
+pub struct Row {
+    name: &'static str,
+    pub method: Method,
+    pub level: Level,
+    /// The name in the query that means the operation. `resolve` tells those apart that have none.
+    pub subresource: Option<&'static str>,
+    /// Another name that the query must have. Without it, the request is the operation that needs none.
+    pub parameter: Option<&'static str>,
+    /// All of them are needed; there is at least one.
+    pub permissions: &'static [Permission],
+    /// How AWS bills it, if not by its method.
+    class: Option<RequestClass>,
+    /// What its body is, if it has one.
+    pub body: Option<RequestBody>,
+    /// The document of a bucket that it reads, writes or removes.
+    pub document: Option<DocumentKind>,
+    /// The event of the change, if what was changed does not say it.
+    pub event: Option<EventName>,
+    /// Its name in the server access logs of buckets, if that is not made of its own name.
+    pub log: Option<&'static str>,
+}
+
+/// The methods that S3 operations use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Head,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    pub fn parse(method: &[u8]) -> Option<Self> {
+        match method {
+            b"GET" => Some(Self::Get),
+            b"HEAD" => Some(Self::Head),
+            b"PUT" => Some(Self::Put),
+            b"POST" => Some(Self::Post),
+            b"DELETE" => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// What the address of a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Service,
+    Bucket,
+    Object,
+}
+
+/// What an action is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The buckets of the sender.
+    Service,
+    Bucket,
+    Object,
+    /// The object that a copy or a move begins with. Its name is in a header.
+    Source,
+    /// Objects of the bucket whose keys are in the body.
+    Entries,
+}
+
+/// An IAM action, and what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permission {
+    pub subject: Subject,
+    /// The action; after it the one that takes its place if the request names a version.
+    actions: &'static [&'static str],
+}
+
+impl Permission {
+    /// `versioned`: the request names a version of the subject.
+    pub fn action(&self, versioned: bool) -> &'static str {
+        if versioned { self.actions[self.actions.len() - 1] } else { self.actions[0] }
+    }
+}
+
+/// How AWS bills requests: see the prices of Amazon S3, "Requests & data retrievals".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestClass {
+    /// PUT, COPY, POST and LIST.
+    Write,
+    /// GET, HEAD and SELECT.
+    Read,
+    /// DELETE and what aborts an upload.
+    Free,
+}
+
+/// What the body of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestBody {
+    Document,
+    /// A document that must come with a digest.
+    DigestedDocument,
+    /// Bytes that are stored as they are.
+    Content,
+}
+
+macro_rules! operations {
+    ($(
+        $code:literal $name:ident: $method:ident $level:ident $($subresource:literal $(& $parameter:literal)?)?
+        => $($subject:ident $action:literal $(or $versioned:literal)?),+ $({ $($field:ident: $value:expr),+ })?;
+    )+) => {
+        /// Every operation that a request can be: those of the API (older names of the same request left out), the
+        /// browser form upload, and the extensions: MoveObject, InstantUpload (which needs the permission that
+        /// PutObject needs), PutBucketSettings (a change of the bucket's configuration).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Operation { $($name,)+ }
+
+        static ROWS: &[Row] = &[$(Row {
+            $(subresource: Some($subresource), $(parameter: Some($parameter),)?)?
+            $($($field: Some($value),)+)?
+            ..Row::new(stringify!($name), Method::$method, Level::$level, &[$(
+                Permission { subject: Subject::$subject, actions: &[$action $(, $versioned)?] }
+            ),+])
+        },)+];
+
+        impl Operation {
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)+];
+        }
+
+        /// The sub-resource with this name.
+        pub fn subresource(name: &[u8]) -> Option<&'static str> {
+            #[expect(unreachable_patterns, reason = "a sub-resource has a row for each method")]
+            match std::str::from_utf8(name).ok()? {
+                $($($subresource => Some($subresource),)?)+
+                _ => None,
+            }
+        }
+
+        // Codes are those of the order, so that each has one operation and each operation a place in tables.
+        const _: () = {
+            let (codes, mut place) = ([$($code),+], 0);
+            while place < codes.len() {
+                assert!(codes[place] == place + 1, "the code of an operation is the number of its row");
+                place += 1;
+            }
+        };
+    };
+}
+
+// Code and name: method, what the address names, "sub-resource" & "what else the query must have" => what an action is
+// about and the IAM action, or the one that takes its place if the request names a version { what else `Row` has }.
+//
+// The log knows an operation by its code, which never changes: a new operation gets the next one. Actions are those of
+// the Service Authorization Reference:
+// <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
+//
+// Extensions and RenameObject, which AWS has in directory buckets only, are composed of the actions of S3: MoveObject
+// and RenameObject read and delete one object and write another. Actions that a single header needs, such as
+// `s3:PutObjectTagging` for `x-amz-tagging`, are not listed.
+operations! {
+      1 AbortMultipartUpload: Delete Object => Object "s3:AbortMultipartUpload" { log: "REST.DELETE.UPLOAD" };
+      2 CompleteMultipartUpload: Post Object => Object "s3:PutObject" { body: Document, log: "REST.POST.UPLOAD" };
+      3 CopyObject: Put Object => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion"
+        { event: ObjectCreatedCopy, log: "REST.COPY.OBJECT" };
+      4 CreateBucket: Put Bucket => Bucket "s3:CreateBucket" { body: Document, log: "REST.PUT.BUCKET" };
+      5 CreateBucketMetadataConfiguration: Post Bucket "metadataConfiguration"
+        => Bucket "s3:CreateBucketMetadataTableConfiguration" { body: Document };
+      6 CreateBucketMetadataTableConfiguration: Post Bucket "metadataTable"
+        => Bucket "s3:CreateBucketMetadataTableConfiguration" { body: Document };
+      7 CreateMultipartUpload: Post Object "uploads" => Object "s3:PutObject" { log: "REST.POST.UPLOADS" };
+      8 CreateSession: Get Bucket "session" => Bucket "s3express:CreateSession";
+      9 DeleteBucket: Delete Bucket => Bucket "s3:DeleteBucket" { log: "REST.DELETE.BUCKET" };
+     10 DeleteBucketAnalyticsConfiguration: Delete Bucket "analytics" & "id" => Bucket "s3:PutAnalyticsConfiguration";
+     11 DeleteBucketCors: Delete Bucket "cors" => Bucket "s3:PutBucketCORS" { document: Cors, log: "REST.DELETE.CORS" };
+     12 DeleteBucketEncryption: Delete Bucket "encryption"
+        => Bucket "s3:PutEncryptionConfiguration" { document: Encryption, log: "REST.DELETE.ENCRYPTION" };
+     13 DeleteBucketIntelligentTieringConfiguration: Delete Bucket "intelligent-tiering" & "id"
+        => Bucket "s3:PutIntelligentTieringConfiguration";
+     14 DeleteBucketInventoryConfiguration: Delete Bucket "inventory" & "id" => Bucket "s3:PutInventoryConfiguration";
+     15 DeleteBucketLifecycle: Delete Bucket "lifecycle"
+        => Bucket "s3:PutLifecycleConfiguration" { document: Lifecycle, log: "REST.DELETE.LIFECYCLE" };
+     16 DeleteBucketMetadataConfiguration: Delete Bucket "metadataConfiguration"
+        => Bucket "s3:DeleteBucketMetadataTableConfiguration";
+     17 DeleteBucketMetadataTableConfiguration: Delete Bucket "metadataTable"
+        => Bucket "s3:DeleteBucketMetadataTableConfiguration";
+     18 DeleteBucketMetricsConfiguration: Delete Bucket "metrics" & "id" => Bucket "s3:PutMetricsConfiguration";
+     19 DeleteBucketOwnershipControls: Delete Bucket "ownershipControls"
+        => Bucket "s3:PutBucketOwnershipControls" { document: OwnershipControls };
+     20 DeleteBucketPolicy: Delete Bucket "policy"
+        => Bucket "s3:DeleteBucketPolicy" { log: "REST.DELETE.BUCKETPOLICY" };
+     21 DeleteBucketReplication: Delete Bucket "replication" => Bucket "s3:PutReplicationConfiguration";
+     22 DeleteBucketTagging: Delete Bucket "tagging"
+        => Bucket "s3:PutBucketTagging" { document: Tagging, log: "REST.DELETE.TAGGING" };
+     23 DeleteBucketWebsite: Delete Bucket "website"
+        => Bucket "s3:DeleteBucketWebsite" { document: Website, log: "REST.DELETE.WEBSITE" };
+     24 DeleteObject: Delete Object
+        => Object "s3:DeleteObject" or "s3:DeleteObjectVersion" { log: "REST.DELETE.OBJECT" };
+     25 DeleteObjectAnnotation: Delete Object "annotation" & "annotationName"
+        => Object "s3:DeleteObjectAnnotation" { event: ObjectAnnotationDelete };
+     26 DeleteObjectTagging: Delete Object "tagging"
+        => Object "s3:DeleteObjectTagging" or "s3:DeleteObjectVersionTagging"
+        { event: ObjectTaggingDelete, log: "REST.DELETE.OBJECT_TAGGING" };
+     27 DeleteObjects: Post Bucket "delete" => Entries "s3:DeleteObject" or "s3:DeleteObjectVersion"
+        { class: Free, body: DigestedDocument, log: "REST.POST.MULTI_OBJECT_DELETE" };
+     28 DeletePublicAccessBlock: Delete Bucket "publicAccessBlock"
+        => Bucket "s3:PutBucketPublicAccessBlock" { document: PublicAccessBlock };
+     29 GetBucketAbac: Get Bucket "abac" => Bucket "s3:GetBucketAbac";
+     30 GetBucketAccelerateConfiguration: Get Bucket "accelerate"
+        => Bucket "s3:GetAccelerateConfiguration" { document: Accelerate };
+     31 GetBucketAcl: Get Bucket "acl" => Bucket "s3:GetBucketAcl" { log: "REST.GET.ACL" };
+     32 GetBucketAnalyticsConfiguration: Get Bucket "analytics" & "id" => Bucket "s3:GetAnalyticsConfiguration";
+     33 GetBucketCors: Get Bucket "cors" => Bucket "s3:GetBucketCORS" { document: Cors, log: "REST.GET.CORS" };
+     34 GetBucketEncryption: Get Bucket "encryption"
+        => Bucket "s3:GetEncryptionConfiguration" { document: Encryption, log: "REST.GET.ENCRYPTION" };
+     35 GetBucketIntelligentTieringConfiguration: Get Bucket "intelligent-tiering" & "id"
+        => Bucket "s3:GetIntelligentTieringConfiguration";
+     36 GetBucketInventoryConfiguration: Get Bucket "inventory" & "id" => Bucket "s3:GetInventoryConfiguration";
+     37 GetBucketLifecycleConfiguration: Get Bucket "lifecycle"
+        => Bucket "s3:GetLifecycleConfiguration" { document: Lifecycle, log: "REST.GET.LIFECYCLE" };
+     38 GetBucketLocation: Get Bucket "location" => Bucket "s3:GetBucketLocation" { log: "REST.GET.LOCATION" };
+     39 GetBucketLogging: Get Bucket "logging"
+        => Bucket "s3:GetBucketLogging" { document: Logging, log: "REST.GET.LOGGING_STATUS" };
+     40 GetBucketMetadataConfiguration: Get Bucket "metadataConfiguration"
+        => Bucket "s3:GetBucketMetadataTableConfiguration";
+     41 GetBucketMetadataTableConfiguration: Get Bucket "metadataTable"
+        => Bucket "s3:GetBucketMetadataTableConfiguration";
+     42 GetBucketMetricsConfiguration: Get Bucket "metrics" & "id" => Bucket "s3:GetMetricsConfiguration";
+     43 GetBucketNotificationConfiguration: Get Bucket "notification"
+        => Bucket "s3:GetBucketNotification" { document: Notification };
+     44 GetBucketOwnershipControls: Get Bucket "ownershipControls"
+        => Bucket "s3:GetBucketOwnershipControls" { document: OwnershipControls };
+     45 GetBucketPolicy: Get Bucket "policy" => Bucket "s3:GetBucketPolicy" { log: "REST.GET.BUCKETPOLICY" };
+     46 GetBucketPolicyStatus: Get Bucket "policyStatus" => Bucket "s3:GetBucketPolicyStatus";
+     47 GetBucketReplication: Get Bucket "replication" => Bucket "s3:GetReplicationConfiguration";
+     48 GetBucketRequestPayment: Get Bucket "requestPayment"
+        => Bucket "s3:GetBucketRequestPayment" { document: RequestPayment };
+     49 GetBucketTagging: Get Bucket "tagging"
+        => Bucket "s3:GetBucketTagging" { document: Tagging, log: "REST.GET.TAGGING" };
+     50 GetBucketVersioning: Get Bucket "versioning" => Bucket "s3:GetBucketVersioning" { log: "REST.GET.VERSIONING" };
+     51 GetBucketWebsite: Get Bucket "website"
+        => Bucket "s3:GetBucketWebsite" { document: Website, log: "REST.GET.WEBSITE" };
+     52 GetObject: Get Object => Object "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.GET.OBJECT" };
+     53 GetObjectAcl: Get Object "acl" => Object "s3:GetObjectAcl" or "s3:GetObjectVersionAcl" { log: "REST.GET.ACL" };
+     54 GetObjectAnnotation: Get Object "annotation" & "annotationName" => Object "s3:GetObjectAnnotation";
+     55 GetObjectAttributes: Get Object "attributes"
+        => Object "s3:GetObject" or "s3:GetObjectVersion",
+           Object "s3:GetObjectAttributes" or "s3:GetObjectVersionAttributes";
+     56 GetObjectLegalHold: Get Object "legal-hold" => Object "s3:GetObjectLegalHold";
+     57 GetObjectLockConfiguration: Get Bucket "object-lock" => Bucket "s3:GetBucketObjectLockConfiguration";
+     58 GetObjectRetention: Get Object "retention" => Object "s3:GetObjectRetention";
+     59 GetObjectTagging: Get Object "tagging"
+        => Object "s3:GetObjectTagging" or "s3:GetObjectVersionTagging" { log: "REST.GET.OBJECT_TAGGING" };
+     60 GetObjectTorrent: Get Object "torrent" => Object "s3:GetObjectTorrent" or "s3:GetObjectVersionTorrent";
+     61 GetPublicAccessBlock: Get Bucket "publicAccessBlock"
+        => Bucket "s3:GetBucketPublicAccessBlock" { document: PublicAccessBlock };
+     62 HeadBucket: Head Bucket => Bucket "s3:ListBucket" { log: "REST.HEAD.BUCKET" };
+     63 HeadObject: Head Object => Object "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.HEAD.OBJECT" };
+     64 InstantUpload: Post Object "instant" => Object "s3:PutObject" { event: ObjectCreatedPut };
+     65 ListBucketAnalyticsConfigurations: Get Bucket "analytics"
+        => Bucket "s3:GetAnalyticsConfiguration" { class: Write };
+     66 ListBucketIntelligentTieringConfigurations: Get Bucket "intelligent-tiering"
+        => Bucket "s3:GetIntelligentTieringConfiguration" { class: Write };
+     67 ListBucketInventoryConfigurations: Get Bucket "inventory"
+        => Bucket "s3:GetInventoryConfiguration" { class: Write };
+     68 ListBucketMetricsConfigurations: Get Bucket "metrics" => Bucket "s3:GetMetricsConfiguration" { class: Write };
+     69 ListBuckets: Get Service => Service "s3:ListAllMyBuckets" { class: Write, log: "REST.GET.SERVICE" };
+     70 ListMultipartUploads: Get Bucket "uploads"
+        => Bucket "s3:ListBucketMultipartUploads" { class: Write, log: "REST.GET.UPLOADS" };
+     71 ListObjectAnnotations: Get Object "annotation" => Object "s3:ListObjectAnnotations" { class: Write };
+     72 ListObjectVersions: Get Bucket "versions"
+        => Bucket "s3:ListBucketVersions" { class: Write, log: "REST.GET.BUCKETVERSIONS" };
+     73 ListObjects: Get Bucket => Bucket "s3:ListBucket" { class: Write, log: "REST.GET.BUCKET" };
+     74 ListObjectsV2: Get Bucket => Bucket "s3:ListBucket" { class: Write, log: "REST.GET.BUCKET" };
+     75 ListParts: Get Object => Object "s3:ListMultipartUploadParts" { class: Write, log: "REST.GET.UPLOAD" };
+     76 MoveObject: Put Object
+        => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion",
+           Source "s3:DeleteObject" or "s3:DeleteObjectVersion"
+        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
+     77 PostObject: Post Bucket
+        => Object "s3:PutObject" { body: Content, event: ObjectCreatedPost, log: "REST.POST.OBJECT" };
+     78 PutBucketAbac: Put Bucket "abac" => Bucket "s3:PutBucketAbac" { body: Document };
+     79 PutBucketAccelerateConfiguration: Put Bucket "accelerate"
+        => Bucket "s3:PutAccelerateConfiguration" { body: Document, document: Accelerate };
+     80 PutBucketAcl: Put Bucket "acl" => Bucket "s3:PutBucketAcl" { body: Document, log: "REST.PUT.ACL" };
+     81 PutBucketAnalyticsConfiguration: Put Bucket "analytics" & "id"
+        => Bucket "s3:PutAnalyticsConfiguration" { body: Document };
+     82 PutBucketCors: Put Bucket "cors"
+        => Bucket "s3:PutBucketCORS" { body: DigestedDocument, document: Cors, log: "REST.PUT.CORS" };
+     83 PutBucketEncryption: Put Bucket "encryption"
+        => Bucket "s3:PutEncryptionConfiguration" { body: Document, document: Encryption, log: "REST.PUT.ENCRYPTION" };
+     84 PutBucketIntelligentTieringConfiguration: Put Bucket "intelligent-tiering" & "id"
+        => Bucket "s3:PutIntelligentTieringConfiguration" { body: Document };
+     85 PutBucketInventoryConfiguration: Put Bucket "inventory" & "id"
+        => Bucket "s3:PutInventoryConfiguration" { body: Document };
+     86 PutBucketLifecycleConfiguration: Put Bucket "lifecycle" => Bucket "s3:PutLifecycleConfiguration"
+        { body: DigestedDocument, document: Lifecycle, log: "REST.PUT.LIFECYCLE" };
+     87 PutBucketLogging: Put Bucket "logging"
+        => Bucket "s3:PutBucketLogging" { body: Document, document: Logging, log: "REST.PUT.LOGGING_STATUS" };
+     88 PutBucketMetricsConfiguration: Put Bucket "metrics" & "id"
+        => Bucket "s3:PutMetricsConfiguration" { body: Document };
+     89 PutBucketNotificationConfiguration: Put Bucket "notification"
+        => Bucket "s3:PutBucketNotification" { body: Document, document: Notification };
+     90 PutBucketOwnershipControls: Put Bucket "ownershipControls"
+        => Bucket "s3:PutBucketOwnershipControls" { body: Document, document: OwnershipControls };
+     91 PutBucketPolicy: Put Bucket "policy"
+        => Bucket "s3:PutBucketPolicy" { body: Document, log: "REST.PUT.BUCKETPOLICY" };
+     92 PutBucketReplication: Put Bucket "replication" => Bucket "s3:PutReplicationConfiguration" { body: Document };
+     93 PutBucketRequestPayment: Put Bucket "requestPayment"
+        => Bucket "s3:PutBucketRequestPayment" { body: Document, document: RequestPayment };
+     94 PutBucketSettings: Put Bucket "orcas-settings" => Bucket "orcas:PutBucketSettings";
+     95 PutBucketTagging: Put Bucket "tagging"
+        => Bucket "s3:PutBucketTagging" { body: DigestedDocument, document: Tagging, log: "REST.PUT.TAGGING" };
+     96 PutBucketVersioning: Put Bucket "versioning"
+        => Bucket "s3:PutBucketVersioning" { body: Document, log: "REST.PUT.VERSIONING" };
+     97 PutBucketWebsite: Put Bucket "website"
+        => Bucket "s3:PutBucketWebsite" { body: Document, document: Website, log: "REST.PUT.WEBSITE" };
+     98 PutObject: Put Object
+        => Object "s3:PutObject" { body: Content, event: ObjectCreatedPut, log: "REST.PUT.OBJECT" };
+     99 PutObjectAcl: Put Object "acl"
+        => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl" { body: Document, log: "REST.PUT.ACL" };
+    100 PutObjectAnnotation: Put Object "annotation" & "annotationName"
+        => Object "s3:PutObjectAnnotation" { body: Content, event: ObjectAnnotationPut };
+    101 PutObjectLegalHold: Put Object "legal-hold"
+        => Object "s3:PutObjectLegalHold" { body: DigestedDocument, event: ObjectRetentionPut };
+    102 PutObjectLockConfiguration: Put Bucket "object-lock"
+        => Bucket "s3:PutBucketObjectLockConfiguration" { body: DigestedDocument };
+    103 PutObjectRetention: Put Object "retention"
+        => Object "s3:PutObjectRetention" { body: DigestedDocument, event: ObjectRetentionPut };
+    104 PutObjectTagging: Put Object "tagging" => Object "s3:PutObjectTagging" or "s3:PutObjectVersionTagging"
+        { body: Document, event: ObjectTaggingPut, log: "REST.PUT.OBJECT_TAGGING" };
+    105 PutPublicAccessBlock: Put Bucket "publicAccessBlock"
+        => Bucket "s3:PutBucketPublicAccessBlock" { body: Document, document: PublicAccessBlock };
+    106 RenameObject: Put Object "renameObject"
+        => Object "s3:PutObject", Source "s3:GetObject", Source "s3:DeleteObject"
+        { event: ObjectCreatedCopy, log: "REST.PUT.OBJECT" };
+    107 RestoreObject: Post Object "restore" => Object "s3:RestoreObject" { body: Document, log: "REST.POST.OBJECT" };
+    108 SelectObjectContent: Post Object "select" => Object "s3:GetObject" { class: Read, body: Document };
+    109 UpdateBucketMetadataAnnotationTableConfiguration: Put Bucket "metadataAnnotationTable"
+        => Bucket "s3:UpdateBucketMetadataAnnotationTableConfiguration" { body: Document };
+    110 UpdateBucketMetadataInventoryTableConfiguration: Put Bucket "metadataInventoryTable"
+        => Bucket "s3:UpdateBucketMetadataInventoryTableConfiguration" { body: Document };
+    111 UpdateBucketMetadataJournalTableConfiguration: Put Bucket "metadataJournalTable"
+        => Bucket "s3:UpdateBucketMetadataJournalTableConfiguration" { body: Document };
+    112 UpdateObjectEncryption: Put Object "encryption" => Object "s3:UpdateObjectEncryption" { body: Document };
+    113 UploadPart: Put Object => Object "s3:PutObject" { body: Content, log: "REST.PUT.PART" };
+    114 UploadPartCopy: Put Object
+        => Object "s3:PutObject", Source "s3:GetObject" or "s3:GetObjectVersion" { log: "REST.COPY.PART" };
+    115 WriteGetObjectResponse: Post Service => Service "s3-object-lambda:WriteGetObjectResponse" { body: Content };
+}
+
+impl Row {
+    const fn new(name: &'static str, method: Method, level: Level, permissions: &'static [Permission]) -> Self {
+        let (subresource, parameter, class, body, document, event, log) = (None, None, None, None, None, None, None);
+        Self { name, method, level, subresource, parameter, permissions, class, body, document, event, log }
+    }
+}
+
+impl Operation {
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The name of the API, e.g. `PutObject`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The number under which the log knows it. It never changes.
+    pub fn code(self) -> NonZeroU8 {
+        NonZeroU8::MIN.saturating_add(self as u8)
+    }
+
+    /// The operation with this code.
+    pub fn from_code(code: NonZeroU8) -> Option<Self> {
+        Self::ALL.get(usize::from(code.get()) - 1).copied()
+    }
+
+    /// Whether it changes anything in the store.
+    pub fn changes(self) -> bool {
+        !matches!(self.row().method, Method::Get | Method::Head)
+    }
+
+    pub fn class(self) -> RequestClass {
+        let Row { method, class, .. } = self.row();
+        class.unwrap_or(match method {
+            Method::Get | Method::Head => Read,
+            Method::Put | Method::Post => Write,
+            Method::Delete => Free,
+        })
+    }
+
+    /// The error for an operation that is not implemented.
+    pub fn not_implemented(self) -> S3Error {
+        S3Error::with(ErrorCode::NotImplemented, format!("The operation {} is not implemented", self.name()))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
+    /// From the service model that boto3 has and its documentation of permissions: name, method, address and required
+    /// header of each operation, its actions without and with a version, and what they are about.
+    pub const REFERENCE: &str = include_str!("../testdata/operations.tsv");
+
+    #[test]
+    fn every_operation_needs_what_the_reference_says() {
+        let rows: BTreeMap<&str, &Row> = ROWS.iter().map(|row| (row.name, row)).collect();
+        for line in REFERENCE.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            // Other names are older, or of directory buckets, for a request that has a row.
+            let Some(row) = rows.get(fields[0]) else { continue };
+            let actions =
+                |versioned| row.permissions.iter().map(|it| it.action(versioned)).collect::<Vec<_>>().join(" ");
+            let subjects = row.permissions.iter().map(|it| format!("{:?}", it.subject)).collect::<Vec<_>>().join(" ");
+            assert_eq!([&*actions(false), &*actions(true), &*subjects], fields[4..], "{line}");
+            assert_eq!(row.method.name(), fields[1], "{line}");
+        }
+    }
+
+    #[test]
+    fn actions_are_about_what_the_address_names() {
+        for row in ROWS {
+            for permission in row.permissions {
+                let fits = match permission.subject {
+                    Subject::Service => row.level == Level::Service,
+                    Subject::Bucket | Subject::Entries => row.level == Level::Bucket,
+                    // The key of a form is one of its fields.
+                    Subject::Object | Subject::Source => row.level == Level::Object || row.name == "PostObject",
+                };
+                assert!(fits, "{} {permission:?}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_are_billed_as_aws_bills_them() {
+        for operation in Operation::ALL {
+            let reads = ["Get", "Head", "CreateSession", "SelectObjectContent"];
+            let begins = |starts: &[&str]| starts.iter().any(|start| operation.name().starts_with(start));
+            let expected = match () {
+                () if begins(&reads) => Read,
+                () if begins(&["Delete", "AbortMultipartUpload"]) => Free,
+                () => Write,
+            };
+            assert_eq!(operation.class(), expected, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn the_document_lists_the_codes() {
+        let (_, section) = DOCUMENT.split_once("### Codes of operations").unwrap();
+        let listed: Vec<(u8, &str)> = section
+            .lines()
+            .skip_while(|line| !line.starts_with("| `"))
+            .take_while(|line| line.starts_with("| `"))
+            .flat_map(|line| line.trim_matches('|').split('|'))
+            .filter_map(|cell| cell.trim().split_once(' '))
+            .map(|(code, name)| (code.trim_matches('`').parse().unwrap(), name))
+            .collect();
+        let codes: Vec<(u8, &str)> = Operation::ALL.iter().map(|it| (it.code().get(), it.name())).collect();
+        assert_eq!(listed, codes);
+    }
+}

@@ -1,0 +1,21 @@
+//! Requests and responses as Python objects: heads and forms as they come, bodies on their way in and out, the loop that
+//! waits for them, and what is logged of those that are done.
+
+mod answer;
+mod describe;
+pub(crate) mod done;
+mod event_loop;
+mod form;
+pub(crate) mod head;
+mod piece;
+mod request;
+mod request_logs;
+mod room;
+
+pub(crate) use answer::{Download, ErrorNote, Response, piece_object};
+pub(crate) use describe::{Description, Diagnosis, Recovery};
+pub(crate) use event_loop::EventLoop;
+pub(crate) use form::Form;
+pub(crate) use piece::view;
+pub(crate) use request::{BodySink, FLOW_MORE, FLOW_STOP, FLOW_WAIT, Request, names_bucket};
+pub(crate) use request_logs::RequestLogs;

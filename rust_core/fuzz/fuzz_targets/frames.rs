@@ -11,7 +11,7 @@ use orcas_log::LogPosition;
 #[path = "../../crates/chunks/src/format.rs"]
 mod chunk;
 #[allow(dead_code, reason = "the log uses more of it")]
-#[path = "../../crates/log/src/format.rs"]
+#[path = "../../crates/log/src/encoding/format.rs"]
 mod frame;
 
 use chunk::{CHUNK_HEADER, ChunkHeader, PackHeader};

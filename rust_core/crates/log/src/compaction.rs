@@ -12,11 +12,8 @@ use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
-use super::batch::Batch;
-use super::directory::LogDirectory;
-use super::files::{CompactedLog, LogFiles, Run};
-use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
-use super::header::CompactedHeader;
+use super::chain::{CompactedLog, LogDirectory, LogFiles, Run};
+use super::encoding::{Batch, COMMIT_FRAME, CompactedHeader, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::writer::BatchLocation;
 
 /// Bytes of records after which a batch is closed.

@@ -8,37 +8,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files directly"))]
 
-mod batch;
+mod chain;
 mod compaction;
-#[cfg(test)]
-mod compaction_crash_tests;
-#[cfg(test)]
-mod compaction_refusal_tests;
-#[cfg(test)]
-mod compaction_tests;
-#[cfg(test)]
-mod crash_tests;
-mod directory;
-mod examine;
-mod files;
-mod format;
-#[cfg(test)]
-mod full_disk_tests;
-mod header;
-mod held;
-mod inspect;
-mod link;
-mod piece;
+mod damaged;
+mod encoding;
 mod reader;
 mod recovery;
-mod rewrite;
-mod salvage;
 mod scan;
-mod spare;
-mod survey;
 #[cfg(test)]
 mod tests;
-mod window;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -46,19 +24,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use batch::{Batch, BatchFrame};
+pub use chain::{CompactedLog, LogFiles, SealedLog, SpareMaker, files_up_to, size_at};
 pub use compaction::LogCompaction;
-pub use examine::{Examined, Seen};
-pub use files::{CompactedLog, LogFiles, SealedLog};
-pub use format::{FRAME_PAYLOAD_MAX, FileSeal};
-pub use held::files_up_to;
-pub use inspect::{Inspection, OtherLog, inspect};
-pub use piece::{LogFault, LogGap, LogPiece};
+pub use damaged::{
+    Counted, Examined, Inspection, LogFault, LogGap, LogPiece, LogRewrite, LogSalvage, OtherLog, SET_ASIDE, Salvaged,
+    Seen, inspect, set_aside_before, store_ids,
+};
+pub use encoding::{Batch, BatchFrame, FRAME_PAYLOAD_MAX, FileSeal};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
-pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
-pub use salvage::{Counted, LogSalvage, Salvaged, store_ids};
-pub use spare::{SpareMaker, size_at};
 pub use writer::{Appended, BatchLocation, Log};
 
 use orcas_base::error::Error;

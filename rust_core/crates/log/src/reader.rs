@@ -16,10 +16,10 @@ use orcas_fs::{File, FileSystem, Open};
 use orcas_record::LogLocation;
 use orcas_record::placement::codec;
 
-use super::format::{
-    FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match, payload_start,
+use super::encoding::{
+    FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, HEADER_ENCODED, Header, LogKeys, blocks_match,
+    payload_start,
 };
-use super::header::{HEADER_ENCODED, Header};
 use super::{CONTENT_PREFIX, LogOptions, file_path};
 
 /// Most log files that readers keep open: the share of the process's descriptors that the log may use.

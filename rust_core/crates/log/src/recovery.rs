@@ -14,13 +14,9 @@ use orcas_base::planted::{self, Bug};
 use orcas_fs::FileSystem;
 use orcas_record::Sequence;
 
-use super::batch::{Batch, BatchFrame};
-use super::directory::LogDirectory;
-use super::format::FILE_HEADER;
-use super::header::Header;
-use super::link::Link;
+use super::chain::{Link, LogDirectory, Survey};
+use super::encoding::{Batch, BatchFrame, FILE_HEADER, Header};
 use super::scan::{Scanned, Scanner};
-use super::survey::Survey;
 use super::writer::{Appended, Log, RecoveredChain};
 use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 

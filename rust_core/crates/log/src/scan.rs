@@ -14,10 +14,9 @@ use orcas_fs::File;
 use orcas_record::Sequence;
 use orcas_record::placement::codec;
 
-use super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
+use super::encoding::{
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, Header, LogKeys,
 };
-use super::header::Header;
 use super::{LogPosition, RecoveredBatch, RecoveredRecord};
 
 /// Bytes read at a time.

@@ -14,15 +14,9 @@ use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
-use super::batch::{Batch, BatchFrame};
-use super::directory::LogDirectory;
-use super::files::LogFiles;
-use super::format::{COMMIT_FRAME, FILE_HEADER, FileSeal};
-use super::header::{FileHeader, Header};
-use super::link::Link;
+use super::chain::{Link, LogDirectory, LogFiles, SpareMaker, Survey, fill, size_at};
+use super::encoding::{Batch, BatchFrame, COMMIT_FRAME, FILE_HEADER, FileHeader, FileSeal, Header};
 use super::reader::LogReader;
-use super::spare::{SpareMaker, fill, size_at};
-use super::survey::Survey;
 
 /// Where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 
-use super::*;
+use crate::*;
 
 const FILE: u64 = 4096 + 6 * 1024;
 const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];

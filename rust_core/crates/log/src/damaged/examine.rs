@@ -12,15 +12,14 @@ use orcas_fs::Open;
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, Sequence};
 
-use super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
-    blocks_match,
-};
-use super::header::Header;
-use super::link::Link;
 use super::piece::{LogFault, LogPiece};
 use super::window::{Meter, Window};
-use super::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
+use crate::chain::Link;
+use crate::encoding::{
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, Header, LogKeys,
+    blocks_match,
+};
+use crate::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
 
 /// What an examination finds, in the order of the file.
 pub enum Seen {

@@ -8,8 +8,8 @@ use orcas_base::block::{block_crc, field};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
-use super::LogPosition;
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
+use crate::LogPosition;
 
 const FORMAT_VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"ORCASLOG";

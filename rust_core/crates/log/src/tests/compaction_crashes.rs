@@ -14,7 +14,9 @@ use orcas_base::error::Result;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
 
-use super::*;
+use crate::chain::{Link, LogDirectory};
+use crate::encoding::{HEADER_ENCODED, Header};
+use crate::*;
 
 const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
 const DATA: u8 = 4;
@@ -283,17 +285,17 @@ fn record_images(disk: &SimDisk, acknowledged: &Arc<Mutex<Acknowledged>>) -> Ima
 }
 
 fn assert_files_with_headers_are_complete(disk: &SimDisk) {
-    let directory = directory::LogDirectory::new(Arc::new(disk.clone()), options(0));
+    let directory = LogDirectory::new(Arc::new(disk.clone()), options(0));
     for number in disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)) {
         let file = disk.open(&file_path(Path::new("/log"), number), Open::Read).unwrap();
-        let mut encoded = [0; header::HEADER_ENCODED];
+        let mut encoded = [0; HEADER_ENCODED];
         if file.read_at(0, &mut encoded).is_err() {
             continue;
         }
-        if let Ok(header::Header::Compacted(header)) =
-            header::Header::decode(&encoded, &directory.keys, &directory.options.store_id, number)
+        if let Ok(Header::Compacted(header)) =
+            Header::decode(&encoded, &directory.keys, &directory.options.store_id, number)
         {
-            let link = link::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
+            let link = Link { end: header.end.clone(), header: Header::Compacted(header) };
             link.replay(&mut directory.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
         }
     }

@@ -3,18 +3,18 @@
 use orcas_base::block::{BLOCK_SIZE, block_crc, field};
 use orcas_record::Sequence;
 
-use super::LogPosition;
 use super::format::{
     COMMIT_FRAME, Commit, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys,
     payload_start,
 };
+use crate::LogPosition;
 
 /// Most bytes of a batch, so that frame offsets fit into 32 bits.
 const BATCH_MAX: usize = 1024 * 1024 * 1024;
 
 /// Where a record is in its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchFrame(pub(super) u32);
+pub struct BatchFrame(pub(crate) u32);
 
 /// The encoded records that one commit makes durable together.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct Batch {
     /// The salt that the block checksums in `bytes` are currently mixed with.
     salt: u32,
     /// A record was too large, so the whole batch is refused.
-    pub(super) refused: bool,
+    pub(crate) refused: bool,
 }
 
 impl Batch {
@@ -83,7 +83,7 @@ impl Batch {
     }
 
     /// Binds every frame to its position in the file and closes the batch with its commit record.
-    pub(super) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
+    pub(crate) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
         self.bytes.truncate(self.frames_end);
         let salt_change = self.salt ^ seal.crc_salt();
         self.salt = seal.crc_salt();
@@ -116,7 +116,7 @@ impl Batch {
     }
 
     /// The bytes that `seal` prepared for writing.
-    pub(super) fn sealed_bytes(&self) -> &[u8] {
+    pub(crate) fn sealed_bytes(&self) -> &[u8] {
         &self.bytes
     }
 }

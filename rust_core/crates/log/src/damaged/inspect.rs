@@ -14,11 +14,10 @@ use orcas_fs::{File, FileSystem, Open};
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, Sequence};
 
-use super::directory::LogDirectory;
-use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader};
-use super::header::{CompactedHeader, HEADER_ENCODED, Header};
 use super::piece::{LogFault, LogGap, LogPiece};
-use super::{LogOptions, LogPosition, file_number, file_path, place};
+use crate::chain::LogDirectory;
+use crate::encoding::{CompactedHeader, FILE_HEADER, FRAME_HEADER, FrameHeader, HEADER_ENCODED, Header};
+use crate::{LogOptions, LogPosition, file_number, file_path, place};
 
 /// Bytes read at a time when only zeros are expected.
 const ZEROS_BLOCK: u64 = 1024 * 1024;

@@ -8,10 +8,9 @@ use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
 use orcas_fs::{FileSystem, Open};
 
-use super::format::{FILE_HEADER, LogKeys};
-use super::header::{FileHeader, Header};
-use super::scan::Scanner;
-use super::{LogOptions, LogPosition, file_path};
+use crate::encoding::{FILE_HEADER, FileHeader, Header, LogKeys};
+use crate::scan::Scanner;
+use crate::{LogOptions, LogPosition, file_path};
 
 /// Where the log is, and the keys to it.
 #[derive(Clone)]

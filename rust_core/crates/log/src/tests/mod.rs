@@ -1,5 +1,11 @@
 //! The log on a real file system: batches are found again, and damaged or forged ones are not.
 
+mod compaction;
+mod compaction_crashes;
+mod compaction_refusals;
+mod crashes;
+mod full_disk;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +16,7 @@ use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::sim::SimDisk;
 
-use super::format::FILE_HEADER as FILE_START;
+use super::encoding::{COMMIT_FRAME, FILE_HEADER as FILE_START};
 use super::*;
 
 fn options(dir: &Path) -> LogOptions {
@@ -173,7 +179,7 @@ fn a_tail_torn_at_any_byte_is_dropped_and_nothing_before_it() {
 fn damage_to_what_had_been_applied_does_not_stop_a_start() {
     let (dir, ends) = three_batches();
     // Where only the last commit record could tell that the batch was there, nobody can tell.
-    let last_commit = ends[2].offset - format::COMMIT_FRAME as u64;
+    let last_commit = ends[2].offset - COMMIT_FRAME as u64;
     for at in (ends[0].offset..ends[2].offset).step_by(7) {
         let dir = copy_dir(dir.path());
         damage(dir.path(), 1, |bytes| bytes[at as usize] ^= 1);

@@ -9,7 +9,7 @@ use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::sim::SimDisk;
 
-use super::*;
+use crate::*;
 
 pub(super) type InForce = [(LogFileId, Sequence, Sequence)];
 

@@ -17,11 +17,9 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
 use orcas_record::Sequence;
 
-use super::directory::LogDirectory;
-use super::format::{FILE_HEADER, FileSeal, LogKeys};
-use super::header::{HEADER_ENCODED, Header};
-use super::spare::SpareMaker;
-use super::{LogOptions, file_number, file_path};
+use crate::chain::{LogDirectory, SpareMaker};
+use crate::encoding::{FILE_HEADER, FileSeal, HEADER_ENCODED, Header, LogKeys};
+use crate::{LogOptions, file_number, file_path};
 use file::{SalvagedFile, Whole};
 use frames::{Frames, Item};
 use salt::recover_salt;

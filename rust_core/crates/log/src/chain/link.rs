@@ -2,9 +2,9 @@
 
 use orcas_base::error::Result;
 
-use super::header::Header;
-use super::scan::Scanner;
-use super::{LogPosition, RecoveredBatch};
+use crate::encoding::Header;
+use crate::scan::Scanner;
+use crate::{LogPosition, RecoveredBatch};
 
 /// A file of the chain that has a successor.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use orcas_base::error::Result;
 use orcas_fs::{File, read_around_faults};
 use orcas_record::Sequence;
 
-use super::format::{FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameHeader};
+use crate::encoding::{FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameHeader};
 
 /// Bytes read at a time.
 const BLOCK: u64 = 4 * 1024 * 1024;

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
-use super::directory::LogDirectory;
-use super::header::Header;
-use super::{LogPosition, place};
+use crate::chain::LogDirectory;
+use crate::encoding::Header;
+use crate::{LogPosition, place};
 
 /// A file of the chain that may be damaged.
 pub struct LogPiece {
-    pub(super) directory: LogDirectory,
-    pub(super) header: Header,
+    pub(crate) directory: LogDirectory,
+    pub(crate) header: Header,
     /// The end of the file according to the next one. `None` if unknown, as for the last file.
-    pub(super) end: Option<LogPosition>,
+    pub(crate) end: Option<LogPosition>,
     /// Whether the start position in the header is reliable.
-    pub(super) from_known: bool,
+    pub(crate) from_known: bool,
     /// What is missing between the previous piece and this one.
     pub gap: Option<LogGap>,
     /// Bytes to read.
@@ -51,7 +51,7 @@ impl LogPiece {
 pub struct LogFault {
     pub path: PathBuf,
     /// 0 if it concerns the whole file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     pub reason: &'static str,
     /// First and last sequence of the records that are lost. The last is `Sequence::MAX` if it is unknown.
     pub lost: Option<(Sequence, Sequence)>,

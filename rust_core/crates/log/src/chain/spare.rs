@@ -12,7 +12,7 @@ use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_fs::{File, FileSystem, Open};
 
 use super::directory::{DirectorySyncs, LogDirectory};
-use super::{LogOptions, file_path};
+use crate::{LogOptions, file_path};
 
 /// Zeros written at a time.
 const ZEROS: usize = 1024 * 1024;
@@ -23,7 +23,7 @@ const SMALLEST: u64 = 64 * 1024;
 /// The disk is nearly full when it has space for fewer files than this.
 const FILES_FREE_MIN: u64 = 4;
 
-pub(super) struct Spare {
+pub(crate) struct Spare {
     pub number: u64,
     pub file: Arc<dyn File>,
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct SpareMaker {
 }
 
 impl SpareMaker {
-    pub(super) fn new(directory: &LogDirectory, next_number: u64) -> Self {
+    pub(crate) fn new(directory: &LogDirectory, next_number: u64) -> Self {
         let LogDirectory { fs, options, syncs, .. } = directory.clone();
         let slot = Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false }));
         Self { fs, options, syncs, slot, coming: Arc::default() }
@@ -83,7 +83,7 @@ impl SpareMaker {
         self.remove_from(&mut self.slot.lock())
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut slot = self.slot.lock();
         slot.closed = true;
         self.remove_from(&mut slot);
@@ -97,13 +97,13 @@ impl SpareMaker {
     }
 
     /// A new file number.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         let mut slot = self.slot.lock();
         slot.next_number += 1;
         slot.next_number - 1
     }
 
-    pub(super) fn take(&self) -> Result<Spare> {
+    pub(crate) fn take(&self) -> Result<Spare> {
         let mut slot = self.slot.lock();
         match slot.ready.take() {
             Some(spare) => {
@@ -148,7 +148,7 @@ impl SpareMaker {
 }
 
 /// Writes zeros to this range, so that it is allocated.
-pub(super) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
+pub(crate) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
     let zeros = vec![0; ZEROS.min((to - from) as usize)];
     let mut offset = from;
     while offset < to {

@@ -12,12 +12,12 @@ use orcas_fs::File;
 use orcas_record::placement::codec;
 use orcas_record::{LogLocation, Sequence};
 
-use super::super::format::{
+use super::super::window::Window;
+use super::file::SalvagedFile;
+use crate::encoding::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
-use super::super::window::Window;
-use super::super::{RecoveredRecord, place};
-use super::file::SalvagedFile;
+use crate::{RecoveredRecord, place};
 
 /// Bytes that are kept of an unreadable record: enough for its bucket and key.
 const HINT: usize = 2048;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use orcas_base::error::Error;
 use orcas_fs::real::RealFileSystem;
 
-use super::compaction_tests::{
+use super::compaction::{
     compact, copy_dir, even, files, in_force, on_disk, open, open_at, options, path_of, sequences, ten_files,
 };
-use super::*;
+use crate::encoding::{CompactedHeader, HEADER_ENCODED, Header, LogKeys};
+use crate::*;
 
 fn refusal(dir: &Path, in_force: &[(LogFileId, Sequence, Sequence)]) -> Error {
     match open_at(dir, None, in_force) {
@@ -72,15 +73,11 @@ fn a_genuine_header_that_does_not_fit_is_refused() {
     drop(log);
     compacted.replaced.iter().for_each(|file| std::fs::remove_file(path_of(dir.path(), *file)).unwrap());
     let good = std::fs::read(path_of(dir.path(), compacted.file)).unwrap();
-    let keys = format::LogKeys::derive(&options(dir.path()).commit_key);
-    let decoded = header::Header::decode(
-        &orcas_base::block::field(&good, 0),
-        &keys,
-        &[7; 16],
-        codec::log_file_number(compacted.file),
-    );
-    let header::Header::Compacted(genuine) = decoded.unwrap() else { panic!("a plain header") };
-    let lies: [&dyn Fn(&mut header::CompactedHeader); 7] = [
+    let keys = LogKeys::derive(&options(dir.path()).commit_key);
+    let decoded =
+        Header::decode(&orcas_base::block::field(&good, 0), &keys, &[7; 16], codec::log_file_number(compacted.file));
+    let Header::Compacted(genuine) = decoded.unwrap() else { panic!("a plain header") };
+    let lies: [&dyn Fn(&mut CompactedHeader); 7] = [
         &|header| header.own_chain[3] ^= 1,
         &|header| header.own_end -= 8,
         &|header| header.own_end += 8,
@@ -93,7 +90,7 @@ fn a_genuine_header_that_does_not_fit_is_refused() {
         let mut header = genuine.clone();
         lie(&mut header);
         let mut bad = good.clone();
-        bad[..header::HEADER_ENCODED].copy_from_slice(&header.encode(&keys));
+        bad[..HEADER_ENCODED].copy_from_slice(&header.encode(&keys));
         std::fs::write(path_of(dir.path(), compacted.file), bad).unwrap();
         let refused = refusal(dir.path(), &[in_force(&compacted)]);
         assert!(matches!(refused, Error::Corrupt { .. } | Error::Missing { .. }), "{at}: {refused}");

@@ -17,11 +17,11 @@ use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::directory::LogDirectory;
-use super::header::{CompactedHeader, Header};
 use super::link::Link;
-use super::reader::LogReader;
 use super::spare::SpareMaker;
-use super::{LogPosition, RecoveredBatch};
+use crate::encoding::{CompactedHeader, Header};
+use crate::reader::LogReader;
+use crate::{LogPosition, RecoveredBatch};
 
 /// A sealed file. `last < first` when it covers no records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct CompactedLog {
 }
 
 /// The run of files that a compacted file is to replace.
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Of the compacted file.
     pub number: u64,
     pub from: LogPosition,
@@ -107,7 +107,7 @@ enum ClaimState {
 
 impl LogFiles {
     /// `links` is the chain as recovery found it.
-    pub(super) fn new(directory: LogDirectory, spares: SpareMaker, reader: LogReader, links: Vec<Link>) -> Self {
+    pub(crate) fn new(directory: LogDirectory, spares: SpareMaker, reader: LogReader, links: Vec<Link>) -> Self {
         let chain = Mutex::new(SealedChain { unsettled: Some(links.len()), links, ..SealedChain::default() });
         Self { inner: Arc::new(FilesInner { directory, spares, reader, chain }) }
     }
@@ -161,10 +161,10 @@ impl LogFiles {
     }
 
     /// The header of a plain file, which need not be sealed.
-    pub(super) fn header(&self, file: u64) -> Result<Header> {
+    pub(crate) fn header(&self, file: u64) -> Result<Header> {
         let directory = self.directory();
         let path = directory.path(file);
-        let mut encoded = [0; super::header::HEADER_ENCODED];
+        let mut encoded = [0; crate::encoding::HEADER_ENCODED];
         directory.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
         let header = Header::decode(&encoded, &directory.keys, &directory.options.store_id, file);
         match header.map_err(|fault| fault.into_error(&path))? {
@@ -173,7 +173,7 @@ impl LogFiles {
         }
     }
 
-    pub(super) fn link(&self, file: u64) -> Result<Link> {
+    pub(crate) fn link(&self, file: u64) -> Result<Link> {
         let found = self.inner.chain.lock().links.iter().find(|link| link.header.number() == file).cloned();
         found.ok_or_else(|| Error::Missing { path: self.directory().path(file) })
     }
@@ -246,35 +246,35 @@ impl LogFiles {
     }
 
     /// To be called once the header of the next file is durable, so that the ends of `links` are fixed.
-    pub(super) fn append(&self, links: impl Iterator<Item = Link>) {
+    pub(crate) fn append(&self, links: impl Iterator<Item = Link>) {
         self.inner.chain.lock().links.extend(links);
     }
 
     /// Replaces the chain that recovery found by `links`, which are in force.
-    pub(super) fn settle(&self, links: Vec<Link>) {
+    pub(crate) fn settle(&self, links: Vec<Link>) {
         let mut chain = self.inner.chain.lock();
         if let Some(found) = chain.unsettled.take() {
             chain.links.splice(..found, links);
         }
     }
 
-    pub(super) fn directory(&self) -> &LogDirectory {
+    pub(crate) fn directory(&self) -> &LogDirectory {
         &self.inner.directory
     }
 
     /// A number that no other file has or will have.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.inner.spares.number()
     }
 
-    pub(super) fn finished(&self, header: CompactedHeader) {
+    pub(crate) fn finished(&self, header: CompactedHeader) {
         if let Some(claim) = self.inner.chain.lock().claims.get_mut(&header.number) {
             claim.state = ClaimState::Finished(Box::new(header));
         }
     }
 
     /// A compaction failed. `sealed` says whether its file may have a header.
-    pub(super) fn abandoned(&self, number: u64, sealed: bool) {
+    pub(crate) fn abandoned(&self, number: u64, sealed: bool) {
         if !sealed {
             // The file is void. If it cannot be removed now, the next start removes it.
             let removed = self.inner.directory.fs.remove(&self.directory().path(number));
@@ -291,11 +291,11 @@ impl LogFiles {
     }
 
     /// A compaction ended without a file.
-    pub(super) fn released(&self, number: u64) {
+    pub(crate) fn released(&self, number: u64) {
         self.inner.chain.lock().claims.remove(&number);
     }
 
-    pub(super) fn remove_abandoned(&self, files: &[u64]) -> Result<()> {
+    pub(crate) fn remove_abandoned(&self, files: &[u64]) -> Result<()> {
         let abandoned: Vec<u64> = {
             let chain = self.inner.chain.lock();
             let of_these = |claim: &Claim| {
@@ -307,7 +307,7 @@ impl LogFiles {
     }
 
     /// Reserves the files of a run for the compacted file `number`.
-    pub(super) fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
+    pub(crate) fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
         let mut chain = self.inner.chain.lock();
         let invalid =
             || refused("compact", &self.directory().path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);

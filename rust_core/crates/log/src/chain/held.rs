@@ -8,9 +8,8 @@ use std::path::Path;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{FileSystem, Open};
 
-use super::format::FILE_HEADER;
-use super::header::{HEADER_ENCODED, is_compacted, is_plain};
-use super::{LogPosition, file_number, file_path};
+use crate::encoding::{FILE_HEADER, HEADER_ENCODED, is_compacted, is_plain};
+use crate::{LogPosition, file_number, file_path};
 
 /// Names and lengths in bytes, in the order of file numbers. `end` is a durable position that is not before the end of
 /// any sealed file.

@@ -2,8 +2,7 @@
 
 use orcas_record::Sequence;
 
-use super::super::format::FileSeal;
-use super::super::header::Header;
+use crate::encoding::{FileSeal, Header};
 
 /// A file of a damaged log.
 pub struct SalvagedFile {

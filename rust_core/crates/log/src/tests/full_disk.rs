@@ -7,7 +7,7 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::sim::{Fault, Operation, SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 
-use super::*;
+use crate::*;
 
 const MIB: u64 = 1 << 20;
 const FILE: u64 = 8 * MIB;

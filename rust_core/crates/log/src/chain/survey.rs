@@ -11,12 +11,11 @@ use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
 use super::directory::LogDirectory;
-use super::format::FILE_HEADER;
-use super::header::{CompactedHeader, FileHeader, HEADER_ENCODED, Header, HeaderFault};
 use super::link::Link;
-use super::{LogOptions, LogPosition, file_number, file_path};
+use crate::encoding::{CompactedHeader, FILE_HEADER, FileHeader, HEADER_ENCODED, Header, HeaderFault};
+use crate::{LogOptions, LogPosition, file_number, file_path};
 
-pub(super) struct Survey {
+pub(crate) struct Survey {
     plain: BTreeMap<u64, FileHeader>,
     compacted: BTreeMap<u64, CompactedHeader>,
     /// Compacted files by the number of the plain file in which their run ends, oldest first.

@@ -12,12 +12,10 @@ use orcas_fs::{File, FileSystem, Open};
 use orcas_record::placement::codec;
 use orcas_record::{LogFileId, LogLocation, Sequence};
 
-use super::batch::Batch;
-use super::directory::LogDirectory;
-use super::format::{FILE_HEADER, FileSeal};
-use super::header::FileHeader;
-use super::writer::BatchLocation;
-use super::{LogOptions, LogPosition, file_number};
+use crate::chain::LogDirectory;
+use crate::encoding::{Batch, FILE_HEADER, FileHeader, FileSeal};
+use crate::writer::BatchLocation;
+use crate::{LogOptions, LogPosition, file_number};
 
 /// Bytes of records after which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;

@@ -6,7 +6,7 @@ use orcas_base::block::{BLOCK_SIZE, block_crc, field};
 use orcas_base::error::Result;
 use orcas_fs::{File, read_around_faults};
 
-use super::super::format::{
+use crate::encoding::{
     FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, payload_start,
 };
 

@@ -17,7 +17,7 @@ use orcas_sigv4::Signer;
 use sha1::Sha1;
 
 #[allow(dead_code, reason = "tests of the crate need more of it")]
-#[path = "../../crates/record/src/samples.rs"]
+#[path = "../../crates/record/src/tests/samples.rs"]
 mod samples;
 
 /// Seeds by target and name.

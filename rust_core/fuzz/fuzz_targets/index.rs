@@ -15,7 +15,7 @@ use orcas_record::placement::codec;
 use orcas_record::*;
 
 #[allow(dead_code, reason = "tests use more of it")]
-#[path = "../../crates/record/src/samples.rs"]
+#[path = "../../crates/record/src/tests/samples.rs"]
 mod samples;
 
 const STORE: [u8; 16] = [7; 16];

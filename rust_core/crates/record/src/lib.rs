@@ -8,24 +8,15 @@
 mod annotations;
 mod attributes;
 mod cause;
-mod decode;
 mod document;
-mod encode;
+mod encoding;
 mod extent;
 mod headers;
-mod kinds;
-mod output;
 pub mod placement;
 mod role;
 mod seal;
 mod storage_class;
 
-#[cfg(test)]
-mod arbitrary;
-#[cfg(test)]
-mod document_tests;
-#[cfg(test)]
-mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -39,12 +30,16 @@ pub use attributes::{
 };
 pub use cause::{Cause, RequestCause};
 use cause::{LIFECYCLE, SEALING};
-pub use decode::{decode, decode_caused, decode_extents, decode_headers, named_in};
 pub use document::{DOCUMENT_MAX, DocumentKind};
-pub use encode::{encode, encode_caused, encode_extents, encode_headers};
+pub use encoding::kinds::{
+    UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, kind_name, may_amend, may_end,
+};
+pub use encoding::{
+    decode, decode_caused, decode_extents, decode_headers, encode, encode_caused, encode_extents, encode_headers,
+    named_in,
+};
 pub use extent::{Extent, Sequence};
 pub use headers::{ObjectHeaders, SealedHeaders};
-pub use kinds::{UPDATE_VERSION, content_kind, is_content, is_sealed, keeps_cause, kind_name, may_amend, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use role::{BucketRole, LayerKind};
 pub use seal::{SEALED_MAX, Seal};

@@ -1,9 +1,14 @@
 //! Round trips of every record, and arbitrary payloads.
 
+mod arbitrary;
+mod documents;
+mod samples;
+
 use std::num::NonZeroU8;
 
-use super::arbitrary::of_kind;
-use super::samples::{causes, samples};
+use self::arbitrary::of_kind;
+use self::samples::{causes, samples};
+use super::encoding::kinds;
 use super::*;
 use orcas_base::error::Error;
 use proptest::prelude::*;

@@ -3,8 +3,8 @@
 
 use super::kinds::*;
 use super::output::{Output, Trace};
-use super::placement::codec::{chunk_parts, in_log_parts, log_file_number, pack_number};
-use super::*;
+use crate::placement::codec::{chunk_parts, in_log_parts, log_file_number, pack_number};
+use crate::*;
 
 /// Appends the payload of `record`, caused by the engine, and returns its frame type.
 pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
@@ -29,7 +29,7 @@ pub fn encode_headers(headers: &ObjectHeaders) -> Vec<u8> {
 }
 
 /// Like `encode_caused`, with a trace of the fields.
-pub(super) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Output<'_, T>) -> u8 {
+pub(crate) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Output<'_, T>) -> u8 {
     let kind = put_fields(record, out);
     if keeps_cause(kind) {
         put_cause(cause, out);

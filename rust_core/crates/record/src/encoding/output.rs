@@ -5,7 +5,7 @@
 
 /// The type of a field, as in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldType {
+pub(crate) enum FieldType {
     U8,
     U16,
     U32,
@@ -30,7 +30,7 @@ pub(super) enum FieldType {
 }
 
 /// Called for every field, before its bytes are written.
-pub(super) trait Trace {
+pub(crate) trait Trace {
     /// `value` is 0 unless the field is an integer, flag or code.
     fn field(&mut self, _name: &'static str, _type: FieldType, _value: u64) {}
 
@@ -43,7 +43,7 @@ pub(super) trait Trace {
 impl Trace for () {}
 
 /// Appends fields to a payload.
-pub(super) struct Output<'a, T> {
+pub(crate) struct Output<'a, T> {
     bytes: &'a mut Vec<u8>,
     trace: T,
 }

@@ -6,8 +6,8 @@ mod attributes;
 use std::num::NonZeroU8;
 
 use super::kinds::*;
-use super::placement::codec;
-use super::*;
+use crate::placement::codec;
+use crate::*;
 use orcas_base::error::{Error, Result};
 
 /// Decodes the payload of a frame of type `kind`. Byte strings of the result are slices of `payload`.

@@ -5,10 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::encode::put_record;
-use super::kinds::{self, kind_name};
-use super::output::{FieldType, Output, Trace};
 use super::samples::{causes, samples};
+use crate::encoding::kinds::{self, kind_name};
+use crate::encoding::{FieldType, Output, Trace, put_record};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
 

@@ -7,9 +7,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::kinds::*;
-use super::placement::codec;
-use super::*;
+use crate::encoding::kinds::*;
+use crate::placement::codec;
+use crate::*;
 
 fn bytes() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..40).prop_map(Bytes::from)

@@ -1,13 +1,13 @@
 //! The frame types of the records.
 
-use super::seal::Seal;
+use crate::seal::Seal;
 
 macro_rules! kinds {
     ($($name:ident = $number:literal),* $(,)?) => {
-        $(pub(super) const $name: u8 = $number;)*
+        $(pub(crate) const $name: u8 = $number;)*
 
         /// Every kind and its name.
-        pub(super) const ALL: &[(u8, &str)] =
+        pub(crate) const ALL: &[(u8, &str)] =
             &[$(($number, stringify!($name)),)* (UPDATE_VERSION, stringify!(UPDATE_VERSION))];
     };
 }
@@ -103,7 +103,7 @@ pub const fn may_end(kind: u8) -> bool {
 }
 
 /// Whether the payload of such a record begins with a bucket and a key.
-pub(super) const fn begins_with_key(kind: u8) -> bool {
+pub(crate) const fn begins_with_key(kind: u8) -> bool {
     matches!(kind, PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD | UPDATE_VERSION)
 }
 

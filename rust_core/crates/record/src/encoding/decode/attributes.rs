@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::*;
 use super::Input;
+use crate::*;
 use orcas_base::error::{Error, Result};
 
 impl Input {

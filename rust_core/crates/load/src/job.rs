@@ -4,12 +4,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::connection::Response;
+use super::client::{Kind, Response, key_of, number_of, page};
 use super::objects::{Claim, ObjectTable, Observation, Verdict};
-use super::page;
 use super::pattern::{Checker, Content, Pattern, Wrong};
 use super::plan::{Operation, Workload};
-use super::requests::{Kind, key_of, number_of};
 use super::tally::{Failure, Outcome};
 use orcas_http::{hex_value, percent_encode_into};
 

@@ -5,16 +5,12 @@
 //! measures other servers in the same way. There is no TLS: its cost in this process would count as the server's.
 #![forbid(unsafe_code)]
 
-mod connection;
+mod client;
 mod histogram;
 mod job;
 mod objects;
-mod page;
 mod pattern;
 mod plan;
-mod poller;
-mod requests;
-mod response;
 mod run;
 mod tally;
 mod tasks;

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{BodyReceiver, Connection, ConnectionError, PIECE};
+use super::client::{
+    BodyReceiver, Connection, ConnectionError, PIECE, Poller, RequestParts, Requests, UNSIGNED_PAYLOAD,
+};
 use super::job::{Body, Job, Next, Step, Written};
 use super::pattern::{Content, mix};
 use super::plan::{Operation, Target};
-use super::poller::Poller;
-use super::requests::{RequestParts, Requests, UNSIGNED_PAYLOAD};
 use super::tally::{Failure, Outcome, Tally};
 use super::tasks::{LoadContext, Task, TaskSource};
 use orcas_checksum::{ChecksumAlgorithm, Hasher};

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::pattern::mix;
-use super::plan::Target;
+use crate::pattern::mix;
+use crate::plan::Target;
 use orcas_http::{Headers, RequestHead, parse_hex};
 use orcas_sigv4::Signer;
 

@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::pattern::{Checker, Content, Pattern, Wrong};
 use super::poller::Poller;
 use super::response::{Head, Malformed, ResponseReader};
+use crate::pattern::{Checker, Content, Pattern, Wrong};
 
 /// Bytes that are generated, sent or received at a time, so that the connections of a thread take turns.
 pub const PIECE: usize = 256 * 1024;

@@ -7,36 +7,28 @@
 mod blob;
 mod cache;
 mod cipher;
-mod control;
-mod customer;
-mod data_key;
 mod derive;
 mod error;
 mod fresh;
 mod id;
 mod keyring;
-mod kms;
-mod master;
+mod keys;
 mod secret;
 #[cfg(test)]
 mod tests;
-mod wrapped;
 
 pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
 pub use cache::{CacheCounts, CacheLimits, KeyCache};
 pub use cipher::{Algorithm, TAG_LENGTH, Tag};
-pub use control::ControlKey;
-pub use customer::{CheckKey, CheckValue, CustomerKey};
-pub use data_key::{DataKey, DataKeyId};
 pub use error::{Error, Result};
 pub use fresh::{FreshId, Random};
 pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};
-pub use keyring::decode_body;
 pub use keyring::{
     CONTROL_KEY, DATA_KEYS_MAX, KEYRING_LENGTH_MAX, KEYS_MAX, Key, KeyState, Keyring, SSE_S3_KEY, SealedKeyring,
-    StoredKey, VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN,
+    StoredKey, VERSIONS_MAX, Version, WAIT_DAYS_DEFAULT, WAIT_DAYS_MAX, WAIT_DAYS_MIN, decode_body,
 };
-pub use kms::{EncryptionContext, KMS_DEFAULT_KEY, KeyName, KeyReference};
-pub use master::{Kdf, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams};
+pub use keys::{
+    CheckKey, CheckValue, ControlKey, CustomerKey, DataKey, DataKeyId, Domain, EncryptionContext, KMS_DEFAULT_KEY, Kdf,
+    KeyName, KeyReference, MasterCache, MasterKey, MasterSecret, Passphrase, ScryptParams, WRAPPED_LENGTH, WrappedKey,
+};
 pub use secret::Secret;
-pub use wrapped::{Domain, WRAPPED_LENGTH, WrappedKey};

@@ -12,10 +12,8 @@ use crate::cipher::{Algorithm, TAG_LENGTH, Tag};
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
 use crate::id::{KeyId, SealId, StoreId};
-use crate::kms::KeyName;
-use crate::master::{Kdf, MasterKey, ScryptParams};
+use crate::keys::{Kdf, KeyName, MasterKey, ScryptParams, WRAPPED_LENGTH, WrappedKey};
 use crate::secret::Secret;
-use crate::wrapped::{WRAPPED_LENGTH, WrappedKey};
 
 const MAGIC: &[u8; 8] = b"ORCASRNG";
 const FORMAT: u32 = 1;

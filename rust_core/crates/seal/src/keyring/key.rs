@@ -2,9 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::id::KeyId;
-use crate::kms::KeyName;
+use crate::keys::{KeyName, WrappedKey};
 use crate::secret::Secret;
-use crate::wrapped::WrappedKey;
 
 /// Keys in a keyring, destroyed ones included.
 pub const KEYS_MAX: usize = 4096;

@@ -105,7 +105,7 @@ fn hmac_gives_the_answer_of_rfc_4231() {
 fn scrypt_gives_the_answer_of_rfc_7914() {
     let salt = b"NaCl";
     let params = ScryptParams::new(10, 8, 16).unwrap();
-    let out = crate::master::stretched(b"password", params, salt).unwrap();
+    let out = crate::keys::stretched(b"password", params, salt).unwrap();
     assert_eq!(hex(out.expose()), "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162");
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Format: `docs/format.md`, Wrapped data keys.
 
+use super::data_key::{DataKey, DataKeyId};
+use super::kms::EncryptionContext;
 use crate::cipher::{Algorithm, Cipher, Tag};
-use crate::data_key::{DataKey, DataKeyId};
 use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::FreshId;
 use crate::id::{KeyId, SealId, StoreId};
-use crate::kms::EncryptionContext;
 use crate::secret::Secret;
 
 /// Bytes of an encoded wrapped data key.

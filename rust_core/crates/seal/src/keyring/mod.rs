@@ -10,17 +10,14 @@ pub use format::{KEYRING_LENGTH_MAX, SealedKeyring};
 pub use key::{DATA_KEYS_MAX, KEYS_MAX, Key, KeyState, StoredKey, VERSIONS_MAX, Version};
 
 use crate::cipher::Algorithm;
-use crate::control::ControlKey;
-use crate::customer::CheckKey;
-use crate::data_key::DataKey;
 use crate::derive::Expander;
 use crate::error::{Error, Result};
 use crate::fresh::{FreshId, Random};
 use crate::id::{KeyId, StoreId};
-use crate::kms::{EncryptionContext, KeyName, KeyReference};
-use crate::master::MasterKey;
+use crate::keys::{
+    CheckKey, ControlKey, DataKey, Domain, EncryptionContext, KeyName, KeyReference, MasterKey, WrappedKey,
+};
 use crate::secret::Secret;
-use crate::wrapped::{Domain, WrappedKey};
 
 /// The name of the key that wraps data keys of SSE-S3.
 pub const SSE_S3_KEY: &str = "orcas/s3";

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::data_key::{DataKey, DataKeyId};
+use super::data_key::{DataKey, DataKeyId};
 use crate::derive::{extract, mac, mac_is};
 use crate::id::StoreId;
 use crate::secret::Secret;

@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
+use super::admin::metrics::{Surroundings, format_of};
 use super::admin::snapshots::{self, Snapshot};
 use super::admin::{
-    BackupPin, LifecycleState, Maintenance, Pools, ReclaimState, ReclaimStats, Stats, Surroundings, UsageCounts,
-    format_of, judge,
+    BackupPin, LifecycleState, Maintenance, Pools, ReclaimState, ReclaimStats, Stats, UsageCounts, judge,
 };
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats};

@@ -11,6 +11,7 @@ mod admin;
 mod core;
 mod diagnostics;
 mod errors;
+mod events;
 mod functions;
 mod load;
 mod requests;
@@ -64,8 +65,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("MasterKeyError", module.py().get_type::<errors::MasterKeyError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
-    module.add("METRICS", admin::table())?;
-    module.add("METRIC_LABELS", admin::label_values())?;
+    module.add("METRICS", admin::metrics::table())?;
+    module.add("METRIC_LABELS", admin::metrics::label_values())?;
     module.add("FLOW_MORE", requests::FLOW_MORE)?;
     module.add("FLOW_WAIT", requests::FLOW_WAIT)?;
     module.add("FLOW_STOP", requests::FLOW_STOP)?;

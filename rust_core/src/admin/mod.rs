@@ -2,14 +2,13 @@
 //! usage, metrics, and work that is due.
 
 mod maintenance;
-mod metrics;
+pub(crate) mod metrics;
 mod seal_stored;
 pub(crate) mod snapshots;
 mod tools;
 mod usage;
 
 pub(crate) use maintenance::Maintenance;
-pub(crate) use metrics::{Surroundings, format_of, label_values, table};
 pub(crate) use seal_stored::SealProgress;
 pub(crate) use tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge, sign};
 pub(crate) use usage::UsageCounts;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::errors::store_error;
-use crate::requests::view;
+use crate::requests::piece::view;
 use orcas_engine::EventsState;
 use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
 use orcas_gateway::{Event, Responder};

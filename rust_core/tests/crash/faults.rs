@@ -11,11 +11,10 @@ use orcas_engine::Stepper;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation};
 use orcas_record::{BucketSettings, DocumentKind, Durability};
 
-use crate::images::{Tally, reclaim_everything};
 use crate::model::{Op, Payload};
-use crate::run::{Run, is_fault};
+use crate::store::{Run, Tally, events, is_fault, reclaim_everything};
 use crate::workload::Workload;
-use crate::{Seed, events, seeds, share};
+use crate::{Seed, seeds, share};
 
 /// Renames and removals happen only while a store opens.
 const OPERATIONS: [Operation; 5] =

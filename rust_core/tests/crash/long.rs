@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use crate::images::Tally;
+use crate::store::Tally;
 use crate::{THREADS, faults, live, report};
 
 /// Seeds after which the images are counted anew, so that memory stays bounded.

@@ -6,33 +6,16 @@
 //! `ORCAS_CRASH_SEED=N` repeats one seed, `ORCAS_CRASH_SEED=N..M` explores others; `ORCAS_SHARE=N` takes one Nth of the
 //! usual lives. A seed that found something stays in `REGRESSIONS`.
 
-mod appends;
-mod documents;
-mod events;
-mod expiry;
 mod faults;
-mod images;
-mod intents;
 #[path = "../flips/keys.rs"]
 mod keys;
-mod layers;
 mod long;
 mod model;
-mod moves;
-mod observe;
-mod ops;
 #[cfg(feature = "planted")]
 mod planted;
-mod quotas;
-mod reclaim;
-mod run;
-mod sealed;
-mod steps;
-mod text;
+mod store;
 mod vacated;
-mod versions;
 mod workload;
-mod world;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -42,8 +25,7 @@ use std::time::Duration;
 use orcas_fs::sim::CrashPolicy;
 use orcas_record::Durability;
 
-use images::{POLICIES, Tally};
-use run::Run;
+use store::{POLICIES, Run, Tally};
 use workload::Workload;
 
 /// Distinct disk images that a full run has to see, and how many of them must have been cut during reclamation.
@@ -81,7 +63,7 @@ pub fn durability(seed: u64) -> Durability {
 /// One store through its lives.
 fn live(seed: u64, tally: &Arc<Tally>) {
     let _named = Seed(seed);
-    let mut run = Run::new(seed, durability(seed), tally, 1, |options| events::choose(seed, options));
+    let mut run = Run::new(seed, durability(seed), tally, 1, |options| store::events::choose(seed, options));
     run.begin_following();
     let mut workload = Workload::new(true);
     let large = seed % 6 == 5;

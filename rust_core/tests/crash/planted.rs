@@ -9,7 +9,7 @@ use std::time::Instant;
 use orcas_base::planted::{Bug, Suite, choose};
 use parking_lot::Mutex;
 
-use crate::images::Tally;
+use crate::store::Tally;
 use crate::{THREADS, faults, live, vacated};
 
 /// Attempts after which a defect counts as hidden.

@@ -6,9 +6,8 @@ use orcas_decide::Precondition;
 use orcas_fs::sim::CrashPolicy;
 use orcas_record::{BucketSettings, ObjectHeaders};
 
-use crate::images::Tally;
-use crate::ops::{Op, Payload};
-use crate::run::Run;
+use crate::model::{Op, Payload};
+use crate::store::{Run, Tally};
 use crate::{Seed, durability};
 
 const SEEDS: u64 = 12;

@@ -6,13 +6,10 @@ use orcas_decide::{DeleteEntry, EtagMatch, Precondition};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
-use crate::expiry::expire_ops;
-use crate::layers::layer_ops;
-use crate::model::{Bucket, Op, Payload};
-use crate::moves;
-use crate::run::Run;
-use crate::versions::{version_ops, versioning_op};
-use crate::world::CHUNK_SIZE;
+use crate::model::{
+    Bucket, Op, Payload, appends, documents, expire_ops, layer_ops, moves, quotas, version_ops, versioning_op,
+};
+use crate::store::{CHUNK_SIZE, Run};
 
 const BUCKETS: [&str; 4] = ["one", "two", "tiny", "locked"];
 pub const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
@@ -190,13 +187,12 @@ impl Workload {
                 let name =
                     run.model().buckets.iter().find(|(_, held)| held.id == Some(id)).map(|(name, _)| name.clone());
                 let again = name.map(|name| Op::CreateBucket { name, settings: bucket.settings });
-                let document = crate::documents::random(&mut run.rng, id);
+                let document = documents::random(&mut run.rng, id);
                 [document, Op::DeleteBucket { bucket: id }].into_iter().chain(again).collect()
             }
-            7..10 => crate::quotas::random(&mut run.rng, id, &bucket)
-                .or_else(|| self.op(run, 7, id, &bucket))
-                .into_iter()
-                .collect(),
+            7..10 => {
+                quotas::random(&mut run.rng, id, &bucket).or_else(|| self.op(run, 7, id, &bucket)).into_iter().collect()
+            }
             34..37 => append_ops(run, id, &bucket),
             37..41 => layer_ops(run, &mut self.left),
             41 | 42 => expire_ops(run, id),
@@ -224,7 +220,7 @@ impl Workload {
             }
             6 => match run.rng.below(3) {
                 0 => versioning_op(&mut run.rng, id),
-                _ => crate::documents::random(&mut run.rng, id),
+                _ => documents::random(&mut run.rng, id),
             },
             7..34 => {
                 let headers = headers(&mut run.rng);
@@ -272,7 +268,7 @@ fn append_ops(run: &mut Run, id: BucketId, bucket: &Bucket) -> Vec<Op> {
     let count = 1 + run.rng.below(2);
     let bodies = (0..count).map(|_| body(&mut run.rng, bucket)).collect();
     let (headers, off) = (headers(&mut run.rng), u64::from(run.rng.below(12) == 0));
-    crate::appends::append_ops((id, bucket), &key, bodies, &headers, off)
+    appends::append_ops((id, bucket), &key, bodies, &headers, off)
 }
 
 /// Now and then a bucket whose versions can be locked.

@@ -6,9 +6,9 @@ use orcas_decide::{Expired, ExpiredPlace, Precondition, Refusal};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, DocumentKind, VersionId, Versioning};
 
-use crate::model::{Bucket, Expiring, Model, Moment, Named, Object, Op, Payload, Verdict};
-use crate::run::Run;
-use crate::versions::named;
+use super::versions::named;
+use super::{Bucket, Expiring, Model, Moment, Named, Object, Op, Payload, Verdict};
+use crate::store::Run;
 
 impl Model {
     pub fn expire(

@@ -11,13 +11,13 @@ use orcas_engine::{Clock, Condition, EngineOptions, Handle, ReclaimLimits, Stepp
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketId, Cause, Durability};
 
-use crate::events::Followed;
-use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
+use super::events::Followed;
+use super::images::{Checker, Legal, POLICIES, Snapshot, Tally};
+use super::observe::observe;
+use super::reclaim::{Reader, limits};
+use super::steps::{Phase, Recorder, Step};
+use super::world::{Answers, World, upload_id};
 use crate::model::{Model, Moment, Op, Verdict};
-use crate::observe::observe;
-use crate::reclaim::{Reader, limits};
-use crate::steps::{Phase, Recorder, Step};
-use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
 const CAPTURES_CUT: usize = 16;

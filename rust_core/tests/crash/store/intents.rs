@@ -11,8 +11,8 @@ use orcas_decide::{
 };
 use orcas_record::{Attributes, Bucket, BucketId, DefaultRetention, Encryption, ObjectHeaders, ObjectLock, Period};
 
+use super::run::Run;
 use crate::model::{Expiring, Named, Op, Payload, is_locked};
-use crate::run::Run;
 use orcas_store::Sealing;
 
 /// What a client says of a body. The rest is up to the caller.

@@ -7,9 +7,9 @@ use orcas_decide::{DeleteEntry, Precondition, Refusal};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, Versioning};
 
-use crate::model::{Bucket, INVALID_STATE, Model, Moment, Object, Op, Snapshot, Verdict, Versions, done};
-use crate::run::Run;
-use crate::versions::named;
+use super::versions::named;
+use super::{Bucket, INVALID_STATE, Model, Moment, Object, Op, Snapshot, Verdict, Versions, done};
+use crate::store::Run;
 
 const SNAPSHOTS: [&str; 2] = ["s", "t"];
 const FORKS: [&str; 3] = ["fork", "one", "two"];

@@ -5,7 +5,7 @@ use orcas_checksum::Etag;
 use orcas_decide::{Precondition, Refusal};
 use orcas_record::{BucketId, ObjectHeaders};
 
-use crate::model::{Bucket, INVALID, Model, Moment, Object, Op, Payload, Verdict, done, evaluate};
+use super::{Bucket, INVALID, Model, Moment, Object, Op, Payload, Verdict, done, evaluate};
 
 impl Model {
     pub fn append(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {

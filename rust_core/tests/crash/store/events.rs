@@ -6,9 +6,9 @@ use orcas_engine::{Change, ChangeKind, EngineOptions, EventOptions, Handle, Jour
 use orcas_fs::sim::SimRng;
 use orcas_record::Durability;
 
+use super::run::{Run, is_fault};
+use super::steps::Phase;
 use crate::model::{Model, Op};
-use crate::run::{Run, is_fault};
-use crate::steps::Phase;
 
 /// Bytes of the journal that are read at once.
 const PIECE: usize = 10_000;

@@ -8,7 +8,7 @@ use orcas_decide::Refusal;
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, DocumentKind};
 
-use crate::model::{Bucket, Op, Verdict, done};
+use super::{Bucket, Op, Verdict, done};
 
 /// Those that were written; an empty one was removed.
 pub type Documents = BTreeMap<DocumentKind, Bytes>;

@@ -12,8 +12,8 @@ use orcas_record::{
     UploadId, Version, VersionId, Versioning,
 };
 
-use crate::sealed::key_for;
-use crate::text::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
+use super::sealed::key_for;
+use crate::model::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
 use crate::workload::KEYS;
 use orcas_catalog::{
     ListObjects, ListPage, ListParts, ListUploads, ListVersions, Listed, ListedVersion, PinnedObject, VersionSink,
@@ -29,7 +29,7 @@ pub fn observe(handle: &Handle) -> Result<String> {
         bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning, lock);
         let documents: Vec<_> =
             DocumentKind::ALL.iter().filter_map(|kind| Some((*kind, handle.document(bucket.id, *kind)?))).collect();
-        crate::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
+        crate::model::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
         versions(handle, &bucket, &mut contents, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
         for snapshot in handle.snapshots(&bucket.name) {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use orcas_engine::{ObjectReader, ReclaimLimits, Step};
 use orcas_fs::sim::SimRng;
 
+use super::run::{Run, is_fault};
+use super::sealed::key_for;
+use super::steps::Phase;
 use crate::model::Payload;
-use crate::run::{Run, is_fault};
-use crate::sealed::key_for;
-use crate::steps::Phase;
 use orcas_catalog::PinnedObject;
 
 /// Readers that are open at a time.

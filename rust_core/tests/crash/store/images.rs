@@ -10,10 +10,10 @@ use orcas_engine::{ReclaimLimits, Stepper};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
-use crate::events::Followed;
-use crate::observe::observe;
-use crate::steps::{Phase, Recorder, Step};
-use crate::world::World;
+use super::events::Followed;
+use super::observe::observe;
+use super::steps::{Phase, Recorder, Step};
+use super::world::World;
 
 pub const POLICIES: [CrashPolicy; 5] =
     [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter, CrashPolicy::Scatter];

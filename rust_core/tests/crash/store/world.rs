@@ -13,8 +13,8 @@ use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
+use super::sealed::Mode;
 use crate::keys::OneKey;
-use crate::sealed::Mode;
 
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Bytes.

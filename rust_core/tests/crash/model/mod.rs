@@ -1,5 +1,21 @@
 //! The plain model: what the store holds after a sequence of operations, and what each of them must be answered.
 
+pub(crate) mod appends;
+pub(crate) mod documents;
+mod expiry;
+mod layers;
+pub(crate) mod moves;
+mod ops;
+pub(crate) mod quotas;
+mod text;
+mod versions;
+
+pub(crate) use expiry::expire_ops;
+pub(crate) use layers::layer_ops;
+pub use ops::{Expiring, Named, Op, Payload};
+pub(crate) use text::{annotation_line, bucket_line, object_line, part_line, snapshot_line, upload_line, version_line};
+pub(crate) use versions::{version_ops, versioning_op};
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -9,8 +25,7 @@ use orcas_record::{
     BucketId, BucketSettings, Durability, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning,
 };
 
-use crate::documents::{self, Documents};
-pub use crate::ops::{Expiring, Named, Op, Payload};
+use documents::Documents;
 
 /// By name, the texts and when they were written.
 pub type Annotations = BTreeMap<u64, (Payload, u64)>;
@@ -219,7 +234,7 @@ impl Model {
         }
         let before = self.clone();
         let verdict = self.apply_unlimited(op, at)?;
-        if let Err(refusal) = crate::quotas::check(&before, self, op) {
+        if let Err(refusal) = quotas::check(&before, self, op) {
             *self = before;
             return Err(refusal);
         }

@@ -5,7 +5,7 @@ use orcas_decide::{Held, Quota, QuotaOf, Refusal};
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, DocumentKind, Versioning};
 
-use crate::model::{Bucket, Model, Object, Op};
+use super::{Bucket, Model, Object, Op};
 
 /// A quota that little more than what is there fills, or none any more.
 pub fn random(rng: &mut SimRng, id: BucketId, bucket: &Bucket) -> Option<Op> {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use orcas_decide::{Precondition, Refusal};
 use orcas_record::{BucketId, Versioning};
 
-use crate::model::{Bucket, INVALID, INVALID_STATE, Model, Moment, Object, Op, Verdict, done, evaluate};
-use crate::run::Run;
+use super::{Bucket, INVALID, INVALID_STATE, Model, Moment, Object, Op, Verdict, done, evaluate};
+use crate::store::Run;
 
 /// What is moved where; some are refused within one bucket.
 const PREFIXES: [(&str, &str); 6] = [("a/", "d/"), ("d/", "a/"), ("b", "c"), ("c", "b"), ("", ""), ("a/", "a")];

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use orcas_checksum::Etag;
 use orcas_record::{BucketSettings, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning};
 
-use crate::documents;
-use crate::model::{Model, Object, Part, Versions};
+use super::{Model, Object, Part, Versions, documents};
 
 impl Model {
     /// Everything that can be observed, a line each.

@@ -7,8 +7,8 @@ use orcas_engine::Clock;
 use orcas_fs::sim::SimRng;
 use orcas_record::{BucketId, Retention, RetentionMode, Versioning};
 
-use crate::model::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};
-use crate::run::Run;
+use super::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};
+use crate::store::Run;
 use crate::workload::text;
 
 const DAY_MS: u64 = 86_400_000;
@@ -248,6 +248,6 @@ pub fn versioning_op(rng: &mut SimRng, bucket: BucketId) -> Op {
 /// What a client calls the version of `key` that has `newer` newer ones.
 pub fn named(run: &Run, bucket: BucketId, key: &Bytes, newer: usize, first: u64) -> Option<Named> {
     let bucket = run.bucket(bucket)?;
-    let ids = crate::observe::version_ids(run.handle(), &bucket, key).ok()?;
+    let ids = crate::store::version_ids(run.handle(), &bucket, key).ok()?;
     Some(Named { id: *ids.get(newer)?, first })
 }

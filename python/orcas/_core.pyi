@@ -1210,6 +1210,13 @@ class Core:
     def failure(self, method: str, raw_path: bytes) -> Response:
         """The InternalError response to a request that Python failed to handle; it ends the connection."""
 
+    def refusal(self, method: str, raw_path: bytes, code: str, message: str | None = None) -> Response:
+        """The response that a test wants instead of that of the operation: an error, with its usual message if not given.
+
+        Raises:
+            ValueError: S3 has no such code.
+        """
+
     def fileno(self) -> int:
         """A descriptor that is readable while `drain` has something to return."""
 
@@ -1306,6 +1313,19 @@ class Core:
 
     def restore_bucket(self, bucket: str, snapshot: str) -> None:
         """Give a bucket the objects of its snapshot. Raises as `create_snapshot`."""
+
+    def drop_bucket(self, bucket: str) -> None:
+        """Delete a bucket with all that it has, locked or not. Raises as `create_snapshot`."""
+
+    def bucket_names(self) -> list[str]:
+        """The names of all buckets."""
+
+    def set_clock_ahead(self, ms: int) -> None:
+        """Set the clock of a store in memory so many milliseconds ahead of that of the machine.
+
+        Raises:
+            ValueError: the store is not in memory.
+        """
 
     def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
         """The snapshots of a bucket, by name. None: there is no such bucket."""

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
@@ -20,16 +21,17 @@ use super::requests::{
 };
 use super::store::{
     CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
-    environment,
+    environment, environment_with,
 };
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
-use orcas_engine::{Effort, Engine, Replayed, salvage_store};
+use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{Begun, Event, Gateway, Identities, MovedPrefix, Place, Responder};
 use orcas_http::{Headers, RequestHead};
+use orcas_s3::{ErrorCode, S3Error};
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
@@ -44,6 +46,8 @@ pub struct Core {
     engine: Mutex<Option<Engine>>,
     replayed: Replayed,
     keyring: Opened,
+    /// That of a store in memory, whose tests may set it ahead.
+    test_clock: Option<Arc<SystemClock>>,
 }
 
 /// From here on content can be sealed, and what is sealed can be read.
@@ -80,18 +84,20 @@ impl Core {
         keyring: KeyringOptions,
     ) -> PyResult<Self> {
         let data = settings.data().to_owned();
+        let clock = Arc::new(SystemClock::new());
+        let test_clock = settings.is_in_memory().then(|| Arc::clone(&clock));
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
         let gateway_options = settings.gateway(event_targets, workers, false)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
-            let mut engine = Engine::open(engine_options, environment()).map_err(advised)?;
+            let mut engine = Engine::open(engine_options, environment_with(clock)).map_err(advised)?;
             let keyring = keyring.open(&data, engine.handle().store_id())?;
             use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let identities = Identities::new(credentials, root);
             let gateway = Gateway::new(engine.handle(), gateway_options, identities).map_err(advised)?;
-            Self::over(engine, gateway, keyring).map_err(advised)
+            Self::over(engine, gateway, keyring, test_clock).map_err(advised)
         })
     }
 
@@ -119,7 +125,7 @@ impl Core {
         let (engine, gateway, report) = opened.map_err(store_error)?;
         let keyring = py.detach(|| keyring.open(&data, engine.handle().store_id()))?;
         use_keys(&keyring, &engine);
-        Ok((Self::over(engine, gateway, keyring).map_err(store_error)?, report.into()))
+        Ok((Self::over(engine, gateway, keyring, None).map_err(store_error)?, report.into()))
     }
 
     /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
@@ -248,8 +254,26 @@ impl Core {
     /// The response to a request that Python failed to handle. It ends the connection.
     fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let envelope = self.gateway.envelope(method.as_bytes(), raw_path);
-        let problem = Problem::from(orcas_s3::ErrorCode::InternalError);
+        let problem = Problem::from(ErrorCode::InternalError);
         self.response(py, envelope.problem(problem).closing())
+    }
+
+    /// The response that a test wants instead of that of the operation: an error with this code, and with its usual
+    /// message unless another one is given. `ValueError` if S3 has no such code.
+    #[pyo3(signature = (method, raw_path, code, message = None))]
+    fn refusal<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        raw_path: &[u8],
+        code: &str,
+        message: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let unknown = || PyValueError::new_err(format!("S3 has no error {code}"));
+        let code = ErrorCode::from_name(code).ok_or_else(unknown)?;
+        let message = message.unwrap_or_else(|| code.default_message()).to_owned();
+        let envelope = self.gateway.envelope(method.as_bytes(), raw_path);
+        self.response(py, envelope.problem(Problem::from(S3Error::with(code, message))))
     }
 
     /// Readable while `drain` has something to return.
@@ -382,6 +406,22 @@ impl Core {
         py.detach(|| snapshots::restore(&self.gateway.engine, bucket, snapshot))
     }
 
+    /// Deletes a bucket with all that it has, locked or not. Blocks.
+    fn drop_bucket(&self, py: Python<'_>, bucket: &str) -> PyResult<()> {
+        py.detach(|| snapshots::drop_bucket(&self.gateway.engine, bucket))
+    }
+
+    /// The names of all buckets.
+    fn bucket_names(&self) -> Vec<String> {
+        self.gateway.engine.buckets().iter().map(|bucket| String::from_utf8_lossy(&bucket.name).into_owned()).collect()
+    }
+
+    /// Sets the clock of a store in memory so many milliseconds ahead of that of the machine. A store on disk refuses.
+    fn set_clock_ahead(&self, ms: u64) -> PyResult<()> {
+        let clock = self.test_clock.as_ref();
+        clock.map(|clock| clock.set_ahead(ms)).ok_or_else(|| PyValueError::new_err("the store is not in memory"))
+    }
+
     /// The snapshots of a bucket, by name. None if there is no such bucket.
     fn list_snapshots(&self, bucket: &str) -> Option<Vec<Snapshot>> {
         snapshots::list(&self.gateway.engine, bucket)
@@ -428,11 +468,16 @@ impl Core {
 }
 
 impl Core {
-    fn over(engine: Engine, gateway: Arc<Gateway>, keyring: Opened) -> Result<Self, Error> {
+    fn over(
+        engine: Engine,
+        gateway: Arc<Gateway>,
+        keyring: Opened,
+        test_clock: Option<Arc<SystemClock>>,
+    ) -> Result<Self, Error> {
         let event_loop = Arc::new(EventLoop::new()?);
         let responder = Arc::clone(&event_loop) as Arc<dyn Responder>;
         let replayed = engine.replayed();
-        Ok(Self { gateway, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring })
+        Ok(Self { gateway, event_loop, responder, engine: Mutex::new(Some(engine)), replayed, keyring, test_clock })
     }
 
     fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {

@@ -52,6 +52,11 @@ pub fn restore(engine: &Handle, bucket: &str, snapshot: &str) -> PyResult<()> {
     change(engine, bucket, |bucket| Intent::RestoreBucket { bucket, snapshot: owned(snapshot) })
 }
 
+/// Deletes a bucket with all that it has.
+pub fn drop_bucket(engine: &Handle, bucket: &str) -> PyResult<()> {
+    change(engine, bucket, |bucket| Intent::DropBucket { bucket })
+}
+
 fn owned(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }

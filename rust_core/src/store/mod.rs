@@ -10,4 +10,4 @@ pub(crate) use checks::{CheckProgress, Report, SalvageReport, ScrubState, check_
 pub(crate) use content_keys::KeyringKeys;
 pub(crate) use inspect::inspect_store;
 pub(crate) use keyring::{KeyringOptions, Opened, PyKeyring, inspect_keyring, read_keyring};
-pub(crate) use options::{Options, environment};
+pub(crate) use options::{Options, environment, environment_with};

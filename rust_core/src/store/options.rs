@@ -96,6 +96,11 @@ impl Options {
         })
     }
 
+    /// Whether the store is gone when it is closed.
+    pub fn is_in_memory(&self) -> bool {
+        self.memory
+    }
+
     pub fn lifecycle(&self) -> LifecycleOptions {
         LifecycleOptions { day_ms: self.lifecycle_day_sec * 1000, read: orcas_s3::lifecycle::rules }
     }
@@ -140,12 +145,12 @@ impl Options {
 
 /// The file system, clock and randomness of the machine.
 pub fn environment() -> Environment {
-    Environment {
-        fs: Arc::new(RealFileSystem),
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
-        index: IndexPlace::File,
-    }
+    environment_with(Arc::new(SystemClock::new()))
+}
+
+/// The same with this clock.
+pub fn environment_with(clock: Arc<SystemClock>) -> Environment {
+    Environment { fs: Arc::new(RealFileSystem), clock, random: Arc::new(SystemRandom), index: IndexPlace::File }
 }
 
 fn durability(name: &str) -> PyResult<Durability> {

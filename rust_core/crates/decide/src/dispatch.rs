@@ -21,6 +21,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
             buckets::create(view, context, new)
         }
         Intent::DeleteBucket { bucket } => snapshots::delete_bucket(view, context, bucket),
+        Intent::DropBucket { bucket } => snapshots::drop_bucket(view, context, bucket),
         Intent::UpdateBucket { bucket, change } => bucket_changes::update(view, context, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::CreateSnapshot { bucket, name } => snapshots::create(view, context, bucket, &name),

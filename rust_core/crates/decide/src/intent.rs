@@ -30,6 +30,10 @@ pub enum Intent {
     DeleteBucket {
         bucket: BucketId,
     },
+    /// Deletes the bucket with all that it has, locked or not.
+    DropBucket {
+        bucket: BucketId,
+    },
     UpdateBucket {
         bucket: BucketId,
         change: BucketChange,

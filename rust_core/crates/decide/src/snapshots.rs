@@ -124,13 +124,9 @@ pub(super) fn delete(view: &dyn View, context: &Context, bucket: BucketId, name:
     Ok(Decision { outcome: Outcome::Done, records: made.records })
 }
 
-/// Only an empty bucket goes. If it has layers, others may show what is under its own id: that stays as a layer then.
+/// Only an empty bucket goes.
 pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
-    let bucket = live_bucket(view, bucket)?;
-    if view.has_snapshots(&bucket) {
-        let reason = "The bucket has snapshots: delete them first.";
-        return Err(Refusal::InvalidBucketState { reason }.into());
-    }
+    let bucket = bucket_to_delete(view, bucket)?;
     let is_empty = match bucket.layers.is_empty() {
         true => view.bucket_is_empty(bucket.id)?,
         false => view.shows_nothing(&bucket)?,
@@ -138,17 +134,34 @@ pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId
     if !is_empty {
         return Err(Refusal::BucketNotEmpty.into());
     }
-    let mut made = Records { context, records: Vec::new() };
-    if bucket.layers.is_empty() {
-        made.records.push(Record::DeleteBucket { bucket: bucket.id });
-    } else {
-        let is_named = view.is_named_beside(bucket.id, bucket.id);
-        let role = if is_named { BucketRole::Layer } else { BucketRole::Dropped };
-        let name = layer_name(&bucket.name, bucket.id);
-        made.records.push(Record::UpdateBucket(Bucket { name, role, layers: Vec::new(), ..Bucket::clone(&bucket) }));
-        made.push_drops(view, bucket.id, &bucket.layers);
+    if !bucket.layers.is_empty() {
+        return Ok(give_up(view, context, &bucket));
     }
-    Ok(Decision { outcome: Outcome::Done, records: made.records })
+    Ok(Decision { outcome: Outcome::Done, records: vec![Record::DeleteBucket { bucket: bucket.id }] })
+}
+
+/// The bucket goes with all that it has, at once: reclamation empties it.
+pub(super) fn drop_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
+    Ok(give_up(view, context, &*bucket_to_delete(view, bucket)?))
+}
+
+fn bucket_to_delete(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    if view.has_snapshots(&bucket) {
+        let reason = "The bucket has snapshots: delete them first.";
+        return Err(Refusal::InvalidBucketState { reason }.into());
+    }
+    Ok(bucket)
+}
+
+/// Turns the bucket into a layer that goes, with its own ones. What others show of it stays.
+fn give_up(view: &dyn View, context: &Context, bucket: &Bucket) -> Decision {
+    let mut made = Records { context, records: Vec::new() };
+    let role = if view.is_named_beside(bucket.id, bucket.id) { BucketRole::Layer } else { BucketRole::Dropped };
+    let name = layer_name(&bucket.name, bucket.id);
+    made.records.push(Record::UpdateBucket(Bucket { name, role, layers: Vec::new(), ..bucket.clone() }));
+    made.push_drops(view, bucket.id, &bucket.layers);
+    Decision { outcome: Outcome::Done, records: made.records }
 }
 
 /// The fork gets the settings and the documents that the bucket has now, also as a fork of a snapshot.

@@ -39,6 +39,11 @@ impl Handle {
         self.shared.clock.monotonic()
     }
 
+    /// How far the clock of the store is ahead of the time of the machine, in milliseconds: 0 but in a test.
+    pub fn clock_ahead_ms(&self) -> u64 {
+        self.shared.clock.ahead_ms()
+    }
+
     /// Submits what no request has caused, and waits. For threads that may block.
     ///
     /// # Errors

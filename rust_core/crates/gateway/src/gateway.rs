@@ -216,6 +216,11 @@ impl Gateway {
         std::array::from_fn(|place| HEX[(id >> (60 - 4 * place) & 15) as usize])
     }
 
+    /// How far the clock of the store is ahead of the time of the machine, in milliseconds.
+    pub fn clock_ahead_ms(&self) -> i64 {
+        self.engine.clock_ahead_ms() as i64
+    }
+
     /// The page of all metrics. Blocks.
     pub fn metrics_page(&self, format: Format, around: &ProcessMetrics) -> String {
         let sources = Sources {

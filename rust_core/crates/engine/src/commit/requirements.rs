@@ -68,6 +68,7 @@ pub(crate) fn adds_to(intent: &Intent) -> Option<BucketId> {
         Intent::Annotate(annotate) => annotation(intent).map(|_| annotate.bucket),
         Intent::CreateBucket { .. }
         | Intent::DeleteBucket { .. }
+        | Intent::DropBucket { .. }
         | Intent::UpdateBucket { .. }
         | Intent::PutDocument { .. }
         | Intent::CreateSnapshot { .. }
@@ -157,6 +158,7 @@ pub(crate) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
     match intent {
         Intent::CreateBucket { .. }
         | Intent::DeleteBucket { .. }
+        | Intent::DropBucket { .. }
         | Intent::UpdateBucket { .. }
         | Intent::PutDocument { .. }
         | Intent::CreateSnapshot { .. }

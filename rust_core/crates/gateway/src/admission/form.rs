@@ -161,7 +161,7 @@ impl Address {
             RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
         context.has_body = true;
         context.authorize(&identities)?;
-        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms)?;
+        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?;
         gateway.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;

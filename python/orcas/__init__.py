@@ -20,18 +20,18 @@ from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.server import Server
 
 if TYPE_CHECKING:
-    from orcas import buckets, events, instant, usage
+    from orcas import buckets, events, instant, testing, usage
     from orcas.app import create_app
 
 __all__ = [
     "ConfigurationError", "OrcasError", "Server", "UnavailableError", "buckets", "create_app", "events", "instant",
-    "usage",
+    "testing", "usage",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     # Imported on first use: most programs need neither, and run their server in another process.
-    if name in ("buckets", "events", "instant", "usage"):
+    if name in ("buckets", "events", "instant", "testing", "usage"):
         return importlib.import_module(f"orcas.{name}")
     if name == "create_app":
         return importlib.import_module("orcas.app").create_app

@@ -61,7 +61,10 @@ from orcas.telemetry.reports import reporting
 from orcas.tracing import Traces
 
 if TYPE_CHECKING:
+    from orcas.admin.testing.control import TestControl
     from orcas.edge import SalvageReport, TaskNumbers
+
+Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Bucket names have no underscore, so this hides no bucket from path-style clients.
 RESERVED: Final = b"/_orcas/"
@@ -73,11 +76,11 @@ log = logging.getLogger("orcas.control")
 class OpenStore:
     """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the operator's tools."""
 
-    dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
+    dispatch: Dispatch
     health: Callable[[], health.StoreHealth]
     root: Root
     # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
-    below: Callable[[int], Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None
+    below: Callable[[int], Dispatch] | None = None
     tools: Tools | None = None
     # What opening the store involved, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
@@ -193,7 +196,12 @@ async def _assembled(
         clock = clock or SystemClock()
         tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
         schedule = Schedule(tasks, clock)
-        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory)
+        testing = None
+        if settings.memory:
+            from orcas.admin.testing.control import TestControl
+
+            testing = TestControl(core)
+        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory, testing)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         traces = _traces(settings)
@@ -206,7 +214,8 @@ async def _assembled(
             # A command that only looks removes nothing.
             if serves:
                 schedule.start()
-            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report, streams, spans)
+            dispatch, below = _dispatch(dispatcher, testing)
+            yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, spans)
         finally:
             streams.close()
             await asyncio.to_thread(deliveries.close)
@@ -225,6 +234,13 @@ async def _assembled(
         await asyncio.to_thread(close_core, core)
     await schedule.join()
     await tools.join()
+
+
+def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Dispatch, Callable[[int], Dispatch]]:
+    """The dispatcher, and those for mounted applications; for a store in memory with what its tests ask for."""
+    if testing is None:
+        return dispatcher, dispatcher.below
+    return testing.around(dispatcher), lambda root: testing.around(dispatcher.below(root))
 
 
 def _traces(settings: Settings) -> Traces | None:

@@ -6,6 +6,7 @@ A table has a row for each route of the application: a request that is accepted,
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import logging
 from collections.abc import Iterator
@@ -146,6 +147,28 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
             ("objects", [1 << 63]),
         ),
     ),
+    ("POST", "/test/reset"): Row(),
+    ("DELETE", "/test/buckets/{name}"): Row({"name": "bucket"}),
+    ("PUT", "/test/clock"): Row(
+        order={"ahead_ms": 60_000, "lifecycle": True}, optional=("lifecycle",),
+        wrong=(("ahead_ms", [None, -1, 10**13]), ("lifecycle", [None, "perhaps"])),
+    ),
+    ("GET", "/test/faults"): Row(),
+    ("POST", "/test/faults"): Row(
+        order={"fault": "error", "nth": 1, "times": 1, "seed": 1, "bytes": 1, "bytes_per_second": 1, "code": "SlowDown"},
+        optional=("nth", "times", "seed", "bytes", "bytes_per_second", "code"),
+        wrong=(
+            ("fault", [None, "", "Error", "latency\n"]), ("code", [None, "", "Nope", "SlowDown\n"]), ("nth", [0]),
+            ("times", [0]), ("bytes_per_second", [0]),
+        ),
+        status=201,
+    ),
+    ("DELETE", "/test/faults"): Row(),
+    ("DELETE", "/test/faults/{number}"): Row({"number": "1"}),
+    # None has begun.
+    ("GET", "/test/requests"): Row(status=409),
+    ("POST", "/test/requests"): Row(),
+    ("DELETE", "/test/requests"): Row(),
 }  # fmt: skip
 # The application's own, and what has its own tests: those without parameters.
 DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json"}
@@ -158,6 +181,11 @@ class Prepared(Site):
     names: dict[str, str]
     # Statuses that the documentation names for the route under test.
     documented: set[str]
+
+    def __init__(self, data: Path, **settings: str) -> None:
+        super().__init__(data, **settings)
+        # A server in memory has all routes. It makes such a directory itself.
+        self.app.settings = dataclasses.replace(self.app.settings, memory=True)
 
     def prepare(self) -> None:
         """Make what good requests name."""

@@ -27,6 +27,7 @@ from orcas.admin.routes.quotas import add_quotas
 from orcas.admin.routes.snapshots import add_snapshots
 from orcas.admin.routes.targets import add_targets
 from orcas.admin.routes.tasks import add_tasks
+from orcas.admin.routes.testing import add_testing
 from orcas.admin.routes.usage import add_usage
 from orcas.admin.tools import Tools
 from orcas.edge import Core, Refusal, StoreError
@@ -88,6 +89,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     add_keys(app, tools)
     add_usage(app, tools)
     add_quotas(app, tools)
+    add_testing(app, tools)
     return app
 
 

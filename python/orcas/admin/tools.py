@@ -10,7 +10,7 @@ import base64
 import threading
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
 from orcas.admin.metering import UsageKeeper
@@ -19,6 +19,9 @@ from orcas.admin.schedule import Schedule
 from orcas.edge import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
+
+if TYPE_CHECKING:
+    from orcas.admin.testing.control import TestControl
 
 # What those are told who want to seal something.
 NO_MASTER_KEY: Final = (
@@ -40,8 +43,11 @@ class Tools:
         schedule: Schedule,
         usage: UsageKeeper | None = None,
         directory: Path | None = None,
+        testing: TestControl | None = None,
     ) -> None:
         self.core = core
+        # Of a store in memory.
+        self.testing = testing
         # That of the store, unless it is open for salvage.
         self.directory = directory
         # None if usage is not kept.

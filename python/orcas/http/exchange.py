@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.requests import ClientDisconnect
 
-from orcas.http.extensions import ENDLESS, GONE, MORE, REFUSED, RESPONSE, REST, client_of
+from orcas.http.extensions import ENDLESS, GONE, MORE, REFUSED, RESPONSE, REST, ConnectionDropped, client_of
 from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
 from orcas.settings.config import KIB
 
@@ -134,6 +134,10 @@ class Exchange:
                 # A client that reads nothing would keep the connection for as long as it has unsent bytes.
                 self.connection.transport.abort()
             raise
+        except ConnectionDropped:
+            # What was sent before arrives.
+            self.disconnected = True
+            self.connection.transport.close()
         except Exception as error:
             # That the client has gone is no failure. Anything else is, even if nobody waits for the answer.
             if not (self.disconnected and isinstance(error, (ConnectionError, ClientDisconnect))):

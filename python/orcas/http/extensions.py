@@ -35,6 +35,10 @@ EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MO
 _IPV6_NETWORK_BITS: Final = 64
 
 
+class ConnectionDropped(Exception):  # noqa: N818 - no error of the server
+    """The connection is to end without the rest of the response: a fault that a test asked for."""
+
+
 class ReadyPieces(Protocol):
     """A body in pieces."""
 

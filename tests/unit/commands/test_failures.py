@@ -43,6 +43,8 @@ FAILURES = [
     ("serve --data {new} --host no-such-host.invalid", 69, "cannot listen on"),
     ("serve --data {new} --port {busy}", 69, "cannot listen on"),
     ("serve --data {unreadable} --port 0", 69, "is damaged: restore it"),
+    ("run", 2, "A command is missing"),
+    ("run --bucket b -- true", 1, "refused: The specified bucket is not valid."),
     ("env", 69, "no store"),
     ("env --data {new}", 69, "`orcas serve --data {new}` creates one"),
     ("env --data {new} --wait 0.1", 69, "within 0.1 s."),
@@ -160,6 +162,7 @@ INSIDE = {
     "serve": "orcas.cli.app.resolve",
     "env": "orcas.cli.env.resolve",
     "bench": "orcas.bench.workload.built_in",
+    "run -- true": "orcas.server.Server._wait",
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(

@@ -55,6 +55,7 @@ NOT_RUN: Final = {
     ".*orcas key .*": "needs a keyring; tests/tools/test_keyring.py runs each of them",
     "S3TEST_CONF=.*": "needs a copy of ceph/s3-tests, and takes minutes",
     "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py runs it until the first event",
+    "orcas run .* -- (npm|go) .*|orcas run -- npm .*": "needs a suite in that language; tests/testing has others",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
 }
 # Indented text in docstrings that is not an example.

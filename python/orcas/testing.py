@@ -1,0 +1,239 @@
+"""`orcas.testing`: faults, a clock, a record of requests, and a fresh store for each test, of a server in memory.
+
+    import orcas
+
+    with orcas.Server(memory=True) as server, orcas.testing.Control(server) as control:
+        s3 = server.client()
+        with control.fault("error", operation="CreateBucket", code="SlowDown", times=2):
+            s3.create_bucket(Bucket="photos")  # boto3 tries again
+        control.advance(days=31)
+        control.reset()
+
+The pytest plugin has this as the fixture `orcas_control`; unittest and other frameworks use it as above. Must not import
+boto3, pytest or the server.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import quote
+
+from orcas.errors import OrcasError
+
+if TYPE_CHECKING:
+    from orcas.server import Server
+
+FaultKind = Literal["latency", "error", "disk-full", "drop-before", "drop-after", "slow", "truncate", "corrupt"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """An S3 request that the server has answered, or broken off.
+
+    `status` and `code` are those of the response, `None` without one; `fault` is the kind of the fault that it got, if
+    any. `headers` are in lower case and without the signature.
+    """
+
+    operation: str | None
+    bucket: str | None
+    key: str | None
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    status: int | None
+    code: str | None
+    fault: str | None
+    seconds: float
+
+
+class Fault:
+    """A fault that the server has. As a context manager, it ends with the block."""
+
+    def __init__(self, control: Control, number: int) -> None:
+        self._control = control
+        self._number = number
+
+    @property
+    def applied(self) -> int:
+        """How many requests have got it; 0 if it has been deleted."""
+        found = self._control._ask("GET", "faults")["faults"]
+        return next((fault["applied"] for fault in found if fault["id"] == self._number), 0)
+
+    def delete(self) -> None:
+        """Delete it."""
+        self._control._ask("DELETE", f"faults/{self._number}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.delete()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The buckets and objects at one moment."""
+
+    buckets: tuple[str, ...]
+    snapshot: str
+
+
+class Control:
+    """What a test may ask of a server in memory.
+
+    Args:
+        server: an `orcas.Server` with `memory=True`.
+
+    Every method raises `OrcasError` if the server cannot be reached, or refuses; one that has its store on disk does.
+    """
+
+    def __init__(self, server: Server) -> None:
+        from orcas.tools.session import HttpTransport, Session
+
+        keys = server.access_key, server.secret_key
+        self._session = Session(HttpTransport(server.endpoint), keys, server.region, "of the server")
+        self._ahead = dt.timedelta()
+        self._numbers = itertools.count(1)
+
+    def close(self) -> None:
+        """Close the connection. The server stays as it is."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def reset(self) -> None:
+        """Delete all buckets, faults and the record, and let the clock show the time of the machine."""
+        self._ask("POST", "reset")
+        self._ahead = dt.timedelta()
+
+    def create_bucket(self, bucket: str) -> None:
+        """Create a bucket. One that exists stays as it is."""
+        self._put(f"/{quote(bucket, safe='')}", b"", (200, 409))
+
+    def drop_bucket(self, bucket: str) -> None:
+        """Delete a bucket with all objects, versions, uploads and snapshots, locked or not."""
+        self._ask("DELETE", f"buckets/{quote(bucket, safe='')}")
+
+    def fault(
+        self,
+        kind: FaultKind,
+        *,
+        operation: str | Iterable[str] | None = None,
+        bucket: str | None = None,
+        key: str | None = None,
+        nth: int | None = None,
+        times: int | None = None,
+        share: float = 1.0,
+        seed: int = 0,
+        seconds: float = 1.0,
+        code: str = "InternalError",
+        bytes: int = 0,  # noqa: A002 - the name in the admin API
+        bytes_per_second: int = 1024,
+    ) -> Fault:
+        """Let requests fail from now on. Of several faults, the first that fits a request counts.
+
+        Args:
+            kind: `latency`: the request waits for `seconds`. `error`: it is answered with `code`, an error code of S3,
+                and changes nothing. `disk-full`: as if the disk were full; if no `operation` is given, requests that
+                change something. `drop-before`, `drop-after`: the connection ends without a response, before or after
+                the operation. `slow`: the body of the response comes at `bytes_per_second`. `truncate`: the connection
+                ends after so many `bytes` of the body. `corrupt`: a byte of the body is wrong.
+            operation: names of S3 operations, such as `PutObject`.
+            bucket: a pattern with `*`, `?` and `[…]`, as of `fnmatch`.
+            key: a pattern.
+            nth: only this request of those that fit, counted from 1.
+            times: so many requests at most.
+            share: so many of the requests that fit, from 0 to 1, at random; the same ones for the same `seed`.
+        """
+        order = {
+            "fault": kind, "bucket": bucket, "key": key, "nth": nth, "times": times, "share": float(share),
+            "seed": seed, "seconds": float(seconds), "code": code, "bytes": bytes, "bytes_per_second": bytes_per_second,
+            "operations": [operation] if isinstance(operation, str) else None if operation is None else list(operation),
+        }  # fmt: skip
+        return Fault(self, self._ask("POST", "faults", order)["id"])
+
+    def clear_faults(self) -> None:
+        """Delete all faults."""
+        self._ask("DELETE", "faults")
+
+    def advance(self, duration: dt.timedelta | None = None, *, lifecycle: bool = True, **units: float) -> None:
+        """Set the clock of the server ahead, by a duration or its `days`, `hours`, `minutes` and `seconds`.
+
+        Presigned URLs and retentions end, and lifecycle rules remove what has expired, before this returns; `lifecycle`
+        false leaves it to be removed later. Signatures of clients, which do not know this clock, stay valid.
+        """
+        self._ahead += duration if duration is not None else dt.timedelta(**units)
+        self._ask("PUT", "clock", {"ahead_ms": self._ahead // dt.timedelta(milliseconds=1), "lifecycle": lifecycle})
+
+    def record(self) -> None:
+        """Begin an empty record of requests."""
+        self._ask("POST", "requests")
+
+    def requests(self, operation: str | None = None) -> list[RecordedRequest]:
+        """The S3 requests since `record`, at most the newest 10,000; with `operation`, only those."""
+        found = [RecordedRequest(**entry) for entry in self._ask("GET", "requests")["requests"]]
+        return [request for request in found if operation is None or request.operation == operation]
+
+    def seed(self, directory: str | Path, bucket: str, prefix: str = "") -> int:
+        """Put all files below a directory into a bucket, which is created if it does not exist. Returns how many.
+
+        A key is the prefix and the path within the directory, with `/`.
+        """
+        place = Path(directory)
+        if not place.is_dir():
+            raise OrcasError(f"{place} is not a directory.")
+        self.create_bucket(bucket)
+        root = f"/{quote(bucket, safe='')}"
+        count = 0
+        for path in sorted(place.rglob("*")):
+            if path.is_file():
+                key = f"{prefix}{path.relative_to(place).as_posix()}"
+                self._put(f"{root}/{quote(os.fsencode(key), safe='/~')}", path.read_bytes(), (200,))
+                count += 1
+        return count
+
+    def snapshot(self) -> State:
+        """Keep all buckets as they are now, for `restore`. Takes the same time for any number of objects."""
+        name = f"test-{next(self._numbers)}"
+        buckets = tuple(entry["name"] for entry in self._session.admin("GET", "stats")["buckets"])
+        for bucket in buckets:
+            self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/snapshots", {"name": name})
+        return State(buckets, name)
+
+    def restore(self, state: State) -> None:
+        """Give all buckets their objects of that moment, and delete buckets that are newer. May be repeated.
+
+        Buckets that a state has cannot be deleted until `reset`. One with Object Lock cannot be restored.
+        """
+        for entry in self._session.admin("GET", "stats")["buckets"]:
+            if entry["name"] not in state.buckets:
+                self.drop_bucket(entry["name"])
+        for bucket in state.buckets:
+            self._session.admin("POST", f"buckets/{quote(bucket, safe='')}/restore", {"snapshot": state.snapshot})
+
+    def _ask(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self._session.admin(method, f"test/{path}", order)
+
+    def _put(self, raw_path: str, body: bytes, good: tuple[int, ...]) -> None:
+        from orcas.tools.objects import reason
+
+        with self._session.request("PUT", raw_path, body=body) as answer:
+            if answer.status not in good:
+                raise OrcasError(f"PUT {raw_path} was refused: {reason(answer)}.")
+            answer.read()

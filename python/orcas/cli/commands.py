@@ -17,6 +17,7 @@ from orcas.cli import (
     keys,
     moves,
     quotas,
+    running,
     settings,
     snapshots,
     tasks,
@@ -49,10 +50,11 @@ usage.add_to(app)
 quotas.add_to(app)
 settings.add_to(app)
 bench.add_to(app)
+running.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
-    "Server": ("serve", "env", "top", "bench", "version", "config"),
+    "Server": ("serve", "run", "env", "top", "bench", "version", "config"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export"),

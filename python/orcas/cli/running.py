@@ -1,0 +1,71 @@
+"""`orcas run`: a command with a server of its own, which is gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from orcas.errors import UnavailableError, UsageError
+
+# As a shell says it: the command was not found, or a signal has ended it.
+_NOT_FOUND = 127
+_BY_SIGNAL = 128
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.")] = None,
+    bucket: Annotated[
+        list[str] | None, typer.Option("--bucket", metavar="NAME", help="Create this bucket; may be repeated.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="Region of the store.")] = None,
+) -> None:
+    """Run a command, such as a test suite in any language, with a server in memory that ends with it.
+
+    The command finds the server by the variables that AWS's SDKs read: AWS_ENDPOINT_URL_S3, the keys and the region. The
+    exit code is that of the command.
+
+    Examples:
+
+        orcas run -- npm test
+
+        orcas run --bucket uploads -- go test ./...
+    """
+    from orcas.server import Server
+    from orcas.testing import Control
+
+    if not command:
+        raise UsageError("A command is missing: write it after --, as in `orcas run -- npm test`.")
+    settings: dict[str, Any] = {} if region is None else {"region": region}
+    with Server(memory=True, **settings) as server, server.env():
+        with Control(server) as control:
+            for name in bucket or ():
+                control.create_bucket(name)
+        try:
+            child = subprocess.Popen(command)
+        except FileNotFoundError:
+            sys.stderr.write(f"orcas: There is no command {command[0]}.\n")
+            raise typer.Exit(_NOT_FOUND) from None
+        except OSError as error:
+            raise UnavailableError(f"{command[0]} cannot be run: {error.strerror}.") from None
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, _: child.send_signal(number))
+        code = _wait(child)
+    raise typer.Exit(code if code >= 0 else _BY_SIGNAL - code)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """The exit code. Ctrl-C reaches the child as well, which decides what becomes of it."""
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            return child.wait()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to `orcas`."""
+    app.command()(run)

@@ -156,17 +156,17 @@ impl<'a> Collector<'a> {
 
     pub fn find(&self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
         let detail = detail.into();
-        let cause = without_numbers(&detail);
-        self.find_by(kind, place.into(), detail, cause);
+        self.find_by(kind, place.into(), detail.clone(), detail);
     }
 
     /// One of many findings that have this cause.
     pub fn find_by(&self, kind: FindingKind, place: String, detail: String, cause: String) {
         let found = &mut *self.found.lock();
         found.total += 1;
-        let at = (kind, area(&place), cause);
+        let area = area(&place);
+        let at = (kind, without_numbers(&area), without_numbers(&cause));
         if found.groups.len() < GROUPS_MAX || found.groups.contains_key(&at) {
-            let (area, cause, first) = (at.1.clone(), at.2.clone(), place.clone());
+            let first = place.clone();
             found.groups.entry(at).or_insert_with(|| Group { kind, area, cause, first, count: 0 }).count += 1;
         }
         let by_row = matches!(kind, FindingKind::Index | FindingKind::Counts | FindingKind::Manifest);
@@ -229,7 +229,7 @@ impl<'a> Collector<'a> {
     pub fn findings(&self) -> Findings {
         let found = self.found.lock();
         let mut listed = found.listed.clone();
-        listed.sort_by(|one, other| (one.kind, &one.place).cmp(&(other.kind, &other.place)));
+        listed.sort_by(|one, other| (one.kind, in_order(&one.place)).cmp(&(other.kind, in_order(&other.place))));
         Findings {
             listed,
             total: found.total,
@@ -240,6 +240,12 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// Places of one file follow each other by their numbers, such as that of the byte.
+fn in_order(place: &str) -> (&str, u64) {
+    let numbered = place.rsplit_once(' ').and_then(|(before, number)| Some((before, number.parse().ok()?)));
+    numbered.unwrap_or((place, 0))
+}
+
 /// What kind of place it is.
 fn area(place: &str) -> String {
     let place =
@@ -247,7 +253,7 @@ fn area(place: &str) -> String {
     match std::path::Path::new(place).extension().and_then(|extension| extension.to_str()) {
         Some("log") => "log".to_owned(),
         Some("pack") => "chunks".to_owned(),
-        _ => without_numbers(place),
+        _ => place.to_owned(),
     }
 }
 

@@ -170,7 +170,7 @@ pub struct Group {
     pub kind: FindingKind,
     /// What kind of place: a table, `log`, `chunks` or a file.
     pub area: String,
-    /// What is wrong there, numbers as `#`.
+    /// What is wrong there; its numbers are those of the first one.
     pub cause: String,
     /// The place of the first one.
     pub first: String,

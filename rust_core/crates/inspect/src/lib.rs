@@ -213,7 +213,7 @@ impl Inspection<'_> {
     /// Shows that a file that is written to has something incomplete at its end: no damage unless the store was closed.
     fn torn(&mut self, path: &Path, byte: u64) -> Result<()> {
         if was_closed(&*self.fs, self.data).unwrap_or(false) {
-            return self.unreadable(path, byte, "the file is damaged from here on, because the store was closed");
+            return self.unreadable(path, byte, "the store was closed, and this end of the file is incomplete");
         }
         let kind = "Torn".to_owned();
         self.show(Row { file: self.name(path), byte, sequence: None, kind, fields: Vec::new() })

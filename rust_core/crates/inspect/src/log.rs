@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_base::error::Result;
-use orcas_log::{LogFault, LogGap, LogOptions, LogPiece, OtherLog, RecoveredRecord, Seen};
+use orcas_log::{LogFault, LogGap, LogOptions, LogPiece, OtherLog, RecoveredBatch, RecoveredRecord, Seen};
 use orcas_record::{self as record, Bucket, BucketId, BucketRole, Record, Sequence, UploadId};
 use orcas_store::StoreKeys;
 
@@ -99,14 +99,17 @@ impl Inspection<'_> {
         let path = piece.path();
         let mut ended = Ok(());
         let tick = self.tick;
+        // Those of a batch come before it.
+        let mut faults = Vec::new();
         let examined = piece.examine(0, &|_| tick(), &mut |seen| {
-            ended = match seen {
-                Seen::Batch(batch) => batch.records.iter().try_for_each(|record| self.record(&path, record, names)),
-                Seen::Fault(fault) => self.fault(&fault),
-            };
+            match seen {
+                Seen::Batch(batch) => ended = self.batch(&path, &batch, std::mem::take(&mut faults), names),
+                Seen::Fault(fault) => faults.push(fault),
+            }
             ended.clone()
         });
         ended?;
+        faults.iter().try_for_each(|fault| self.fault(fault))?;
         tick()?;
         let end = match examined {
             Ok(examined) => examined.end,
@@ -117,6 +120,18 @@ impl Inspection<'_> {
             Ok(true) => self.torn(&path, end),
             Err(error) => self.failed(&path, &error),
         }
+    }
+
+    /// Records and faults as they follow each other in the file.
+    fn batch(&mut self, path: &Path, batch: &RecoveredBatch, faults: Vec<LogFault>, names: &mut Names) -> Result<()> {
+        let mut faults = faults.into_iter().peekable();
+        for record in &batch.records {
+            while let Some(fault) = faults.next_if(|fault| fault.byte() < record.byte()) {
+                self.fault(&fault)?;
+            }
+            self.record(path, record, names)?;
+        }
+        faults.try_for_each(|fault| self.fault(&fault))
     }
 
     fn record(&mut self, path: &Path, recovered: &RecoveredRecord, names: &mut Names) -> Result<()> {

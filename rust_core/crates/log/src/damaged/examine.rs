@@ -70,6 +70,7 @@ impl LogPiece {
             },
             durable: applied.max(from.sequence),
             open_end,
+            ended: false,
             sink,
         };
         examination.run()?;
@@ -86,6 +87,9 @@ impl LogPiece {
             }
         };
         let compacted = matches!(self.header, Header::Compacted(_));
+        if examination.ended {
+            return Ok(Examined { last: sequence, end: examination.at });
+        }
         let ends_so = examination.at == limit && examination.chain.is_none_or(|own| own == chain);
         let lost = if compacted { examination.last > sequence } else { examination.last != sequence };
         if !ends_so || lost {
@@ -113,6 +117,8 @@ struct Examination<'a> {
     durable: Sequence,
     /// The end of the file is unknown, so what cannot be parsed may be a torn tail.
     open_end: bool,
+    /// The end of the file cannot be read, which has been reported.
+    ended: bool,
     sink: Sink<'a>,
 }
 
@@ -257,6 +263,7 @@ impl Examination<'_> {
         let lost = (before > self.last).then_some((self.last + 1, before));
         open.faults.push(self.as_fault(broken_at, reason, lost));
         self.chain = None;
+        self.ended = next.is_none();
         self.last = self.last.max(before);
         self.at = at;
         self.deliver(open)?;

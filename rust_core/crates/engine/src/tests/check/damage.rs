@@ -146,6 +146,8 @@ fn a_lost_version_is_named_from_the_index() {
     let report = without(&index, || flipped(&store.log(file), version + 40, || check(store.path())));
     assert_eq!((report.losses_total, &report.index), (0, &IndexState::Absent), "{report:#?}");
     assert!(report.findings[0].detail.contains("is gone"), "{report:#?}");
+    // Findings of one cause are grouped, and told in the words of the first one.
+    assert_eq!(report.groups[0].cause, report.findings[0].detail);
 }
 
 #[test]
@@ -215,11 +217,27 @@ fn a_log_file_that_is_missing_or_cut_costs_what_was_in_it() {
             std::fs::write(log, &bytes[..length as usize / 2]).unwrap();
             let report = check(store.path());
             std::fs::write(log, bytes).unwrap();
-            assert!(kinds(&report).contains(&FindingKind::LogRecord), "{number}: {report:#?}");
+            let places = report.findings.iter().filter(|finding| finding.kind == FindingKind::LogRecord);
+            assert_eq!(places.count(), 1, "{number}: {report:#?}");
             assert!(report.losses_total > 0 || inside.is_empty(), "{number}: {report:#?}");
         }
     }
     assert!(check(store.path()).is_clean());
+}
+
+#[test]
+fn findings_are_in_the_order_of_the_file() {
+    let store = Everything::new();
+    let logged = |entry: &BlobEntry| matches!(entry.location, BlobLocation::Log { .. }).then(|| in_log(entry));
+    let mut at: Vec<(u64, u64)> = store.blobs().iter().filter_map(logged).collect();
+    at.sort_unstable();
+    let text = |at: (u64, u64)| format!("{:020}.log, byte {}", at.0, at.1);
+    let pair = at.windows(2).find(|pair| pair[0].0 == pair[1].0 && text(pair[0]) > text(pair[1])).unwrap();
+    let path = store.log(pair[0].0);
+    let report = flipped(&path, pair[0].1 + 24, || flipped(&path, pair[1].1 + 24, || check(store.path())));
+    let records = report.findings.iter().filter(|finding| finding.kind == FindingKind::LogRecord);
+    let places: Vec<&str> = records.map(|finding| finding.place.rsplit('/').next().unwrap()).collect();
+    assert_eq!(places, [text(pair[0]), text(pair[1])], "{report:#?}");
 }
 
 #[test]

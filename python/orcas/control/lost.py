@@ -38,10 +38,13 @@ def check_lost(directory: Path) -> None:
     noted = noted_files(directory)
     for name in _NOTED:
         path = directory / name
-        if name not in noted or is_present(path):
+        if name not in noted:
             continue
         if name not in _CONTENT:
-            log.warning("%s is missing: usage of the past is lost, and usage is counted anew", path)
+            if not path.exists() or not path.stat().st_size:
+                log.warning("%s is missing or empty: usage of the past is lost, and usage is counted anew", path)
+            continue
+        if is_present(path):
             continue
         raise UnavailableError(
             f"{path} and its copy are missing, and with them {_CONTENT[name]}: restore them from a backup, or run {GIVE_UP} "

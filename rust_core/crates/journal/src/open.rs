@@ -43,6 +43,9 @@ impl Journal {
     pub fn open(files: &JournalFiles, distrusted: Option<(u64, u64)>) -> Result<(Self, Option<Resumed>)> {
         let options = &*files.options;
         if files.is_absent()? {
+            if options.fs.list(&options.dir).is_ok() {
+                tracing::warn!(path = %options.dir.display(), "The event journal is missing: its events are lost");
+            }
             options.fs.create_dir(&options.dir)?;
             options.fs.sync_dir(options.dir.parent().unwrap_or(&options.dir))?;
         }

@@ -44,8 +44,13 @@ impl StoreKeys {
         let lost = |read: &Result<Self>| matches!(read, Err(Error::Missing { .. }));
         let established = !lost(&copies[0].1);
         if let Some(keys) = copies.iter().find_map(|(_, read)| read.as_ref().ok()).cloned() {
-            if let Err(error) = &copies[1].1 {
-                tracing::warn!(%error, "A copy of the keys was lost and is written again");
+            // A new store does not have the first one yet.
+            for (_, read) in &copies[usize::from(new)..] {
+                if let Err(error) = read {
+                    tracing::warn!(%error, "A copy of the keys was lost and is written again");
+                }
+            }
+            if copies[1].1.is_err() {
                 keys.write(fs, dir, &copies[1].0)?;
             }
             return Ok(Self { established, ..keys });
@@ -68,12 +73,7 @@ impl StoreKeys {
     /// file tells a store that lost its log from one that never had any.
     pub fn establish(&self, fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
         let path = dir.join(KEY_FILES[0]);
-        let Err(error) = Self::read(fs, &path) else { return Ok(()) };
-        // A new store has none yet.
-        if !matches!(error, Error::Missing { .. }) {
-            tracing::warn!(%error, "A copy of the keys was lost and is written again");
-        }
-        self.write(fs, dir, &path)
+        if Self::read(fs, &path).is_ok() { Ok(()) } else { self.write(fs, dir, &path) }
     }
 
     /// Both copies as they are, without writing anything.

@@ -11,6 +11,7 @@ use crate::state::EngineState;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_catalog::BucketTable;
 use orcas_fs::FileSystem;
+use orcas_fsck::INDEX_NAME;
 use orcas_index::{Applied, Index, IndexOptions, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use orcas_record::{self as record, BlobLocation, Record};
@@ -51,7 +52,7 @@ pub(crate) fn index_options(options: &EngineOptions, path: Option<PathBuf>) -> I
 
 impl IndexOpener<'_> {
     fn path(&self) -> PathBuf {
-        self.options.data.join("index.db")
+        self.options.data.join(INDEX_NAME)
     }
 
     fn open(&self) -> Result<Index> {
@@ -99,11 +100,22 @@ pub(crate) struct Recovery {
 
 /// Brings the index up to date with the log, or rebuilds it when it cannot be read or does not match the log.
 pub(crate) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
+    // A new store has no index either, and nothing to build it from.
+    let missing = matches!(opener.place, IndexPlace::File)
+        && log.established
+        && !fs.list(&opener.options.data)?.iter().any(|name| name == INDEX_NAME);
+    if missing {
+        // No warning, because a restored backup has no index.
+        tracing::info!("The index is missing and is being rebuilt from the log");
+    }
     let (damaged, reason) = match opener.present(&**fs) {
         Ok(index) => {
             let position = index.position()?.and_then(|position| LogPosition::decode(&position));
             match replay(fs, log, &index, position.as_ref()) {
-                Ok((writer, log, replayed)) => return Ok(Recovery { index, writer, log, replayed }),
+                Ok((writer, log, replayed)) => {
+                    let replayed = Replayed { index_rebuilt: missing && replayed.records > 0, ..replayed };
+                    return Ok(Recovery { index, writer, log, replayed });
+                }
                 Err(RecoverError::NoMatchingPosition) => (false, "it does not fit the log".into()),
                 // An index that fell back to before a compaction meets records without what they refer to.
                 Err(RecoverError::Failed(Error::Index { reason })) => (false, reason),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.fixtures.commands import command
+from tests.fixtures.commands import command, ran
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.marks import full
 from tests.fixtures.signing import Identity, signed_headers
@@ -32,7 +32,7 @@ from orcas.control.quotas import read_quotas, write_quotas
 from orcas.edge import sealer_of
 from orcas.errors import UnavailableError
 from orcas.http.extensions import EXTENSIONS, RESPONSE
-from orcas.settings.config import Settings, resolve
+from orcas.settings.config import Settings, child_environment, resolve
 
 pytestmark = pytest.mark.crash
 
@@ -329,12 +329,45 @@ async def test_what_is_lost_twice_is_given_up_by_the_operator(images: dict[str, 
     ):
         await serve(data, may_lose=False)
     said = await asyncio.to_thread(command, "fsck", "--data", data, code=1)
-    assert "lost: control.db\nlost: control.key\nlost: quotas.json\n" in said
+    assert "lost: control.db\nlost: quotas.json\n" in said
     said = await asyncio.to_thread(command, "fsck", "--data", data, "--repair", "--accept-loss")
-    assert "given up: quotas.json" in said
+    assert "given up: control.db\ngiven up: control.key\ngiven up: quotas.json\n" in said
     app = Orcas(settings_of(data))
     async with app.router.lifespan_context(app):
         assert app.store is not None
         assert await read_all(app.store) == (set(), sorted(SIZES))
         assert b"<Code>InvalidAccessKeyId<" in (await ask(app.store, "GET", BUCKET, keys=OTHER_KEYS)).body
     assert read_quotas(data) == {}
+
+
+@pytest.mark.parametrize("name", ["store.keys", "keyring", "root.json"])
+def test_what_cannot_be_given_up_is_to_be_restored(images: dict[str, Image], tmp_path: Path, name: str) -> None:
+    data = tmp_path / "store"
+    images["closed"].write(data, name, BLOWS["missing"])
+    (data / f"{name}.copy").unlink()
+    with pytest.raises(UnavailableError, match=rf"{name}.*restore") as refusal:
+        asyncio.run(serve(data, may_lose=False))
+    assert "--accept-loss" not in str(refusal.value)
+    for repair in ((), ("--repair", "--accept-loss")):
+        done = ran(child_environment(), ".", "fsck", "--data", str(data), *repair)
+        assert done.returncode == 1
+        sentence = done.stderr.splitlines()[-1]
+        assert "restore" in sentence
+        assert "`orcas serve --salvage`" in sentence
+        assert "fsck" not in sentence
+    if name == "root.json":
+        # `control.db` has the pair of the last server, which no server would take.
+        assert name in command("env", "--data", data, code=69, ORCAS_MASTER_KEY=MASTER_KEY)
+
+
+async def test_an_index_that_is_missing_is_said_to_be_rebuilt(images: dict[str, Image], tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    images["closed"].write(data, "index.db", BLOWS["missing"])
+    app = Orcas(settings_of(data))
+    async with app.router.lifespan_context(app):
+        assert app.store is not None
+        assert app.store.opening["recovery"] == "index rebuilt"
+        assert await read_all(app.store) == (set(), sorted(SIZES))
+    async with app.router.lifespan_context(app):
+        assert app.store is not None
+        assert app.store.opening["recovery"] == "none"

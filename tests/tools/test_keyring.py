@@ -372,8 +372,8 @@ def test_commands_say_that_a_keyring_is_lost(serve: Serve, data: Path) -> None:
         fill(target, range(5))
     for name in FILES:
         (data / name).unlink()
-    for words, code in ((["fsck"], 0), (["key", "list"], 1)):
-        said = command(*words, "--data", data, code=code, ORCAS_MASTER_KEY=KEY)
+    for words in (["fsck"], ["key", "list"]):
+        said = command(*words, "--data", data, code=1, ORCAS_MASTER_KEY=KEY)
         assert "keyring and keyring.copy are missing" in said
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orcas.cli.output import print_json, print_table, say, size
-from orcas.control.files import GIVE_UP, ROOT_NAME
+from orcas.control.files import GIVE_UP, KEYRING_NAMES, ROOT_NAME
 from orcas.errors import OrcasError
 
 # Most objects that are listed here; --json lists more.
@@ -30,7 +30,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         OrcasError: there is damage; the message says what to do next.
     """
     # A running store has read them all.
-    files, given_up = report.get("lost_files", []), report.get("files_given_up", False)
+    files, given_up = report.get("lost_files", []), report.get("files_given_up", [])
     if as_json:
         print_json(report)
     else:
@@ -46,16 +46,18 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         ]
         _print_objects("lost", lost, report["losses_total"])
         _print_given_up(report.get("given_up"))
-        for name in files:
-            say(f"{'given up' if given_up and name != ROOT_NAME else 'lost'}: {name}")
+        for what, names in (("given up", given_up), ("lost", files)):
+            for name in names:
+                say(f"{what}: {name}")
     if not report["clean"]:
         raise OrcasError(next_step(report))
-    if ROOT_NAME in files:
+    needed = [name for name in files if name in {ROOT_NAME, *KEYRING_NAMES}]
+    if needed:
         raise OrcasError(
-            f"{ROOT_NAME} cannot be read, so the store does not start: restore it from a backup, or serve the objects "
-            "without it, with `orcas serve --salvage`."
+            f"{' and '.join(needed)} cannot be read, so the store does not start: restore from a backup, or serve what can "
+            "be read without, with `orcas serve --salvage`."
         )
-    if files and not given_up:
+    if files:
         raise OrcasError(
             f"{' and '.join(files)} cannot be read, so the store does not start: restore from a backup, or run {GIVE_UP} to "
             "go on without."
@@ -144,6 +146,11 @@ def next_step(report: dict[str, Any]) -> str:
         return (
             "The index does not match the log. No object is lost: stop the server and run `orcas fsck --repair`, "
             "which rebuilds the index."
+        )
+    if kinds == {"keys"} and report["index"]["state"] == "not compared":
+        return (
+            "Both copies of the store's keys are lost, and nothing can be verified without them: restore a backup with "
+            "`orcas restore`, or see what is left with `orcas serve --salvage`."
         )
     if kinds <= _OF_INDEX | {"keys"}:
         return "A copy of the store's keys is damaged: stop the server and run `orcas fsck --repair`."

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from orcas.control.cipher import is_key_sealed
 from orcas.control.files import DATABASE_NAME, NoStoreError, is_locked
-from orcas.control.root import generated_pair, has_sealed_pair
+from orcas.control.lost import is_established
+from orcas.control.root import ensure_owner, generated_pair, has_sealed_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.control.store import stored_root_pair
 from orcas.errors import ConfigurationError, UnavailableError
@@ -47,6 +48,9 @@ def root_pair(
     stored = stored_root_pair(directory, sealer)
     if stored is not None and is_locked(directory):
         return stored
+    if is_established(directory):
+        # As a start does, it refuses a store that has lost its identity.
+        ensure_owner(directory, established=True)
     pair = given or generated_pair(directory, sealer) or stored
     if pair is None:
         if not (directory / DATABASE_NAME).is_file():

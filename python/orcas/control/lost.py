@@ -20,6 +20,7 @@ from orcas.errors import UnavailableError
 
 _CONTENT: Final = {DATABASE_NAME: "all identities except root", QUOTAS_NAME: "the quotas of owners"}
 _NOTED: Final = (*_CONTENT, USAGE_NAME)
+_IDENTITIES: Final = (DATABASE_NAME, KEY_NAME)
 
 log = logging.getLogger("orcas")
 
@@ -74,21 +75,22 @@ def find_lost(directory: Path) -> list[str]:
             lost.append(ROOT_NAME)
     except UnavailableError:
         lost.append(ROOT_NAME)
-    if not _has_identities(directory, noted):
-        lost += [DATABASE_NAME, KEY_NAME]
+    lost += _lost_of_identities(directory, noted)
     if not _has_quotas(directory, noted):
         lost.append(QUOTAS_NAME)
     return lost
 
 
-def give_up(directory: Path, lost: list[str]) -> None:
-    """Set aside what is left of these files, and forget them. `root.json` cannot be given up.
+def give_up(directory: Path, lost: list[str]) -> list[str]:
+    """Set aside what is left of these files, and forget them: the names of those that can be given up.
 
     Raises:
         UnavailableError: that cannot be written.
     """
-    lost = [name for name in lost if name != ROOT_NAME]
-    for name in lost:
+    # One of the two is of no use.
+    lost = [*lost, *_IDENTITIES] if set(_IDENTITIES) & set(lost) else lost
+    given_up = sorted({*_IDENTITIES, QUOTAS_NAME} & set(lost))
+    for name in given_up:
         path = directory / name
         for left in (path, copy_of(path), path.with_name(f"{name}-journal")):
             try:
@@ -97,29 +99,37 @@ def give_up(directory: Path, lost: list[str]) -> None:
                 continue
             except OSError as error:
                 raise UnavailableError(f"{left} cannot be renamed: {error.strerror}.") from None
-    if lost:
-        note_files(directory, gone=lost)
+    if given_up:
+        note_files(directory, gone=given_up)
+    return given_up
 
 
-def _has_identities(directory: Path, noted: frozenset[str]) -> bool:
-    """False if they are lost. A store that had none has lost none."""
+def _lost_of_identities(directory: Path, noted: frozenset[str]) -> list[str]:
+    """Which of the two files are lost. A store that had none has lost none."""
     path = directory / DATABASE_NAME
-    if not is_present(path):
-        return DATABASE_NAME not in noted
+    if not is_present(path) and DATABASE_NAME not in noted:
+        return []
+    lost, cipher = [], None
     try:
-        read_database(path)
+        if read_database(path) is None:
+            lost.append(DATABASE_NAME)
     except DamagedError:
-        return False
-    if is_key_sealed(directory):
-        # Only the keyring could tell more.
-        return True
+        lost.append(DATABASE_NAME)
     try:
-        cipher = read_cipher(directory, None)
-        if cipher is not None:
+        # Only the keyring could tell more of one that is sealed.
+        if not is_key_sealed(directory):
+            cipher = read_cipher(directory, None)
+            if cipher is None:
+                lost.append(KEY_NAME)
+    except UnavailableError:
+        lost.append(KEY_NAME)
+    try:
+        if cipher is not None and not lost:
             check_secrets(path, cipher)
     except UnavailableError:
-        return False
-    return cipher is not None
+        # They do not belong together.
+        return [*_IDENTITIES]
+    return lost
 
 
 def _has_quotas(directory: Path, noted: frozenset[str]) -> bool:

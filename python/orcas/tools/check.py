@@ -14,6 +14,7 @@ from orcas.control.files import NoStoreError, locked
 from orcas.control.lost import find_lost, give_up
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.settings.config import Settings
+from orcas.tools.keyring import lost_keyring
 
 Advance = Callable[[str, int, int], None]
 
@@ -55,10 +56,10 @@ def check_stopped(
         result = outcome[0]
         if isinstance(result, BaseException):
             raise result
-        lost = find_lost(settings.data)
-        if accept_loss:
-            give_up(settings.data, lost)
-        return {**readable(result), "lost_files": lost, "files_given_up": accept_loss}
+        lost = [*find_lost(settings.data), *lost_keyring(settings.data)]
+        given_up = give_up(settings.data, lost) if accept_loss else []
+        lost = [name for name in lost if name not in given_up]
+        return {**readable(result), "lost_files": lost, "files_given_up": given_up}
 
 
 def _run(run: Callable[[], Any], outcome: list[Any]) -> None:

@@ -8,12 +8,14 @@ older copy (`orcas key accept-older`) may lack keys of the target's keyring, so 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from orcas.control.files import KEYRING_NAMES
+from orcas.control.root import noted_keyring
 from orcas.edge import inspect_keyring
 from orcas.errors import UnavailableError
 from orcas.tools.manifest import FORMER_KEYRING, Entry
@@ -68,6 +70,16 @@ def keyring_copy(
         files.append(scratch / f"keyring.{had[0]}")
         files[-1].write_bytes(had[1])
     return KeyringCopy(files, former)
+
+
+def lost_keyring(directory: Path) -> list[str]:
+    """The name of the keyring, if the store in `directory` has had one and neither copy is intact."""
+    had = any((directory / name).exists() for name in KEYRING_NAMES)
+    # A `root.json` that is lost is reported as such.
+    with contextlib.suppress(UnavailableError):
+        had = had or noted_keyring(directory) > 0
+    intact = any(_whole(directory / name) is not None for name in KEYRING_NAMES)
+    return [KEYRING_NAMES[0]] if had and not intact else []
 
 
 def _whole(path: Path) -> tuple[int, bytes] | None:

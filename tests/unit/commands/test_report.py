@@ -72,6 +72,13 @@ def test_the_last_sentence_names_the_next_command(kinds: tuple[str, ...], lost: 
     assert command in next_step(report(*kinds, lost=lost))
 
 
+def test_without_both_copies_of_the_keys_no_repair_is_named() -> None:
+    index = {"state": "not compared", "detail": "without the store's keys nothing can be verified"}
+    told = next_step(report("keys") | {"index": index})
+    assert "`orcas restore`" in told
+    assert "fsck" not in told
+
+
 @pytest.mark.parametrize(
     "index",
     [{"state": "absent", "detail": None}, {"state": "not compared", "detail": "the index is damaged: page 3"}],

@@ -61,7 +61,7 @@ async def test_parts_that_are_lost_with_their_copies_are_refused(
         return
     # The sentence names the command, after which the root still has its key.
     assert "orcas fsck --repair --accept-loss" in str(caught.value)
-    assert name in lost
+    assert lost == [name]
     async with control_of(tmp_path) as control:
         assert [key.access_key for key in (await control.load_snapshot()).credentials] == [control.root.access_key]
         assert ensure_quotas(tmp_path) == ({} if name == "quotas.json" else {"e" * 64: (1, None)})

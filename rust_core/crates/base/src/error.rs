@@ -113,6 +113,12 @@ impl Error {
     /// What the operator can do if a store does not open, as the end of a sentence.
     pub fn advice(&self) -> &'static str {
         match self {
+            // Without keys nothing can be verified, so nothing can be given up either.
+            Self::Corrupt { path, .. } | Self::Missing { path }
+                if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("store.keys")) =>
+            {
+                "; restore a backup, or serve what is left, read-only, with `orcas serve --salvage`"
+            }
             Self::Corrupt { .. }
             | Self::Missing { .. }
             | Self::Foreign { .. }

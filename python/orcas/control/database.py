@@ -17,7 +17,7 @@ from urllib.parse import quote
 from orcas.control.cipher import Cipher
 from orcas.control.copies import copy_database
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
-from orcas.control.twice import copy_of, read_copy, write_copy
+from orcas.control.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
 from orcas.errors import UnavailableError
 
 # Where the count of changes is in the file.
@@ -98,15 +98,16 @@ def back_up_database(path: Path, to: Path) -> None:
     to.write_bytes(content)
 
 
-def secure_database(path: Path) -> None:
+def secure_database(path: Path, *, is_new: bool) -> None:
     """Bring the copy up to date after a change. If that cannot be written, a later start does it."""
     try:
-        content = read_secret_file(path)
-        copy = read_copy(path)
-        if copy is None and copy_of(path).exists():
-            log.warning("%s was damaged, and is written again", copy_of(path))
-        if content is not None and content != copy:
+        content, copy = read_secret_file(path), read_copy(path)
+        if content is None:
+            return
+        if is_new or copy not in {None, content}:
             write_copy(path, content)
+        else:
+            secure_copy(path, content)
     except UnavailableError as error:
         log.warning("%s is not kept twice yet: %s", path.name, error)
 
@@ -136,14 +137,19 @@ def _read(path: Path) -> tuple[bytes | None, str | None]:
             return copy, "was missing"
         if copy is not None and content[_COUNT] == copy[_COUNT]:
             return copy, "was damaged"
-        # SQLite would take an empty file for a new database.
-        why = "it is empty" if not content else _finding(path)
+        if not content:
+            # SQLite would take it for a new database.
+            why = "it is empty"
+        elif is_refuted(path, content):
+            why = "it does not match the checksum in its copy"
+        else:
+            why = _finding(path)
     if why is None:
         return content, None
     if copy is None:
         raise DamagedError(
-            f"{path} is damaged, and there is no copy of it: {why}; restore it from a backup, or run {GIVE_UP} to go on "
-            "with the root key alone."
+            f"{path} is damaged, and there is no intact copy of it: {why}; restore it from a backup, or run {GIVE_UP} to go "
+            "on with the root key alone."
         )
     return copy, f"was damaged ({why})"
 

@@ -27,7 +27,7 @@ from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
 from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory
 from orcas.control.lost import check_lost, is_established, note_presence
-from orcas.control.root import Root, ensure_owner, ensure_root
+from orcas.control.root import Root, ensure_owner, ensure_root, noted_files
 from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot
 from orcas.errors import UnavailableError
@@ -241,7 +241,7 @@ async def open_control(
 
 def _secure(directory: Path) -> None:
     """Bring the copy of the database and the note of the files up to date."""
-    secure_database(directory / DATABASE_NAME)
+    secure_database(directory / DATABASE_NAME, is_new=DATABASE_NAME not in noted_files(directory))
     try:
         note_presence(directory)
     except UnavailableError as error:

@@ -1,8 +1,9 @@
 """Small files that nothing else could replace: each is kept as `NAME` and, behind a checksum, as `NAME.copy`.
 
 A change is written to `NAME` first, and counts once the copy has it. So a copy whose checksum matches decides, and `NAME` is
-restored from it if it is missing or differs. Without such a copy, which stores of earlier versions lack, `NAME` counts as it
-is. Whoever knows what a valid content is calls `secure` after checking it. Must not know what is in the files.
+restored from it if it is missing or differs. Behind a damaged copy, `NAME` must match its checksum. Without a copy, which a
+restored backup lacks, `NAME` counts as it is. Whoever knows what a valid content is calls `secure` after checking it. Must
+not know what is in the files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from orcas.control.files import read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
 
 SUFFIX: Final = ".copy"
+_MAGIC: Final = b"orcas copy 1 "
+_HEAD_BYTES: Final = len(_MAGIC) + 64
 
 log = logging.getLogger("orcas")
 
@@ -28,11 +31,15 @@ def copy_of(path: Path) -> Path:
 
 def read_copy(path: Path) -> bytes | None:
     """The content of the copy; None if it is missing, damaged or unreadable."""
-    content = None
-    with contextlib.suppress(UnavailableError):
-        content = read_secret_file(copy_of(path))
-    head, _, body = (content or b"").partition(b"\n")
-    return body if head == _head(body) else None
+    head, content = _parts(path)
+    return content if _verifies(head, content) else None
+
+
+def is_refuted(path: Path, content: bytes) -> bool:
+    """Whether the copy is damaged, but has the checksum of another content than this one, which `path` has."""
+    head, other = _parts(path)
+    whole = len(head) == _HEAD_BYTES and head.startswith(_MAGIC)
+    return whole and not _verifies(head, other) and not _verifies(head, content)
 
 
 def is_present(path: Path) -> bool:
@@ -46,17 +53,24 @@ def write_copy(path: Path, content: bytes) -> None:
     Raises:
         UnavailableError: it cannot be written.
     """
-    write_secret_file(copy_of(path), _head(content) + b"\n" + content)
+    write_secret_file(copy_of(path), _copy(content))
 
 
 def read_twice(path: Path) -> bytes | None:
     """The content; None if there is neither the file nor an intact copy.
 
     Raises:
-        UnavailableError: there is no intact copy, and the file cannot be read.
+        UnavailableError: there is no intact copy, and the file cannot be read, or is damaged as well.
     """
     content = read_copy(path)
-    return read_secret_file(path) if content is None else content
+    if content is not None:
+        return content
+    content = read_secret_file(path)
+    if content is not None and is_refuted(path, content):
+        raise UnavailableError(
+            f"{path} and its copy are damaged: restore it from a backup; without one, `orcas fsck` says how to go on."
+        )
+    return content
 
 
 def write_twice(path: Path, content: bytes) -> None:
@@ -81,17 +95,54 @@ def secure(path: Path) -> None:
         content = read_twice(path)
         if content is None:
             return
-        if read_copy(path) is None:
-            if copy_of(path).exists():
-                log.warning("%s was damaged, and is written again", copy_of(path))
-            write_copy(path, content)
-        elif found != content:
+        if found != content:
             why = "was missing" if found is None else "was damaged or changed by hand"
             log.warning("%s %s, and is restored from its copy, %s", path, why, copy_of(path).name)
             write_secret_file(path, content)
+        secure_copy(path, content)
     except UnavailableError as error:
         log.warning("%s is not kept twice yet: %s", path.name, error)
 
 
+def secure_copy(path: Path, content: bytes) -> None:
+    """Write the copy again if it is missing or damaged.
+
+    Raises:
+        UnavailableError: it cannot be written.
+    """
+    copy = copy_of(path)
+    found = None
+    with contextlib.suppress(UnavailableError):
+        found = read_secret_file(copy)
+    if found == _copy(content):
+        return
+    if found is None and not copy.exists():
+        # Not a warning, because a restored backup has no copies.
+        log.info("%s was missing, and is written again", copy)
+    else:
+        log.warning("%s was damaged, and is written again", copy)
+    write_copy(path, content)
+
+
+def _parts(path: Path) -> tuple[bytes, bytes]:
+    """The head of the copy and its content, both empty if it is missing or unreadable."""
+    found = None
+    with contextlib.suppress(UnavailableError):
+        found = read_secret_file(copy_of(path))
+    found = found or b""
+    return found[:_HEAD_BYTES], found[_HEAD_BYTES + 1 :]
+
+
+def _verifies(head: bytes, content: bytes) -> bool:
+    """Whether the head has the checksum of this content. The head may be damaged itself: then most of its digits are right,
+    of the checksum of another content one in 16."""
+    expected = _head(content)
+    return sum(one == other for one, other in zip(head, expected, strict=False)) > len(expected) * 2 // 3
+
+
+def _copy(content: bytes) -> bytes:
+    return _head(content) + b"\n" + content
+
+
 def _head(content: bytes) -> bytes:
-    return b"orcas copy 1 " + hashlib.sha256(content).hexdigest().encode()
+    return _MAGIC + hashlib.sha256(content).hexdigest().encode()

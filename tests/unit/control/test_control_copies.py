@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,8 @@ async def test_each_file_is_restored_from_its_other_copy(
     add_identity(tmp_path, cipher, "other", "secret-of-the-other")
     write_quotas(tmp_path, {"e" * 64: (1 << 40, 7)})
 
+    caplog.set_level(logging.INFO)
+
     async def state() -> tuple[Snapshot, dict[str, Any]]:
         async with control_of(tmp_path, sealer=sealer) as control:
             return await control.load_snapshot(), ensure_quotas(tmp_path)
@@ -106,10 +109,47 @@ async def test_each_file_is_restored_from_its_other_copy(
                 if content is not None:
                     path.write_bytes(content)
                 assert await state() == before, (path.name, content)
-                if content is not None or path.name == name:
-                    assert str(path) in caplog.text
+                assert str(path) in caplog.text
                 after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if "damaged" not in path.name}
                 assert after == sound, path.name
+
+
+@pytest.mark.parametrize("name", ["root.json", "control.key", "control.db", "quotas.json"])
+async def test_what_is_damaged_in_both_copies_is_not_believed(tmp_path: Path, name: str) -> None:
+    """The same bit of the content, and the same bit of both files, whose copies have the content further behind."""
+    before = await snapshot_of(tmp_path)
+    write_quotas(tmp_path, {"e" * 64: (1 << 40, 7)})
+    path, copy = tmp_path / name, copy_of(tmp_path / name)
+    sound = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}
+    head = len(sound[copy.name]) - len(sound[name])
+    bits = 8 * len(sound[name])
+    for bit in range(5, bits, bits // 24 * 2 + 1):
+        for shift in (0, 8 * head):
+            for each, content in sound.items():
+                (tmp_path / each).write_bytes(content)
+            path.write_bytes(flipped(sound[name], bit))
+            copy.write_bytes(flipped(sound[copy.name], bit + shift))
+            if bit + shift < 8 * head:
+                # Of the checksum, one digit is wrong.
+                assert await snapshot_of(tmp_path) == before
+                assert ensure_quotas(tmp_path) == {"e" * 64: (1 << 40, 7)}
+                assert path.read_bytes() == sound[name]
+                continue
+            with pytest.raises(UnavailableError, match=rf"{name}.* damaged"):
+                async with control_of(tmp_path):
+                    ensure_quotas(tmp_path)
+            with locked(tmp_path):
+                assert find_lost(tmp_path) == [name]
+
+
+async def test_the_log_tells_of_usage_that_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await snapshot_of(tmp_path)
+    (tmp_path / "usage.db").write_bytes(b"x")
+    await snapshot_of(tmp_path)
+    assert "usage" not in caplog.text
+    (tmp_path / "usage.db").write_bytes(b"")
+    await snapshot_of(tmp_path)
+    assert "usage.db is missing or empty" in caplog.text
 
 
 async def test_a_backup_has_the_copy_of_a_damaged_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -160,7 +160,7 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     if is_locked(settings.data):
         raise UnavailableError(
             f"A process has the store in {settings.data} open but has not published its address: "
-            "wait for it with --wait, or name its address with --port."
+            "wait for it with --wait, or name its address with --port, as for a server with --salvage."
         )
     if settings.port == 0:
         raise UnavailableError(f"No server has the store in {settings.data} open: {start}")

@@ -127,8 +127,10 @@ def _tell_use(url: str, env: str) -> None:
 
 def _env_command(settings: Settings, url: str) -> str:
     """The command that prints the address and the key of this server."""
-    place = f"--memory --port {urlsplit(url).port}" if settings.memory else f"--data {shlex.quote(str(settings.data))}"
-    return f"{_command()} env {place}"
+    place = "--memory" if settings.memory else f"--data {shlex.quote(str(settings.data))}"
+    # A salvage server publishes no address, and several servers may have stores in memory.
+    port = f" --port {urlsplit(url).port}" if settings.memory or settings.salvage else ""
+    return f"{_command()} env {place}{port}"
 
 
 def _command() -> str:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from orcas.control.files import LOCK_NAME, InUseError
+from orcas.control.files import LOCK_NAME, ROOT_NAME, InUseError
 from orcas.control.root import Root, ephemeral_root, generated_pair, known_owner
 from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
@@ -40,7 +40,7 @@ def salvaged_root(
     with contextlib.suppress(UnavailableError):
         pair = generated_pair(directory, sealer)
         if pair is not None:
-            return Root(owner, *pair, None, fresh=False)
+            return Root(owner, *pair, directory / ROOT_NAME, fresh=False)
     return ephemeral_root(owner)
 
 

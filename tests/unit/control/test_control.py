@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 
-from orcas.control import Control
+from orcas.control import Control, salvaged_root
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
 from orcas.control.keys import root_pair
@@ -44,6 +44,8 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     assert credential.owner == first.root_owner
     assert len(first.root_owner) == 64
     assert pair_of(data, None, None) == (credential.access_key, credential.secret_key)
+    salvaged = salvaged_root(data, first.root_owner, None, None, None)
+    assert (salvaged.secret_key, salvaged.path) == (credential.secret_key, data / "root.json")
     assert credential.secret_key not in repr(first)
 
 

@@ -263,4 +263,6 @@ def close_core(core: Core) -> None:
         raise OrcasError(f"The store had stopped writing before it was closed: {error}.") from None
     health = core.health()
     if health.status == "damaged":
-        log.error("The store was closed damaged: %s. The next start continues to repair it", health.detail)
+        log.error(
+            "The store was closed damaged: %s. The next start rebuilds a damaged index, and nothing else", health.detail
+        )

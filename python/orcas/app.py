@@ -51,7 +51,7 @@ from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
-from orcas.s3.delivery import LogDelivery
+from orcas.s3.delivery import LogDelivery, create_buckets
 from orcas.s3.dispatch import Dispatcher
 from orcas.settings.config import Settings, resolve
 from orcas.targets.delivery import Deliveries, TargetCounts
@@ -214,6 +214,8 @@ async def _assembled(
             # A command that only looks removes nothing.
             if serves:
                 schedule.start()
+                if report is None:
+                    await create_buckets(settings, root, dispatcher.perform)
             dispatch, below = _dispatch(dispatcher, testing)
             yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, spans)
         finally:

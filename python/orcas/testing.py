@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import mimetypes
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -193,7 +194,7 @@ class Control:
     def seed(self, directory: str | Path, bucket: str, prefix: str = "") -> int:
         """Put all files below a directory into a bucket, which is created if it does not exist. Returns how many.
 
-        A key is the prefix and the path within the directory, with `/`.
+        A key is the prefix and the path within the directory, with `/`. The content type follows from the name.
         """
         place = Path(directory)
         if not place.is_dir():
@@ -204,7 +205,8 @@ class Control:
         for path in sorted(place.rglob("*")):
             if path.is_file():
                 key = f"{prefix}{path.relative_to(place).as_posix()}"
-                self._put(f"{root}/{quote(os.fsencode(key), safe='/~')}", path.read_bytes(), (200,))
+                kind = mimetypes.guess_type(path.name)[0] or "binary/octet-stream"
+                self._put(f"{root}/{quote(os.fsencode(key), safe='/~')}", path.read_bytes(), (200,), kind)
                 count += 1
         return count
 
@@ -230,10 +232,11 @@ class Control:
     def _ask(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
         return self._session.admin(method, f"test/{path}", order)
 
-    def _put(self, raw_path: str, body: bytes, good: tuple[int, ...]) -> None:
+    def _put(self, raw_path: str, body: bytes, good: tuple[int, ...], kind: str = "") -> None:
         from orcas.tools.objects import reason
 
-        with self._session.request("PUT", raw_path, body=body) as answer:
+        extra = [(b"content-type", kind.encode())] if kind else []
+        with self._session.request("PUT", raw_path, body=body, extra=extra) as answer:
             if answer.status not in good:
                 raise OrcasError(f"PUT {raw_path} was refused: {reason(answer)}.")
             answer.read()

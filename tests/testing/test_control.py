@@ -211,6 +211,7 @@ def test_a_state_comes_back(s3: Any, control: Control, tmp_path: Path) -> None:
     (tmp_path / "sub" / "two ä.txt").write_text("2")
     assert control.seed(tmp_path, "seeded", "data/") == 2
     assert control.seed(tmp_path, "seeded") == 2
+    assert s3.head_object(Bucket="seeded", Key="data/one.txt")["ContentType"] == "text/plain"
     state = control.snapshot()
     for _ in range(2):
         s3.put_object(Bucket="seeded", Key="data/one.txt", Body=b"changed")

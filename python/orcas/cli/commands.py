@@ -11,6 +11,7 @@ from typer.models import CommandInfo
 from orcas.cli import (
     bench,
     copies,
+    demo,
     env,
     events,
     inspect,
@@ -51,10 +52,11 @@ quotas.add_to(app)
 settings.add_to(app)
 bench.add_to(app)
 running.add_to(app)
+demo.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
-    "Server": ("serve", "run", "env", "top", "bench", "version", "config"),
+    "Server": ("serve", "run", "env", "demo", "top", "bench", "version", "config"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export"),

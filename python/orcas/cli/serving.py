@@ -97,6 +97,8 @@ def _tell_root_key(store: OpenStore, settings: Settings, env: str) -> None:
     root = store.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
         log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
+    elif settings.dev and root.path is None:
+        log.info("The keys are those that clients have, access key %s", root.access_key)
     elif root.path is None and root.fresh:
         sys.stderr.write(
             "The root key of the store is lost. Until this server stops, use this one:\n"

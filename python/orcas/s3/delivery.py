@@ -1,8 +1,9 @@
-"""The logs of buckets (PutBucketLogging): records of requests that have waited long enough become objects.
+"""Requests of the server itself: buckets that its start creates, and the logs of buckets (PutBucketLogging).
 
-Each is stored by a request that root signs, so it is treated like any other upload: encryption, versions, locks and
-durability are those of its bucket. Records that the server cannot store are tried again; those that the target
-refuses are dropped, counted and logged. Must not know what a record says.
+Records of requests that have waited long enough become objects. Each is stored by a request that root signs, so it is
+treated like any other upload: encryption, versions, locks and durability are those of its bucket. Records that the server
+cannot store are tried again; those that the target refuses are dropped, counted and logged. Must not know what a record
+says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
 from orcas.edge import sign
+from orcas.errors import ConfigurationError
 from orcas.settings.config import MIB
 
 if TYPE_CHECKING:
@@ -104,18 +106,34 @@ class LogDelivery:
 
     async def _put(self, each: LogObject) -> Response:
         _, bucket, key, content = each
-        path = f"/{bucket}/{quote(key, safe='/~')}".encode()
+        path = f"/{bucket}/{quote(key, safe='/~')}"
         # In a thread: it may take milliseconds, in which nobody would be served.
         digest = await asyncio.to_thread(lambda: hashlib.md5(content, usedforsecurity=False).digest())
         md5 = base64.b64encode(digest)
-        headers = [
-            (b"host", _HOST.encode()), (b"content-length", b"%d" % len(content)), (b"content-md5", md5),
-            (b"content-type", b"text/plain"),
-        ]  # fmt: skip
-        keys = self._root.access_key, self._root.secret_key
-        signed = sign("PUT", path, b"", headers, "UNSIGNED-PAYLOAD", keys, self._settings.region, int(time.time()))
-        headers += [(name.encode(), value.encode()) for name, value in signed]
-        return await self._perform("PUT", path, headers, content)
+        headers = [(b"content-md5", md5), (b"content-type", b"text/plain")]
+        return await _signed_put(self._settings, self._root, self._perform, path, headers, content)
+
+
+async def create_buckets(settings: Settings, root: Signing, perform: Perform) -> None:
+    """Create the buckets of `ORCAS_BUCKETS` that do not exist.
+
+    Raises:
+        ConfigurationError: one cannot be created.
+    """
+    for name in settings.buckets:
+        response = await _signed_put(settings, root, perform, f"/{quote(name, safe='')}", [], b"")
+        if response.status >= 300 and _code(response) != "BucketAlreadyOwnedByYou":
+            raise ConfigurationError(f"The bucket {name} of ORCAS_BUCKETS cannot be created: {_code(response)}.")
+
+
+async def _signed_put(
+    settings: Settings, root: Signing, perform: Perform, path: str, headers: list[tuple[bytes, bytes]], content: bytes
+) -> Response:
+    headers = [(b"host", _HOST.encode()), (b"content-length", b"%d" % len(content)), *headers]
+    keys = root.access_key, root.secret_key
+    signed = sign("PUT", path.encode(), b"", headers, "UNSIGNED-PAYLOAD", keys, settings.region, int(time.time()))
+    headers += [(name.encode(), value.encode()) for name, value in signed]
+    return await perform("PUT", path.encode(), headers, content)
 
 
 def _code(response: Response) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
 from orcas.settings.observability import ObservabilitySettings
-from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, number, text
+from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, names, number, text
 from orcas.settings.values import setting as _setting
 
 PREFIX: Final = "ORCAS_"
@@ -82,6 +82,9 @@ class Settings(ObservabilitySettings):
         "host name under which websites of buckets are served to everybody, as `BUCKET.HOST`; nothing else is served there",
         text, pattern=DOMAIN, requirement="a host name in lower case",
     )  # fmt: skip
+    buckets: tuple[str, ...] = _setting(
+        (), "comma-separated buckets that the start creates if they do not exist", names
+    )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", text,
         secret=True, pattern=_ACCESS_KEY, requirement="3 to 128 letters, digits or any of . _ + = @ -",
@@ -426,8 +429,15 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         message = f"--dev uses published keys, so it listens on loopback only, not on {settings.host}."
         raise wrong(message, "dev", "host")
     if settings.dev and settings.root_access_key is None and settings.root_secret_key is None:
-        settings = dataclasses.replace(settings, root_access_key=DEV_ACCESS_KEY, root_secret_key=DEV_SECRET_KEY)
-        sources |= {"root_access_key": "--dev", "root_secret_key": "--dev"}
+        access, secret = _client_pair() if ambient else (None, None)
+        from_clients = access is not None and secret is not None
+        settings = dataclasses.replace(
+            settings,
+            root_access_key=access if from_clients else DEV_ACCESS_KEY,
+            root_secret_key=secret if from_clients else DEV_SECRET_KEY,
+        )
+        source = "AWS_ACCESS_KEY_ID" if from_clients else "--dev"
+        sources |= {"root_access_key": source, "root_secret_key": source}
     if (settings.root_access_key is None) != (settings.root_secret_key is None):
         raise ConfigurationError("Set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY together: both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
@@ -454,6 +464,13 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
     if settings.db_max_idle_conns > settings.db_max_open_conns:
         raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks
+
+
+def _client_pair() -> tuple[str | None, str | None]:
+    """The key pair that AWS's clients of this environment use, if they use it alone and a root key can be like it."""
+    access, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
+    fits = _ACCESS_KEY.fullmatch(access) and _SECRET_KEY.fullmatch(secret) and not os.environ.get("AWS_SESSION_TOKEN")
+    return (access, secret) if fits else (None, None)
 
 
 def _check_website_host(settings: Settings) -> None:

@@ -84,13 +84,20 @@ def directory(value: object) -> Path:
     return Path(text(value)).expanduser()
 
 
-def domains(value: object) -> tuple[str, ...]:
-    """Host names, in lower case and each once: a list, or one text with spaces or commas between them."""
+def names(value: object) -> tuple[str, ...]:
+    """Each once: a list, or one text with spaces or commas between them."""
     words = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a list of names")
+    return tuple(dict.fromkeys(words))
+
+
+def domains(value: object) -> tuple[str, ...]:
+    """Host names, in lower case and each once: a list, or one text with spaces or commas between them."""
+    try:
+        found = tuple(dict.fromkeys(word.lower().rstrip(".") for word in names(value)))
+    except TypeError:
+        found = ("",)
+    if not all(DOMAIN.fullmatch(name) for name in found):
         raise TypeError("a list of host names")
-    names = tuple(dict.fromkeys(word.lower().rstrip(".") for word in words))
-    for name in names:
-        if not DOMAIN.fullmatch(name):
-            raise TypeError("a list of host names")
-    return names
+    return found

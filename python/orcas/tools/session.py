@@ -212,7 +212,7 @@ class Session:
     ) -> Iterator[Response]:
         """A signed request, with these headers besides those of the session; its answer, whatever the status."""
         headers: Headers = [(b"host", self.transport.host.encode()), *self._headers, *(extra or [])]
-        if body:
+        if body and not any(name == b"content-type" for name, _ in headers):
             headers.append((b"content-type", b"application/json"))
         signed = sign(
             method, raw_path.encode(), query.encode(), headers, hashlib.sha256(body).hexdigest(),

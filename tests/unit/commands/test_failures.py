@@ -45,6 +45,9 @@ FAILURES = [
     ("serve --data {unreadable} --port 0", 69, "is damaged: restore it"),
     ("run", 2, "A command is missing"),
     ("run --bucket b -- true", 1, "refused: The specified bucket is not valid."),
+    ("demo", 69, "no store"),
+    ("demo No_Bucket --data {store}", 1, "is not valid"),
+    ("demo photos --data {store}", 1, "is not empty"),
     ("env", 69, "no store"),
     ("env --data {new}", 69, "`orcas serve --data {new}` creates one"),
     ("env --data {new} --wait 0.1", 69, "within 0.1 s."),
@@ -166,7 +169,7 @@ INSIDE = {
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
-        ("stats", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"), "orcas.cli.upkeep.resolve"
+        ("stats", "demo", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"), "orcas.cli.upkeep.resolve"
     ),
     **dict.fromkeys(
         (

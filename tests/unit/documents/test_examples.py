@@ -20,6 +20,7 @@ from typing import Any, Final
 import boto3
 import pytest
 import typer.main
+from tests.fixtures.commands import own_process
 
 from orcas.bench.workload import read_workload
 from orcas.cli import run
@@ -169,7 +170,7 @@ class Shell:
     def _in_this_process(self, line: str, place: str) -> None:
         """Run it in this process, which saves the time to start one; `env` and `serve` above need their own."""
         words = [word.replace("$HOME", str(self.home)) for word in shlex.split(line)]
-        with environment(self.seen):
+        with environment(self.seen), own_process():
             assert run(words[1:]) == 0, f"{place}: {line}"
 
     def _serve(self, line: str, place: str) -> None:

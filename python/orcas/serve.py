@@ -20,7 +20,7 @@ import uvicorn
 import uvloop
 
 from orcas.app import OpenStore, Orcas
-from orcas.control.address import remove_address, write_address
+from orcas.control.files.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 from orcas.settings.clients import http_url

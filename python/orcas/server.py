@@ -69,7 +69,7 @@ class Server:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "orcas.cli.child"],
+                [sys.executable, "-P", "-m", "orcas.cli.server.child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

@@ -230,9 +230,9 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
     """The server loses the pin while files are copied: files read after that may not be consistent."""
     from orcas.errors import UnavailableError
     from orcas.settings.config import resolve
-    from orcas.tools import backup
+    from orcas.tools.copies import backup
+    from orcas.tools.copies.targets import DirectoryTarget
     from orcas.tools.reach import reached
-    from orcas.tools.targets import DirectoryTarget
 
     settings = resolve({"data": str(data)}, ambient=False).settings
     with serve() as target:
@@ -261,9 +261,9 @@ def test_an_interrupted_backup_leaves_the_last_one_whole(
     serve: Serve, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     from orcas.settings.config import resolve
-    from orcas.tools import backup
+    from orcas.tools.copies import backup
+    from orcas.tools.copies.targets import DirectoryTarget
     from orcas.tools.reach import reached
-    from orcas.tools.targets import DirectoryTarget
 
     place = tmp_path / "backup"
     settings = resolve({"data": str(data)}, ambient=False).settings

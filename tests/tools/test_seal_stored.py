@@ -24,7 +24,7 @@ from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
 import orcas
-from orcas.cli.seal import what_is_left
+from orcas.cli.store.seal import what_is_left
 
 Serve = Callable[..., AbstractContextManager[Target]]
 

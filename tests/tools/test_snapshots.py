@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused(serve: Serve, data: Path) -> None:
         s3.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
         command("snapshot", "create", "locked", "s", "--data", data)
         assert "Object Lock forbids: fork the snapshot" in answer("snapshot", "restore", "locked", "s")
-        assert "does not exist" in answer("snapshot", "list", "nowhere")
+        assert "There is no bucket nowhere" in answer("snapshot", "list", "nowhere")
         assert "no snapshot of this name" in answer("fork", f"{BUCKET}@s", "new")
         command("snapshot", "create", BUCKET, "s", "--data", data)
         assert "already" in answer("snapshot", "create", BUCKET, "s")

@@ -24,8 +24,8 @@ from tests.fixtures.targets import Target
 from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
-from orcas.cli.top import _view
-from orcas.cli.top import document as document_of
+from orcas.cli.server.top import _view
+from orcas.cli.server.top import document as document_of
 from orcas.errors import UnavailableError
 from orcas.settings.config import child_environment
 from orcas.tools.samples import Between, Page, read_page

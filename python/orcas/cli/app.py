@@ -125,7 +125,7 @@ def serve(
 
         orcas serve --salvage                 the intact objects of a damaged store, read-only
     """
-    from orcas.cli.serving import serve_command
+    from orcas.cli.server.serving import serve_command
 
     overrides = {
         "data": data,

@@ -8,27 +8,12 @@ from typing import Annotated, Final
 import typer
 from typer.models import CommandInfo
 
-from orcas.cli import (
-    bench,
-    copies,
-    demo,
-    env,
-    events,
-    inspect,
-    keys,
-    moves,
-    quotas,
-    running,
-    settings,
-    snapshots,
-    tasks,
-    top,
-    upkeep,
-    usage,
-)
 from orcas.cli.app import new_app, print_version
+from orcas.cli.buckets import moves, quotas, settings, snapshots, usage
 from orcas.cli.options import AsJson, Commands
 from orcas.cli.output import print_json, print_table
+from orcas.cli.server import bench, demo, env, running, top
+from orcas.cli.store import copies, events, inspect, keys, tasks, upkeep
 from orcas.errors import UsageError
 from orcas.settings.config import SETTINGS, Resolved, closest, resolve, variable_name
 from orcas.settings.values import Setting
@@ -37,22 +22,10 @@ app = new_app()
 config_app = Commands(help="Show the settings.")
 app.add_typer(config_app, name="config")
 
-env.add_to(app)
-upkeep.add_to(app)
-inspect.add_to(app)
-tasks.add_to(app)
-copies.add_to(app)
-moves.add_to(app)
-snapshots.add_to(app)
-keys.add_to(app)
-events.add_to(app)
-top.add_to(app)
-usage.add_to(app)
-quotas.add_to(app)
-settings.add_to(app)
-bench.add_to(app)
-running.add_to(app)
-demo.add_to(app)
+for module in (
+    env, upkeep, inspect, tasks, copies, moves, snapshots, keys, events, top, usage, quotas, settings, bench, running, demo,
+):  # fmt: skip
+    module.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {

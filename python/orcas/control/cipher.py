@@ -16,8 +16,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME
+from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.sealing import Sealer
-from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 _KEY_BYTES: Final = 32

@@ -15,9 +15,9 @@ from typing import Final
 from urllib.parse import quote
 
 from orcas.control.cipher import Cipher
-from orcas.control.copies import copy_database
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
-from orcas.control.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
+from orcas.control.files.copies import copy_database
+from orcas.control.files.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
 from orcas.errors import UnavailableError
 
 # Where the count of changes is in the file.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orcas.control.cipher import is_key_sealed
 from orcas.control.files import DATABASE_NAME, NoStoreError, is_locked
-from orcas.control.lost import is_established
+from orcas.control.files.lost import is_established
 from orcas.control.root import ensure_owner, generated_pair, has_sealed_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.control.store import stored_root_pair

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from orcas.control.files import GIVE_UP, QUOTAS_NAME
+from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.root import note_files
-from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 FORMAT: Final = 1

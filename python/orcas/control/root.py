@@ -21,8 +21,8 @@ from threading import Lock
 from typing import Final
 
 from orcas.control.files import ROOT_NAME
+from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.sealing import Sealer
-from orcas.control.twice import read_twice, secure, write_twice
 from orcas.errors import UnavailableError
 
 FILE_NAME: Final = ROOT_NAME

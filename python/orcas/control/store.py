@@ -26,7 +26,7 @@ import aiosqlite
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
 from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory
-from orcas.control.lost import check_lost, is_established, note_presence
+from orcas.control.files.lost import check_lost, is_established, note_presence
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files
 from orcas.control.sealing import Sealer
 from orcas.control.snapshot import Credential, Snapshot

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from orcas.admin.tools import readable
 from orcas.control.files import NoStoreError, locked
-from orcas.control.lost import find_lost, give_up
+from orcas.control.files.lost import find_lost, give_up
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.settings.config import Settings
-from orcas.tools.keyring import lost_keyring
+from orcas.tools.copies.keyring import lost_keyring
 
 Advance = Callable[[str, int, int], None]
 

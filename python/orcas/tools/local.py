@@ -19,7 +19,7 @@ import uvloop
 
 from orcas.app import Orcas, open_store
 from orcas.control.files import NoStoreError
-from orcas.control.lost import is_established
+from orcas.control.files.lost import is_established
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, split_response
 from orcas.settings.config import Settings

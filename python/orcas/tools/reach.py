@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from orcas.control.address import read_address
 from orcas.control.files import InUseError, NoStoreError, is_locked
+from orcas.control.files.address import read_address
 from orcas.control.keys import root_pair
 from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError

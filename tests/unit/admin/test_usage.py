@@ -13,7 +13,7 @@ import pytest
 
 from orcas.admin.metering import NotKeptError, Prices, UsageKeeper
 from orcas.control import usage
-from orcas.control.copies import copy_database
+from orcas.control.files.copies import copy_database
 from orcas.control.moments import DAY_MS, Kept, Moment, Watch
 from orcas.control.usage import TooManyRowsError, UsageStore, days_between, gb_months, months
 from orcas.edge import StoreError, UsageCounts

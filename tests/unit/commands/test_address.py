@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orcas.control import address
-from orcas.control.address import Address, read_address, remove_address, write_address
+from orcas.control.files import address
+from orcas.control.files.address import Address, read_address, remove_address, write_address
 from orcas.errors import UnavailableError
 
 

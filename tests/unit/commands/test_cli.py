@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures.commands import ran
 
-from orcas.cli import serving as serving_command
 from orcas.cli.output import steps
+from orcas.cli.server import serving as serving_command
 from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
-from orcas.tools.copying import sha256, write_sparse
-from orcas.tools.targets import DirectoryTarget, target_at
+from orcas.tools.copies.copying import sha256, write_sparse
+from orcas.tools.copies.targets import DirectoryTarget, target_at
 
 MIB = 1 << 20
 

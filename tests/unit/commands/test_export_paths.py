@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orcas.tools.paths import PART, SIDE, bucket_name, path_of
+from orcas.tools.copies.paths import PART, SIDE, bucket_name, path_of
 
 KEYS = st.lists(
     st.sampled_from([b"", b".", b"..", b"a", b"%", b"%2F", b"A", b"\x00", b"\xff", "ü".encode(), b"x" * 300]),

@@ -163,13 +163,14 @@ NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # The place in each command that raises an unexpected exception.
 INSIDE = {
     "serve": "orcas.cli.app.resolve",
-    "env": "orcas.cli.env.resolve",
+    "env": "orcas.cli.server.env.resolve",
     "bench": "orcas.bench.workload.built_in",
     "run -- true": "orcas.server.Server._wait",
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
-        ("stats", "demo", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"), "orcas.cli.upkeep.resolve"
+        ("stats", "demo", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),
+        "orcas.cli.store.upkeep.resolve",
     ),
     **dict.fromkeys(
         (
@@ -183,9 +184,9 @@ INSIDE = {
             "quota list",
             "settings show x",
         ),
-        "orcas.cli.upkeep.resolve",
+        "orcas.cli.store.upkeep.resolve",
     ),
-    **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.store.upkeep.resolve"),
 }
 
 
@@ -334,12 +335,20 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_child_without_a_parent_says_so() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "orcas.cli.child"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "orcas.cli.server.child"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr == "orcas: The process that requested a server has ended.\n"
     done = subprocess.run(
-        [sys.executable, "-m", "orcas.cli.child"], input="nonsense\n", capture_output=True, text=True, check=False
+        [sys.executable, "-m", "orcas.cli.server.child"],
+        input="nonsense\n",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("orcas: the server failed unexpectedly: JSONDecodeError")

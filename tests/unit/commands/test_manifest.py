@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orcas.errors import UnavailableError
-from orcas.tools.manifest import Entry, Manifest, Stat, decode
+from orcas.tools.copies.manifest import Entry, Manifest, Stat, decode
 
 MANIFEST = Manifest(
     "0" * 32, 7, 42, "2026-01-01T00:00:00+00:00", "1.0",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orcas.cli.report import next_step, show_report
+from orcas.cli.store.report import next_step, show_report
 from orcas.errors import OrcasError
 
 ROW = "index.db, table heads"

@@ -19,10 +19,10 @@ from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 from orcas.control import Control, salvaged_root
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
+from orcas.control.files.lost import find_lost, give_up
+from orcas.control.files.twice import copy_of
 from orcas.control.keys import root_pair
-from orcas.control.lost import find_lost, give_up
 from orcas.control.root import ensure_owner, note_keyring, noted_keyring
-from orcas.control.twice import copy_of
 from orcas.errors import ConfigurationError, UnavailableError
 
 
@@ -275,7 +275,7 @@ async def test_a_crash_while_secrets_are_sealed_loses_none(
         return counting
 
     with monkeypatch.context() as patched:
-        patched.setattr("orcas.control.twice.write_secret_file", counted(write_secret_file))
+        patched.setattr("orcas.control.files.twice.write_secret_file", counted(write_secret_file))
         patched.setattr(Cipher, "encrypt", counted(Cipher.encrypt))
         with contextlib.suppress(Crash):
             await snapshot_of(tmp_path, sealer=sealer)
@@ -326,7 +326,7 @@ async def test_a_full_disk_puts_sealing_off(
         raise UnavailableError(f"{path} cannot be written: No space left on device.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("orcas.control.twice.write_secret_file", full)
+        patched.setattr("orcas.control.files.twice.write_secret_file", full)
         assert await snapshot_of(tmp_path, sealer=sealer) == before
     assert "control.key is not sealed yet" in caplog.text
     assert "root.json is not sealed yet" in caplog.text

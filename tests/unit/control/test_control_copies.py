@@ -16,9 +16,9 @@ from orcas.control import Snapshot
 from orcas.control.cipher import read_cipher
 from orcas.control.database import back_up_database
 from orcas.control.files import locked
-from orcas.control.lost import find_lost, give_up
+from orcas.control.files.lost import find_lost, give_up
+from orcas.control.files.twice import copy_of
 from orcas.control.quotas import ensure_quotas, write_quotas
-from orcas.control.twice import copy_of
 from orcas.errors import UnavailableError
 
 

@@ -273,7 +273,13 @@ def lines() -> list[str]:
 def test_examples_are_found_where_they_stand() -> None:
     found = examples()
     places = " ".join(example.place for example in found)
-    for place in ("README.md", "docs/benchmarks.md", "orcas --help", "python/orcas/__init__.py", "cli/bench.py:bench"):
+    for place in (
+        "README.md",
+        "docs/benchmarks.md",
+        "orcas --help",
+        "python/orcas/__init__.py",
+        "cli/server/bench.py:bench",
+    ):
         assert place in places
     assert sum(example.language == "python" for example in found) >= 4
     assert {"orcas serve --data ~/orcas", "aws s3 mb s3://photos", "orcas config show"} <= set(lines())

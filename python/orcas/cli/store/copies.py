@@ -11,7 +11,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, say, size
-from orcas.cli.upkeep import Bucket, Endpoint, settings_of
+from orcas.cli.store.upkeep import Bucket, Endpoint, settings_of
 from orcas.errors import OrcasError, UsageError
 
 TargetEndpoint = Annotated[
@@ -37,9 +37,9 @@ def backup(
 
         orcas backup s3://backups/orcas --target-endpoint https://s3.example.org
     """
-    from orcas.tools.backup import back_up
+    from orcas.tools.copies.backup import back_up
+    from orcas.tools.copies.targets import target_at
     from orcas.tools.reach import reached
-    from orcas.tools.targets import target_at
 
     place = target_at(target, target_endpoint)
     settings = settings_of(data)
@@ -75,9 +75,9 @@ def restore(
 
         orcas restore /mnt/backups/orcas --data ~/restored
     """
+    from orcas.tools.copies.restore import restore as run
+    from orcas.tools.copies.targets import target_at
     from orcas.tools.reach import reached
-    from orcas.tools.restore import restore as run
-    from orcas.tools.targets import target_at
 
     place = target_at(source, target_endpoint)
     settings = settings_of(data)
@@ -136,7 +136,7 @@ def export(
 
         orcas export ~/what-is-left --skip-lost
     """
-    from orcas.tools.export import Export
+    from orcas.tools.copies.export import Export
     from orcas.tools.reach import reached
     from orcas.tools.salvage import in_words, readable_salvage
 

@@ -12,7 +12,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, size
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
 # Names of columns in tables; whatever else a row has is only in JSON and CSV.

@@ -18,16 +18,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from orcas.control.copies import copy_database
 from orcas.control.database import back_up_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
-from orcas.control.twice import read_twice
+from orcas.control.files.copies import copy_database
+from orcas.control.files.twice import read_twice
 from orcas.errors import OrcasError, UnavailableError, UsageError
-from orcas.tools.copying import hashed, reading, sha256
-from orcas.tools.keyring import keyring_copy
-from orcas.tools.manifest import Entry, Manifest, Stat, decode, stored_name
+from orcas.tools.copies.copying import hashed, reading, sha256
+from orcas.tools.copies.keyring import keyring_copy
+from orcas.tools.copies.manifest import Entry, Manifest, Stat, decode, stored_name
+from orcas.tools.copies.targets import DirectoryTarget, S3Target
 from orcas.tools.session import Session
-from orcas.tools.targets import DirectoryTarget, S3Target
 from orcas.version import orcas_version
 
 RENEW_SECONDS: Final = 15.0

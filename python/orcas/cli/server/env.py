@@ -22,7 +22,7 @@ from orcas.settings.clients import client_environment, foreign_variables, http_u
 from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
 
 if TYPE_CHECKING:
-    from orcas.control.address import Address
+    from orcas.control.files.address import Address
 
 _POLL_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 1.0
@@ -57,7 +57,7 @@ def env(
 
         eval "$(orcas env --memory --wait 10)"
     """
-    from orcas.control.address import reachable
+    from orcas.control.files.address import reachable
 
     if memory and data is not None:
         raise UsageError("--memory and --data cannot be used together: a store in memory has no directory.")
@@ -95,7 +95,7 @@ def env(
 
 def _running(directory: Path, deadline: float) -> Address | None:
     """The server of `directory`. Waits for it until `deadline`."""
-    from orcas.control.address import running_at
+    from orcas.control.files.address import running_at
 
     while (found := running_at(directory)) is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
@@ -110,7 +110,7 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
     """
     from dataclasses import replace
 
-    from orcas.control.address import running_at
+    from orcas.control.files.address import running_at
     from orcas.process.memory import private_directories
 
     while True:
@@ -150,8 +150,8 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     Raises:
         UnavailableError: another server is there, or the address cannot be known.
     """
-    from orcas.control.address import reachable
     from orcas.control.files import is_locked
+    from orcas.control.files.address import reachable
 
     url = http_url(reachable(settings.host), settings.port)
     start = f"start one with `orcas serve --data {shlex.quote(str(settings.data))}`."

@@ -17,9 +17,9 @@ from typing import Any, Final
 from orcas.control.files import sync_directory
 from orcas.errors import OrcasError, UnavailableError
 from orcas.settings.config import Settings
-from orcas.tools.copying import sha256, write_sparse
-from orcas.tools.manifest import Entry, Manifest, decode
-from orcas.tools.targets import DirectoryTarget, S3Target
+from orcas.tools.copies.copying import sha256, write_sparse
+from orcas.tools.copies.manifest import Entry, Manifest, decode
+from orcas.tools.copies.targets import DirectoryTarget, S3Target
 
 _UNFINISHED: Final = "restore.unfinished"
 

@@ -8,7 +8,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, size
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
 _PLACE_HELP = "A bucket and a prefix; an empty prefix means all keys."

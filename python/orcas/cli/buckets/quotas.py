@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, size, tell
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
 quota_app = Commands(help="Quotas of buckets and owners: how much each may hold.")

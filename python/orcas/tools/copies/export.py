@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from orcas.errors import OrcasError, UnavailableError
-from orcas.tools.copying import write_at
+from orcas.tools.copies.copying import write_at
+from orcas.tools.copies.paths import PART, SIDE, bucket_name, path_of
 from orcas.tools.objects import Listed, buckets, listed, opened
-from orcas.tools.paths import PART, SIDE, bucket_name, path_of
 from orcas.tools.salvage import readable_salvage, text_fields
 from orcas.tools.session import RefusedError, Session
 

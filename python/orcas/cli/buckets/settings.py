@@ -8,7 +8,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_table, tell
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import typer
 
 from orcas.cli.options import Data
 from orcas.cli.output import say
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import OrcasError
 
 _DAYS: Final = 365

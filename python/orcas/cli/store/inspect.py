@@ -11,7 +11,7 @@ import typer
 
 from orcas.cli.options import Data
 from orcas.cli.output import print_table, say
-from orcas.cli.upkeep import Bucket, settings_of
+from orcas.cli.store.upkeep import Bucket, settings_of
 from orcas.control.files import NoStoreError
 from orcas.errors import OrcasError, UsageError
 from orcas.telemetry.logs import quoted, visible

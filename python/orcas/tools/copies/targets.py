@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 from orcas.control.files import sync_directory, write_secret_file
 from orcas.errors import OrcasError, UnavailableError, UsageError
-from orcas.tools.copying import PIECE, Meter, copy_span, hashed, reading, sha256
-from orcas.tools.manifest import NAME, SIZE_MAX
+from orcas.tools.copies.copying import PIECE, Meter, copy_span, hashed, reading, sha256
+from orcas.tools.copies.manifest import NAME, SIZE_MAX
 
 _FILES: Final = "files"
 _LOCK: Final = "backup.lock"

@@ -13,9 +13,9 @@ from typing import Final
 from orcas.control.cipher import is_key_sealed, read_cipher
 from orcas.control.database import DamagedError, check_secrets, read_database
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.files.twice import copy_of, is_present
 from orcas.control.quotas import read_quotas
 from orcas.control.root import note_files, noted_files
-from orcas.control.twice import copy_of, is_present
 from orcas.errors import UnavailableError
 
 _CONTENT: Final = {DATABASE_NAME: "all identities except root", QUOTAS_NAME: "the quotas of owners"}

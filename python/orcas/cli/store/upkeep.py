@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size
-from orcas.cli.report import show_report
+from orcas.cli.store.report import show_report
 from orcas.settings.config import Settings, resolve
 from orcas.telemetry import logs
 
@@ -102,7 +102,7 @@ def compact(
     something is still unencrypted.
     """
     if seal:
-        from orcas.cli.seal import seal_stored
+        from orcas.cli.store.seal import seal_stored
 
         seal_stored(settings_of(data), endpoint, as_json=as_json)
         return

@@ -36,7 +36,7 @@ def main() -> None:
 def _serve() -> None:
     # As in `orcas serve`: the server turns collections on when it is ready.
     gc.disable()
-    from orcas.cli.serving import serve_with
+    from orcas.cli.server.serving import serve_with
 
     line = sys.stdin.buffer.readline()
     if not line:

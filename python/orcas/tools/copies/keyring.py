@@ -18,8 +18,8 @@ from orcas.control.files import KEYRING_NAMES
 from orcas.control.root import noted_keyring
 from orcas.edge import inspect_keyring
 from orcas.errors import UnavailableError
-from orcas.tools.manifest import FORMER_KEYRING, Entry
-from orcas.tools.targets import DirectoryTarget, S3Target
+from orcas.tools.copies.manifest import FORMER_KEYRING, Entry
+from orcas.tools.copies.targets import DirectoryTarget, S3Target
 
 # The bits above these count how often an older keyring was accepted.
 _BRANCH_BITS: Final = 32

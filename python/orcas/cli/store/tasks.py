@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, show_tasks
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 
 tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
 

@@ -12,7 +12,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, size, table
-from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, settings_of
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def _transport(settings: Settings, endpoint: str | None) -> HttpTransport:
     Raises:
         UnavailableError: no server has it open.
     """
-    from orcas.control.address import read_address
     from orcas.control.files import is_locked
+    from orcas.control.files.address import read_address
     from orcas.tools.session import HttpTransport
 
     if endpoint is not None:

@@ -1,0 +1,1 @@
+"""Commands about single buckets, and who uses how much."""

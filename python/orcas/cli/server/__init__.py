@@ -1,0 +1,1 @@
+"""Commands that start a server, find it, watch it or measure it."""

@@ -1,0 +1,1 @@
+"""Copies of a store: backups, their restore, and exports to plain files."""

@@ -53,7 +53,7 @@ pub struct Core {
 /// From here on content can be sealed, and what is sealed can be read.
 fn use_keys(keyring: &Opened, engine: &Engine) {
     if let Opened::Open(keyring) = keyring {
-        engine.handle().use_keys(Arc::new(KeyringKeys(Arc::clone(keyring))));
+        engine.handle().keys().set(Arc::new(KeyringKeys(Arc::clone(keyring))));
     }
 }
 

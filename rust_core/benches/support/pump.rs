@@ -51,7 +51,7 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: Bytes) -> Intent
             ..ObjectHeaders::default()
         },
         attributes: Attributes::default(),
-        body: handle.small_body(bucket, bytes),
+        body: handle.content().small_body(bucket, bytes),
     }))
 }
 

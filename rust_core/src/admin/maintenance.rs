@@ -53,7 +53,7 @@ impl Maintenance {
 
     /// Whether the keyring is open, so that content can be sealed.
     fn can_seal(&self) -> bool {
-        self.engine.can_seal()
+        self.engine.keys().can_seal()
     }
 
     /// Seals what was stored without encryption, and rewrites files so that nothing unsealed is left in them. Blocks;

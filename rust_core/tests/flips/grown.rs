@@ -37,7 +37,7 @@ impl Builder {
             attributes: self.attributes(),
             body: match self.size.sealed {
                 true => self.body(bucket, &bytes),
-                false => self.handle().appended_body(bucket, Bytes::from(bytes)),
+                false => self.handle().content().appended_body(bucket, Bytes::from(bytes)),
             },
         };
         let offset = self.objects[&name].len() as u64;

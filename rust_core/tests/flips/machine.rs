@@ -29,7 +29,7 @@ impl Clock for StillClock {
 
 pub fn open(disk: &SimDisk, data: &Path, size: Size, index: IndexPlace) -> Result<Stepper> {
     let stepper = Stepper::open(options(data, size), environment(disk, index))?;
-    stepper.handle().use_keys(OneKey::of(1));
+    stepper.handle().keys().set(OneKey::of(1));
     Ok(stepper)
 }
 

@@ -289,7 +289,7 @@ pub fn read(handle: &Handle, found: &PinnedObject) -> Result<Vec<u8>> {
     // As whoever serves it would: a size that a flip made huge is not allocated.
     let stored: u64 = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);
     let size = version.size.min(stored);
-    let mut reader = handle.reader(found, 0, version.size.saturating_sub(1));
+    let mut reader = handle.content().reader(found, 0, version.size.saturating_sub(1));
     let mut bytes = Vec::with_capacity(size.min(8 << 20) as usize);
     let mut piece = vec![0; PIECE];
     loop {
@@ -300,7 +300,7 @@ pub fn read(handle: &Handle, found: &PinnedObject) -> Result<Vec<u8>> {
     }
     if bytes.len() <= 65_536 {
         let mut again = vec![0; bytes.len()];
-        if handle.try_read(found, 0, &mut again)? {
+        if handle.content().try_read(found, 0, &mut again)? {
             assert!(again == bytes, "two ways to read differ");
         }
     }

@@ -29,7 +29,7 @@ const FRAME_HEADER: usize = 64;
 fn open(disk: &SimDisk, store: u8, index: Option<Arc<Vec<u8>>>) -> Stepper {
     let environment = environment(disk, IndexPlace::Memory(index));
     let stepper = Stepper::open(options(Path::new(DATA), BLOCKS), environment).unwrap();
-    stepper.handle().use_keys(OneKey::of(store));
+    stepper.handle().keys().set(OneKey::of(store));
     stepper
 }
 
@@ -56,8 +56,8 @@ fn sealing(handle: &Handle, key: &str) -> Sealing {
             Some(Encryption::Named(Arc::new(NamedKey { id: [3; 16], context, bucket_key: false }))).into()
         }
         "customers" => {
-            let key = handle.request_key(&CUSTOMERS).unwrap();
-            Sealing { encryption: Some(handle.encryption_with(&key).unwrap()), key: Some(key) }
+            let key = handle.keys().request_key(&CUSTOMERS).unwrap();
+            Sealing { encryption: Some(handle.keys().encryption_with(&key).unwrap()), key: Some(key) }
         }
         _ => Some(Encryption::Managed).into(),
     }
@@ -66,7 +66,7 @@ fn sealing(handle: &Handle, key: &str) -> Sealing {
 fn put(stepper: &mut Stepper, bucket: &Bucket, key: &str, bytes: &[u8]) {
     let handle = stepper.handle().clone();
     let sealing = sealing(&handle, key);
-    let mut writer = handle.writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
+    let mut writer = handle.content().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     let put = PutObject {
         bucket: bucket.id,
@@ -208,7 +208,8 @@ impl Sealed {
         let mut errors = Vec::new();
         for (key, wanted) in &self.objects {
             let found = handle.object_in(&bucket, &Bytes::from_static(key.as_bytes())).unwrap().unwrap();
-            let customers: Option<RequestKey> = (*key == "customers").then(|| handle.request_key(&CUSTOMERS).unwrap());
+            let customers: Option<RequestKey> =
+                (*key == "customers").then(|| handle.keys().request_key(&CUSTOMERS).unwrap());
             match crate::observe::read(handle, &found.with_key(customers)) {
                 Ok(bytes) if bytes == *wanted => {}
                 Ok(_) => return Err(format!("{key}: other bytes")),

@@ -329,11 +329,11 @@ impl Builder {
     fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
         let sealing = Sealing::from(self.attributes().encryption);
         match (bytes.len() <= self.size.streamed, self.size.sealed) {
-            (true, true) => return self.handle().sealed_body(bucket, &sealing, bytes).unwrap(),
-            (true, false) => return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes)),
+            (true, true) => return self.handle().content().sealed_body(bucket, &sealing, bytes).unwrap(),
+            (true, false) => return self.handle().content().small_body(bucket, Bytes::copy_from_slice(bytes)),
             (false, _) => {}
         }
-        let mut writer = self.handle().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
+        let mut writer = self.handle().content().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         writer.finish().unwrap()
     }
@@ -347,7 +347,7 @@ impl Builder {
     fn headers(&self, bucket: &Bucket) -> ObjectHeaders {
         let user = if self.size.sealed { vec![("of".into(), bucket.name.clone())] } else { Vec::new() };
         let headers = ObjectHeaders { user, ..ObjectHeaders::default() };
-        self.handle().sealed_headers(bucket, &self.attributes().encryption.into(), headers).unwrap()
+        self.handle().content().sealed_headers(bucket, &self.attributes().encryption.into(), headers).unwrap()
     }
 
     fn submit_put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {

@@ -456,7 +456,7 @@ fn keys(handle: &Handle, bucket: &Bucket) -> Result<Vec<Bytes>, String> {
 
 pub fn read(handle: &Handle, found: &PinnedObject) -> Result<Vec<u8>> {
     let size = found.object.version.size;
-    let mut reader = handle.reader(found, 0, size.saturating_sub(1));
+    let mut reader = handle.content().reader(found, 0, size.saturating_sub(1));
     let mut bytes = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_record::{BucketId, DocumentKind};
 
 /// One document. Empty: it was removed.
@@ -78,6 +79,28 @@ impl Documents {
             let former = self.by_bucket.remove(&(bucket, kind));
             self.uncount(kind, former);
         }
+    }
+}
+
+/// The kinds of which any bucket has a document that is not empty, as published. Asked without a lock.
+#[derive(Default)]
+pub struct KindsInUse(AtomicU64);
+
+impl KindsInUse {
+    pub fn of(documents: &Documents) -> Self {
+        let kinds = Self::default();
+        kinds.show(documents);
+        kinds
+    }
+
+    pub fn show(&self, documents: &Documents) {
+        let bit = |kind: &DocumentKind| u64::from(documents.in_use(*kind) > 0) << kind.code();
+        self.0.store(DocumentKind::ALL.iter().map(bit).sum(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn has(&self, kind: DocumentKind) -> bool {
+        self.0.load(Ordering::Relaxed) >> kind.code() & 1 == 1
     }
 }
 

@@ -13,6 +13,7 @@ use super::Catalog;
 use super::cache::LocatedObject;
 use super::hidden::pass_all;
 use super::objects::PinnedObject;
+use super::passing::pass_published;
 use super::pause::PauseGuard;
 use super::recent::key_changes::NewerChanges;
 use orcas_base::error::Result;
@@ -92,7 +93,7 @@ impl Layers for Catalog {
     }
 
     fn pass_hidden(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
-        pass_all(|| self.pass_published(above, layer, key, hidden))
+        pass_all(|| pass_published(self, above, layer, key, hidden))
     }
 }
 

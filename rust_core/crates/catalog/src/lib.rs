@@ -19,32 +19,45 @@ mod passing;
 mod pause;
 mod recent;
 mod retired_segments;
+mod sharing;
+mod under_prefix;
 mod versions;
 
 use std::sync::Arc;
 
+use orcas_base::planted::{self, Bug};
 use orcas_base::sync::RwLock;
+use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_index::Index;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Record, Sequence};
+use recent::blob_references::shared_head;
+use recent::overlay::keys_of;
 
 pub use buckets::BucketTable;
 pub use cache::{CacheCounts, LocatedObject, ObjectCache};
-pub use documents::{Document, Documents};
+pub use documents::{Document, Documents, KindsInUse};
 pub use epochs::{EpochPin, Epochs};
 pub use hidden::{HiddenRuns, PASSED_MAX, Passed, pass_all};
 pub use merges::LayerMerge;
 pub use objects::PinnedObject;
-pub use pages::layered_versions::{ScanStart, ScannedVersions};
-pub use pages::objects::{ListEntry, ListObjects, ListPage, Listed, PageSink, successor};
-pub use pages::uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms};
-pub use pages::versions::{ListVersions, ListedVersion, VersionMarker, VersionScanRow, VersionSink, VersionStart};
+pub use pages::layered_objects::{list_objects_in, list_versions_in, shows_nothing};
+pub use pages::layered_versions::{ScanStart, ScannedVersions, list_histories, scan_histories};
+pub use pages::objects::{ListEntry, ListObjects, ListPage, Listed, PageSink, list_objects, successor};
+pub use pages::uploads::{
+    ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage, initiated_ms, list_parts, list_uploads,
+};
+pub use pages::versions::{
+    ListVersions, ListedVersion, VersionMarker, VersionScanRow, VersionSink, VersionStart, list_versions, scan_versions,
+};
+pub use passing::pass_published;
 pub use pause::{PauseGuard, ReclaimPause};
-pub use recent::blob_references::shared_head;
 #[cfg(debug_assertions)]
 pub use recent::key_changes::ADDED;
 pub use recent::key_changes::{Change, Current, KeyChanges, Known, NewerChanges};
-pub use recent::overlay::{BlobPlace, Overlay, StoredBytes, keys_of};
+pub use recent::overlay::{BlobPlace, Overlay, StoredBytes};
 pub use retired_segments::RetiredSegments;
+pub use sharing::{FingerprintPins, HeadFilter, fill_head_filter, instant_source, pin_known, published_blob};
+pub use under_prefix::under_prefix;
 
 /// What there is.
 pub struct Catalog {
@@ -53,11 +66,25 @@ pub struct Catalog {
     pub overlay: RwLock<Overlay>,
     /// Replaced as a whole.
     pub buckets: RwLock<Arc<BucketTable>>,
+    pub kinds_in_use: KindsInUse,
+    /// UpdateVersion records that were published since the store was opened.
+    pub updates: AtomicU64,
     pub cache: ObjectCache,
     pub hidden: HiddenRuns,
     pub epochs: Arc<Epochs>,
     pub retired_segments: Arc<RetiredSegments>,
     pub reclaim_pause: Arc<ReclaimPause>,
+    /// Of shared blobs.
+    pub heads: HeadFilter,
+    pub pins: Arc<FingerprintPins>,
+}
+
+/// What a list that is being read must know of.
+#[derive(Clone, Copy, Default)]
+pub struct Moved {
+    pub prefix: bool,
+    /// Versions went from one layer to another, or were put into theirs again.
+    pub layer: bool,
 }
 
 impl Catalog {
@@ -65,13 +92,57 @@ impl Catalog {
         Self {
             index,
             overlay: RwLock::new(Overlay::default()),
+            kinds_in_use: KindsInUse::of(buckets.documents()),
+            updates: AtomicU64::new(0),
             buckets: RwLock::new(Arc::new(buckets)),
             cache: ObjectCache::default(),
             hidden: HiddenRuns::default(),
             epochs: Arc::default(),
             retired_segments: Arc::default(),
             reclaim_pause: Arc::default(),
+            heads: HeadFilter::default(),
+            pins: Arc::default(),
         }
+    }
+
+    /// Makes records visible: the overlay first, then what the cache has of their keys goes. `buckets` are those after
+    /// the records, and `moved` tells what was moved. True, once, when the filter of heads is to be filled anew.
+    pub fn publish<'r>(
+        &self,
+        records: impl Iterator<Item = (Sequence, &'r Record)> + Clone,
+        buckets: &Arc<BucketTable>,
+        moved: Moved,
+    ) -> bool {
+        let wants_heads = self.heads.note(records.clone().filter_map(|(_, record)| shared_head(record)));
+        {
+            let mut overlay = self.overlay.write();
+            for (sequence, record) in records.clone() {
+                overlay.insert(sequence, record, buckets);
+            }
+            if moved.prefix {
+                overlay.note_move();
+            }
+            if moved.layer {
+                overlay.note_merge();
+            }
+        }
+        if records.clone().any(|(_, record)| BucketTable::concerns(record)) {
+            *self.buckets.write() = Arc::clone(buckets);
+            self.kinds_in_use.show(buckets.documents());
+        }
+        let mut updates = 0;
+        for (_, record) in records {
+            let is_update = matches!(record, Record::UpdateVersion { .. });
+            updates += u64::from(is_update);
+            if is_update && planted::is(Bug::UpdateLeftInCache) {
+                continue;
+            }
+            for (bucket, key) in keys_of(record) {
+                self.cache.remove(bucket, key);
+            }
+        }
+        self.updates.fetch_add(updates, Ordering::Release);
+        wants_heads
     }
 
     /// One of clients.

@@ -222,6 +222,14 @@ impl Catalog {
         stored.map(|stored| upload_of(stored.kind, &stored.record).map(Arc::new)).transpose()
     }
 
+    /// An open upload of this bucket and key.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn upload(&self, bucket: BucketId, key: &[u8], id: UploadId) -> Result<Option<Arc<Upload>>> {
+        Ok(self.open_upload(id)?.filter(|upload| upload.bucket == bucket && upload.key == key))
+    }
+
     pub fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
         if let Some(completed) = self.overlay.read().completed(id) {
             return Ok(Some(completed.clone()));

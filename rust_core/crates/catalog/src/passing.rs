@@ -11,14 +11,18 @@ use orcas_base::error::Result;
 use orcas_decide::Layers;
 use orcas_record::{BucketId, LayerKind, Sequence};
 
-impl Catalog {
-    /// Passes over removed versions as [`Layers::pass_hidden`] does, by what is published.
-    pub fn pass_published(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Passed> {
-        let mut reader = self.index.read()?;
-        let snapshot = reader.begin()?;
-        let lookups = IndexedLayers::new(self, &snapshot, applied_to(&snapshot)?);
-        lookups.pass(above, layer, key, hidden)
-    }
+/// Passes over removed versions as [`Layers::pass_hidden`] does, by what is published.
+pub fn pass_published(
+    catalog: &Catalog,
+    above: &[BucketId],
+    layer: BucketId,
+    key: &[u8],
+    hidden: Sequence,
+) -> Result<Passed> {
+    let mut reader = catalog.index.read()?;
+    let snapshot = reader.begin()?;
+    let lookups = IndexedLayers::new(catalog, &snapshot, applied_to(&snapshot)?);
+    lookups.pass(above, layer, key, hidden)
 }
 
 impl IndexedLayers<'_, '_> {

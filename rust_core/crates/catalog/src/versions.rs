@@ -36,9 +36,7 @@ impl Catalog {
         let marker = newest.filter(|located| located.object.version.delete_marker);
         Ok(marker.map(|located| PinnedObject::of(located, pin)))
     }
-}
 
-impl Catalog {
     /// The newest version of a key with a lower sequence than `before`, by what is published, with `changes` on top of
     /// that; also a delete marker.
     pub fn newest_below(

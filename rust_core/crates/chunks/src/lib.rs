@@ -1,4 +1,4 @@
-//! Chunks: where they end, the filter of known ones, and packs: files of chunks, written in parallel at reserved offsets.
+//! Chunks: where they end, and packs: files of chunks, written in parallel at reserved offsets.
 //! Packs are not part of the log's chain.
 //!
 //! Invariants. A chunk counts only if a committed manifest names it. Its location is passed to the log only after a
@@ -12,7 +12,6 @@ pub mod chunker;
 #[cfg(test)]
 mod crash_tests;
 mod examine;
-pub mod filter;
 mod format;
 mod frames;
 mod pack;

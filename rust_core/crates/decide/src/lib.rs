@@ -25,6 +25,7 @@ mod moves;
 mod objects;
 mod outcome;
 mod quotas;
+pub mod requirements;
 mod sealed;
 mod snapshots;
 mod stored_copies;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::handle::Handle;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
-use orcas_catalog::{EpochPin, PauseGuard};
+use orcas_catalog::{Catalog, EpochPin, PauseGuard};
 use orcas_fs::Open;
 use orcas_log::{LogPosition, files_up_to};
 use orcas_record::Sequence;
@@ -50,8 +50,8 @@ impl Handle {
         let pin = shared.catalog.epochs.pin();
         // The index holds durable batches only, so the position it has applied is a durable one.
         self.wait_until_applied()?;
-        let end = shared.durable_position()?;
-        let files = shared.files_up_to(&end)?;
+        let end = durable_position(&shared.catalog)?;
+        let files = pinned_files(shared, &end)?;
         Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
     }
 
@@ -74,31 +74,29 @@ impl Handle {
     }
 }
 
-impl EngineState {
-    fn durable_position(&self) -> Result<LogPosition> {
-        match self.catalog.index.position()? {
-            // No batch yet.
-            None => Ok(LogPosition::ORIGIN),
-            Some(position) => LogPosition::decode(&position)
-                .ok_or(Error::Record { reason: "the index holds a position that cannot be read" }),
-        }
+fn durable_position(catalog: &Catalog) -> Result<LogPosition> {
+    match catalog.index.position()? {
+        // No batch yet.
+        None => Ok(LogPosition::ORIGIN),
+        Some(position) => LogPosition::decode(&position)
+            .ok_or(Error::Record { reason: "the index holds a position that cannot be read" }),
     }
+}
 
-    fn files_up_to(&self, end: &LogPosition) -> Result<Vec<PinnedFile>> {
-        let data = &self.options.data;
-        let mut files = Vec::new();
-        for name in KEY_FILES {
-            let length = self.fs.open(&data.join(name), Open::Read)?.len()?;
-            files.push(PinnedFile { name: name.to_owned(), length });
-        }
-        for (name, length) in files_up_to(&*self.fs, &data.join("log"), end)? {
-            files.push(PinnedFile { name: format!("log/{name}"), length });
-        }
-        for file in self.packs.files()? {
-            let path = self.packs.path(file.pack);
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            files.push(PinnedFile { name: format!("chunks/{name}"), length: file.length });
-        }
-        Ok(files)
+fn pinned_files(shared: &EngineState, end: &LogPosition) -> Result<Vec<PinnedFile>> {
+    let data = &shared.options.data;
+    let mut files = Vec::new();
+    for name in KEY_FILES {
+        let length = shared.fs.open(&data.join(name), Open::Read)?.len()?;
+        files.push(PinnedFile { name: name.to_owned(), length });
     }
+    for (name, length) in files_up_to(&*shared.fs, &data.join("log"), end)? {
+        files.push(PinnedFile { name: format!("log/{name}"), length });
+    }
+    for file in shared.packs.files()? {
+        let path = shared.packs.path(file.pack);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        files.push(PinnedFile { name: format!("chunks/{name}"), length: file.length });
+    }
+    Ok(files)
 }

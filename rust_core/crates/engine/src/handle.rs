@@ -1,15 +1,16 @@
-//! The engine as its callers see it. Other files add what concerns reads, lists, bodies, copies and maintenance.
+//! The engine as its callers see it. Other files add what concerns lists, copies and maintenance.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::content::Content;
+use super::content::encrypting::ObjectKeys;
 use super::maintenance::MaintenanceIntent;
 use super::state::EngineState;
 use crate::commit::queue::Submitted;
 use crate::commit::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::{Document, EpochPin};
 use orcas_decide::{Failure, Intent, Outcome};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind, Sequence};
@@ -85,7 +86,12 @@ impl Handle {
 
     /// Whether requests to any bucket are to be logged, from memory.
     pub fn logs_buckets(&self) -> bool {
-        self.shared.logs_buckets.load(Ordering::Relaxed)
+        self.shared.catalog.kinds_in_use.has(DocumentKind::Logging)
+    }
+
+    /// Whether any bucket has default encryption, from memory.
+    pub fn has_default_encryption(&self) -> bool {
+        self.shared.catalog.kinds_in_use.has(DocumentKind::Encryption)
     }
 
     /// All buckets in byte order of their names, from memory.
@@ -105,6 +111,16 @@ impl Handle {
 
     /// Memory for bodies on their way in and out.
     pub fn buffers(&self) -> &Arc<Buffers> {
-        &self.shared.buffers
+        &self.shared.content.buffers
+    }
+
+    /// What stores bodies and reads them.
+    pub fn content(&self) -> &Arc<Content> {
+        &self.shared.content
+    }
+
+    /// What they are sealed with.
+    pub fn keys(&self) -> &ObjectKeys {
+        &self.shared.content.keys
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::handle::Handle;
 use orcas_base::error::Result;
 use orcas_catalog::{
-    ListObjects, ListParts, ListUploads, ListVersions, PageSink, PartPage, PinnedObject, UploadPage, VersionMarker,
-    VersionSink,
+    self as catalog, ListObjects, ListParts, ListUploads, ListVersions, PageSink, PartPage, PinnedObject, UploadPage,
+    VersionMarker, VersionSink,
 };
 use orcas_decide::Layers;
 use orcas_record::{Bucket, BucketId, LayerKind, Upload, UploadId, VersionId};
@@ -60,7 +60,7 @@ impl Handle {
 
     /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
     pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        self.shared.catalog.list_objects_to(list, sink)
+        catalog::list_objects(&self.shared.catalog, list, sink)
     }
 
     /// The same in all layers of `bucket`, which `list` names.
@@ -70,12 +70,12 @@ impl Handle {
         list: &ListObjects,
         sink: &mut dyn PageSink,
     ) -> Result<Option<Bytes>> {
-        self.shared.catalog.list_objects_in(bucket, list, sink)
+        catalog::list_objects_in(&self.shared.catalog, bucket, list, sink)
     }
 
     /// A page of versions, handed over while it is read. Returns its last entry when there is more.
     pub fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
-        self.shared.catalog.list_versions_to(list, sink)
+        catalog::list_versions(&self.shared.catalog, list, sink)
     }
 
     /// The same in all layers of `bucket`, which `list` names.
@@ -85,7 +85,7 @@ impl Handle {
         list: &ListVersions,
         sink: &mut dyn VersionSink,
     ) -> Result<Option<VersionMarker>> {
-        self.shared.catalog.list_versions_in(bucket, list, sink)
+        catalog::list_versions_in(&self.shared.catalog, bucket, list, sink)
     }
 
     /// An open upload of this bucket and key.
@@ -95,11 +95,16 @@ impl Handle {
 
     /// Parts in the order of their numbers.
     pub fn list_parts(&self, list: ListParts) -> Result<PartPage> {
-        self.shared.catalog.list_parts(list)
+        catalog::list_parts(&self.shared.catalog, list)
     }
 
     /// Uploads in the order of their keys, those of one key in the order of their initiation.
     pub fn list_uploads(&self, list: &ListUploads) -> Result<UploadPage> {
-        self.shared.catalog.list_uploads(list)
+        catalog::list_uploads(&self.shared.catalog, list)
+    }
+
+    /// A current object of `owner` with these bytes, to make another of.
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<PinnedObject>> {
+        catalog::instant_source(&self.shared.catalog, self.shared.options.ref_level, owner, sha256, size)
     }
 }

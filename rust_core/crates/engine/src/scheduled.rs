@@ -10,11 +10,10 @@ use shuttle::thread::{JoinHandle, spawn};
 use super::handle::Handle;
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
-use super::sharing::fill_head_filter;
-use super::state::{EngineState, UpkeepTask};
+use super::upkeep::UpkeepTask;
 use crate::opening::open::{Opened, open};
 use orcas_base::error::{Error, Result};
-use orcas_catalog::{ListVersions, ListedVersion, VersionSink};
+use orcas_catalog::{ListVersions, ListedVersion, VersionSink, fill_head_filter};
 use orcas_record::{BucketId, Extent, Sequence, VersionId};
 
 /// An open store.
@@ -72,7 +71,7 @@ impl Scheduled {
     /// # Errors
     /// When the index cannot be read.
     pub fn fill_heads(handle: &Handle) -> Result<()> {
-        fill_head_filter(&handle.shared)
+        fill_head_filter(&handle.shared.catalog)
     }
 
     /// As [`super::Engine::close`]. The dump of the index that is left.
@@ -130,20 +129,13 @@ pub fn leftovers(handle: &Handle) -> Result<Vec<String>> {
         wrong(!known, &("the file of a pack that is gone, or never was born, is left", file.pack));
     }
     drop(reader);
-    let (pinned, condemned, candidates, held) = shared.memory_of_reclamation();
+    let (held, condemned) = shared.catalog.pins.sizes();
+    let (pinned, candidates) = (shared.catalog.epochs.pinned(), shared.reclaim.candidates.count());
     wrong(pinned != 0, &("epochs pinned", pinned));
     wrong(condemned != 0, &("blobs remembered as condemned", condemned));
     wrong(candidates != 0, &("candidates", candidates));
     wrong(held != 0, &("fingerprints held", held));
     Ok(found)
-}
-
-impl EngineState {
-    /// Pinned epochs, condemned blobs, candidates and held fingerprints.
-    fn memory_of_reclamation(&self) -> (usize, usize, usize, usize) {
-        let (held, condemned) = self.pins.sizes();
-        (self.catalog.epochs.pinned(), condemned, self.candidates.count(), held)
-    }
 }
 
 /// The names of listed versions.

@@ -7,11 +7,11 @@ use super::events::Follower;
 use super::handle::Handle;
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
-use super::sharing::fill_head_filter;
-use super::state::UpkeepTask;
+use super::upkeep::UpkeepTask;
 use crate::commit::apply::Applier;
 use crate::opening::open::{Opened, open};
 use orcas_base::error::Result;
+use orcas_catalog::fill_head_filter;
 use orcas_decide::{Intent, MovePrefix};
 
 pub struct Stepper {
@@ -79,7 +79,7 @@ impl Stepper {
     /// # Errors
     /// When the index cannot be read.
     pub fn move_intent(&self, request: &MovePrefix) -> Result<Intent> {
-        self.handle.shared.move_intent(request)
+        self.handle.move_intent(request)
     }
 
     /// The next piece of reclamation.
@@ -106,7 +106,7 @@ impl Stepper {
     /// # Errors
     /// When the file cannot be written.
     pub fn make_spare(&self) -> Result<()> {
-        self.handle.shared.make_spare()
+        self.handle.shared.space.make_spare()
     }
 
     /// Fills the filter of shared blobs.
@@ -114,7 +114,7 @@ impl Stepper {
     /// # Errors
     /// When the index cannot be read.
     pub fn fill_heads(&self) -> Result<()> {
-        fill_head_filter(&self.handle.shared)
+        fill_head_filter(&self.handle.shared.catalog)
     }
 
     /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.

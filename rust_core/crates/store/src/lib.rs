@@ -1,8 +1,11 @@
 //! What engine and checks share when they open a store: its secrets (`keys`), the rows of its index as records
-//! (`stored`), and the keys that open what is sealed in it (`content_keys`, `opening`, `sealing`). Must not know who opens the
+//! (`stored`), the keys that open what is sealed in it (`content_keys`, `opening`, `sealing`), and two files beside the log:
+//! that of a store that was closed (`closed`), and the one that only takes space (`ballast`). Must not know who opens the
 //! store, or what for.
 #![forbid(unsafe_code)]
 
+pub mod ballast;
+pub mod closed;
 mod content_keys;
 mod keys;
 mod opening;

@@ -223,7 +223,7 @@ impl Run {
     /// Headers as a client's upload stores them.
     fn headers(&self, bucket: BucketId, headers: ObjectHeaders) -> Result<ObjectHeaders> {
         match self.bucket_or_another(bucket) {
-            Some(bucket) => self.handle().sealed_headers(&bucket, &self.sealing()?, headers),
+            Some(bucket) => self.handle().content().sealed_headers(&bucket, &self.sealing()?, headers),
             None => Ok(headers),
         }
     }
@@ -235,8 +235,8 @@ impl Run {
         let sealing = self.sealing()?;
         let stored = match (chunked, &sealing.encryption) {
             (true, _) => self.chunked_body(&bucket, &sealing, body)?,
-            (false, Some(_)) => self.handle().sealed_body(&bucket, &sealing, &body.bytes)?,
-            (false, None) => self.handle().small_body(&bucket, body.bytes.clone()),
+            (false, Some(_)) => self.handle().content().sealed_body(&bucket, &sealing, &body.bytes)?,
+            (false, None) => self.handle().content().small_body(&bucket, body.bytes.clone()),
         };
         Ok((stored, sealing.encryption))
     }
@@ -244,7 +244,7 @@ impl Run {
     fn appended_body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<(Body, Option<Encryption>)> {
         match self.bucket_or_another(bucket) {
             Some(bucket) if !chunked && self.sealing()?.encryption.is_none() => {
-                Ok((self.handle().appended_body(&bucket, body.bytes.clone()), None))
+                Ok((self.handle().content().appended_body(&bucket, body.bytes.clone()), None))
             }
             _ => self.body(bucket, body, chunked),
         }
@@ -255,7 +255,7 @@ impl Run {
     }
 
     fn chunked_body(&mut self, bucket: &Bucket, sealing: &Sealing, body: &Payload) -> Result<Body> {
-        let mut writer = self.handle().writer_of(bucket, sealing, body.bytes.len() as u64)?;
+        let mut writer = self.handle().content().writer_of(bucket, sealing, body.bytes.len() as u64)?;
         for piece in body.bytes.chunks(40_000) {
             writer.write(piece, &mut ())?;
         }

@@ -54,7 +54,7 @@ impl Contents {
         let mut again = vec![0; bytes.len()];
         let key = key_for(handle, object.version.attributes.encryption.as_ref())?;
         let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
-        if handle.try_read(&found, 0, &mut again)? {
+        if handle.content().try_read(&found, 0, &mut again)? {
             assert!(again == bytes, "two ways to read {:?} differ", object.version.key);
         }
         let hash = blake3::hash(&bytes);
@@ -274,7 +274,7 @@ fn opened_headers(handle: &Handle, object: &Object) -> Result<ObjectHeaders> {
     assert!(object.version.headers.fit(encryption), "headers in the clear: {object:?}");
     let key = key_for(handle, encryption)?;
     let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
-    Ok(handle.headers(&found)?.into_owned())
+    Ok(handle.content().headers(&found)?.into_owned())
 }
 
 fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
@@ -283,7 +283,7 @@ fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
     let mut bytes = vec![0; size as usize];
     let key = key_for(handle, object.version.attributes.encryption.as_ref())?;
     let found = PinnedObject::new(Arc::new(object.clone()), handle.pin_epoch()).with_key(key);
-    let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
+    let mut reader = handle.content().reader(&found, 0, size.saturating_sub(1));
     let mut filled = 0;
     loop {
         match reader.read(&mut bytes[filled..])? {

@@ -115,7 +115,7 @@ impl Run {
         let found = self.handle().object_in(&bucket, &key).unwrap().expect("the model has it");
         let key = key_for(self.handle(), found.object.version.attributes.encryption.as_ref()).unwrap();
         let found = found.with_key(key);
-        let whole = self.handle().reader(&found, 0, (body.bytes.len() as u64).saturating_sub(1));
+        let whole = self.handle().content().reader(&found, 0, (body.bytes.len() as u64).saturating_sub(1));
         let reader = (self.rng.below(2) == 0).then_some(whole);
         if self.readers.len() == READERS_MAX {
             self.readers.remove(0);
@@ -131,11 +131,11 @@ impl Run {
         let mut held = self.readers.swap_remove(self.rng.below(self.readers.len() as u64) as usize);
         let wanted = &held.body.bytes;
         let mut bytes = vec![0; wanted.len()];
-        if held.reader.is_none() && self.handle().try_read(&held.found, 0, &mut bytes).unwrap_or(false) {
+        if held.reader.is_none() && self.handle().content().try_read(&held.found, 0, &mut bytes).unwrap_or(false) {
             assert!(bytes == *wanted, "a read of an object that was found before reclamation gave other bytes");
         }
         let last = (wanted.len() as u64).saturating_sub(1);
-        let mut reader = held.reader.take().unwrap_or_else(|| self.handle().reader(&held.found, 0, last));
+        let mut reader = held.reader.take().unwrap_or_else(|| self.handle().content().reader(&held.found, 0, last));
         let mut piece = vec![0; 1 + self.rng.below(PIECE_MAX) as usize];
         match reader.read(&mut piece) {
             Ok(0) => assert_eq!(held.at, wanted.len(), "a read ends early"),

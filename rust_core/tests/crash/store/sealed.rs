@@ -42,8 +42,8 @@ impl Mode {
                 Some(Encryption::Named(Arc::new(NamedKey { id: [3; 16], context, bucket_key: false }))).into()
             }
             Self::Customer => {
-                let key = handle.request_key(&CUSTOMERS)?;
-                Sealing { encryption: Some(handle.encryption_with(&key)?), key: Some(key) }
+                let key = handle.keys().request_key(&CUSTOMERS)?;
+                Sealing { encryption: Some(handle.keys().encryption_with(&key)?), key: Some(key) }
             }
         })
     }
@@ -52,7 +52,7 @@ impl Mode {
 /// What a request that reads content like this has to bring.
 pub fn key_for(handle: &Handle, encryption: Option<&Encryption>) -> Result<Option<RequestKey>> {
     match encryption {
-        Some(Encryption::Customer(_)) => handle.request_key(&CUSTOMERS).map(Some),
+        Some(Encryption::Customer(_)) => handle.keys().request_key(&CUSTOMERS).map(Some),
         _ => Ok(None),
     }
 }

@@ -154,7 +154,7 @@ impl World {
             index: IndexPlace::Memory(index),
         };
         let stepper = Stepper::open(self.options.clone(), environment)?;
-        stepper.handle().use_keys(Arc::clone(&self.keys) as _);
+        stepper.handle().keys().set(Arc::clone(&self.keys) as _);
         Ok(stepper)
     }
 }

@@ -7,11 +7,12 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::layered_versions::{list_histories, shows_no_version};
 use super::objects::{
-    ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, start_of,
-    successor,
+    ListObjects, ListPage, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, list_objects, of_head, of_object,
+    start_of, successor,
 };
-use super::versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
+use super::versions::{ListVersions, ListedVersion, VersionMarker, VersionSink, list_versions};
 use crate::Catalog;
 use crate::indexed_layers::IndexedLayers;
 use crate::recent::key_changes::{Current, KeyChanges, NewerChanges};
@@ -24,48 +25,46 @@ use orcas_record::{Bucket, BucketId, LayerKind, Sequence, VersionId};
 const FETCH_FIRST: usize = 16;
 const FETCH_MAX: usize = 1_024;
 
-impl Catalog {
-    /// As [`Catalog::list_objects_to`], in all layers of `bucket`, which `list` names. Blocking.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_objects_in(
-        &self,
-        bucket: &Bucket,
-        list: &ListObjects,
-        sink: &mut dyn PageSink,
-    ) -> Result<Option<Bytes>> {
-        if bucket.layers.is_empty() { self.list_objects_to(list, sink) } else { self.list_present(list, sink) }
-    }
+/// As [`list_objects`], in all layers of `bucket`, which `list` names. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_objects_in(
+    catalog: &Catalog,
+    bucket: &Bucket,
+    list: &ListObjects,
+    sink: &mut dyn PageSink,
+) -> Result<Option<Bytes>> {
+    if bucket.layers.is_empty() { list_objects(catalog, list, sink) } else { list_present(catalog, list, sink) }
+}
 
-    /// As [`Catalog::list_versions_to`], in all layers of `bucket`, which `list` names. Blocking.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_versions_in(
-        &self,
-        bucket: &Bucket,
-        list: &ListVersions,
-        sink: &mut dyn VersionSink,
-    ) -> Result<Option<VersionMarker>> {
-        if bucket.layers.is_empty() {
-            return self.list_versions_to(list, sink);
-        }
-        if bucket.amendments().is_some() {
-            return self.list_histories(list, sink);
-        }
-        let objects = ListObjects {
-            bucket: list.bucket,
-            prefix: list.prefix.clone(),
-            delimiter: list.delimiter.clone(),
-            after: list.after.as_ref().map(|(key, _)| key.clone()),
-            max_keys: list.max_keys,
-        };
-        let mut versions = NullVersions { sink, last_is_key: false };
-        let next = self.list_present(&objects, &mut versions)?;
-        let id = versions.last_is_key.then_some(VersionId::Null);
-        Ok(next.map(|key| (key, id)))
+/// As [`list_versions`], in all layers of `bucket`, which `list` names. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_versions_in(
+    catalog: &Catalog,
+    bucket: &Bucket,
+    list: &ListVersions,
+    sink: &mut dyn VersionSink,
+) -> Result<Option<VersionMarker>> {
+    if bucket.layers.is_empty() {
+        return list_versions(catalog, list, sink);
     }
+    if bucket.amendments().is_some() {
+        return list_histories(catalog, list, sink);
+    }
+    let objects = ListObjects {
+        bucket: list.bucket,
+        prefix: list.prefix.clone(),
+        delimiter: list.delimiter.clone(),
+        after: list.after.as_ref().map(|(key, _)| key.clone()),
+        max_keys: list.max_keys,
+    };
+    let mut versions = NullVersions { sink, last_is_key: false };
+    let next = list_present(catalog, &objects, &mut versions)?;
+    let id = versions.last_is_key.then_some(VersionId::Null);
+    Ok(next.map(|key| (key, id)))
 }
 
 /// Passes objects on as the null versions that they are.
@@ -91,68 +90,71 @@ impl PageSink for NullVersions<'_> {
     }
 }
 
-impl Catalog {
-    /// A page of the bucket that `list` names, as it is now.
-    fn list_present(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        while let Some(bucket) = self.present_bucket(list.bucket) {
-            let next = self.list_layers(&bucket, list, sink)?;
-            if self.is_present(&bucket) {
-                return Ok(next);
-            }
-            sink.restart();
+/// A page of the bucket that `list` names, as it is now.
+fn list_present(catalog: &Catalog, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+    while let Some(bucket) = catalog.present_bucket(list.bucket) {
+        let next = list_layers(catalog, &bucket, list, sink)?;
+        if catalog.is_present(&bucket) {
+            return Ok(next);
         }
-        Ok(None)
+        sink.restart();
     }
+    Ok(None)
+}
 
-    /// Whether the layers of a bucket that has some show no version.
-    pub fn shows_nothing(&self, bucket: &Bucket) -> Result<bool> {
-        if bucket.amendments().is_some() {
-            return self.shows_no_version(bucket);
-        }
-        let (prefix, delimiter, after) = (Bytes::new(), None, None);
-        let mut page = ListPage::default();
-        self.list_layers(bucket, &ListObjects { bucket: bucket.id, prefix, delimiter, after, max_keys: 1 }, &mut page)?;
-        Ok(page.entries.is_empty())
+/// Whether the layers of a bucket that has some show no version.
+pub fn shows_nothing(catalog: &Catalog, bucket: &Bucket) -> Result<bool> {
+    if bucket.amendments().is_some() {
+        return shows_no_version(catalog, bucket);
     }
+    let (prefix, delimiter, after) = (Bytes::new(), None, None);
+    let mut page = ListPage::default();
+    list_layers(catalog, bucket, &ListObjects { bucket: bucket.id, prefix, delimiter, after, max_keys: 1 }, &mut page)?;
+    Ok(page.entries.is_empty())
+}
 
-    /// A page of the layers that `bucket` names. Returns the last key or common prefix when there is more after it.
-    fn list_layers(&self, bucket: &Bucket, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        if list.max_keys == 0 {
-            return Ok(None);
-        }
-        let mut page = Page { list, sink, count: 0, last: None, from: start_of(list) };
-        let (mut attempts, mut pause) = (0, None);
-        while attempts < RESTARTS_MAX {
-            self.hold_merges(attempts, &mut pause);
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let applied = applied_to(&snapshot)?;
-            let from = page.from.clone();
-            let lookups = IndexedLayers::new(self, &snapshot, applied);
-            let merges = lookups.merges();
-            let lowest = bucket.layers.last();
-            let rows = |layer: &BucketId| LayerRows {
-                catalog: self,
-                reader: &snapshot,
-                layer: *layer,
-                kind: self.kind(*layer),
-                is_lowest: lowest == Some(layer),
-                applied,
-                merges,
-                fetched: VecDeque::new(),
-                from: Some(from.clone()),
-                fetch: FETCH_FIRST,
-            };
-            let layers = bucket.layers.iter().map(rows).collect();
-            let mut merge = Merge { layers, bucket, lookups };
-            if let Some(next) = merge.read(&mut page)? {
-                return Ok(next);
-            }
-            // It goes on where it is: many hidden keys take longer than the overlay keeps what the index has.
-            attempts = if page.from == from { attempts + 1 } else { 0 };
-        }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+/// A page of the layers that `bucket` names. Returns the last key or common prefix when there is more after it.
+fn list_layers(
+    catalog: &Catalog,
+    bucket: &Bucket,
+    list: &ListObjects,
+    sink: &mut dyn PageSink,
+) -> Result<Option<Bytes>> {
+    if list.max_keys == 0 {
+        return Ok(None);
     }
+    let mut page = Page { list, sink, count: 0, last: None, from: start_of(list) };
+    let (mut attempts, mut pause) = (0, None);
+    while attempts < RESTARTS_MAX {
+        catalog.hold_merges(attempts, &mut pause);
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let applied = applied_to(&snapshot)?;
+        let from = page.from.clone();
+        let lookups = IndexedLayers::new(catalog, &snapshot, applied);
+        let merges = lookups.merges();
+        let lowest = bucket.layers.last();
+        let rows = |layer: &BucketId| LayerRows {
+            catalog,
+            reader: &snapshot,
+            layer: *layer,
+            kind: catalog.kind(*layer),
+            is_lowest: lowest == Some(layer),
+            applied,
+            merges,
+            fetched: VecDeque::new(),
+            from: Some(from.clone()),
+            fetch: FETCH_FIRST,
+        };
+        let layers = bucket.layers.iter().map(rows).collect();
+        let mut merge = Merge { layers, bucket, lookups };
+        if let Some(next) = merge.read(&mut page)? {
+            return Ok(next);
+        }
+        // It goes on where it is: many hidden keys take longer than the overlay keeps what the index has.
+        attempts = if page.from == from { attempts + 1 } else { 0 };
+    }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
 }
 
 /// A key of a layer, and what it shows; `None` for a delete marker.

@@ -70,138 +70,140 @@ impl ScanStart {
     }
 }
 
-impl Catalog {
-    /// A page of versions of the bucket that `list` names, as it is now. Returns its last entry when there is more.
-    pub fn list_histories(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
-        if list.max_keys == 0 {
-            return Ok(None);
-        }
-        while let Some(bucket) = self.present_bucket(list.bucket) {
-            let next = self.list_histories_in(&bucket, list, sink)?;
-            if self.is_present(&bucket) {
-                return Ok(next);
-            }
-            sink.restart();
-        }
-        Ok(None)
+/// A page of versions of the bucket that `list` names, as it is now. Returns its last entry when there is more.
+pub fn list_histories(
+    catalog: &Catalog,
+    list: &ListVersions,
+    sink: &mut dyn VersionSink,
+) -> Result<Option<VersionMarker>> {
+    if list.max_keys == 0 {
+        return Ok(None);
     }
-
-    /// Whether a bucket that has layers shows no version.
-    pub fn shows_no_version(&self, bucket: &Bucket) -> Result<bool> {
-        struct Any(bool);
-        impl VersionSink for Any {
-            fn version(&mut self, _: &super::versions::ListedVersion<'_>) {
-                self.0 = true;
-            }
-            fn prefix(&mut self, _: &[u8]) {}
-            fn restart(&mut self) {
-                self.0 = false;
-            }
+    while let Some(bucket) = catalog.present_bucket(list.bucket) {
+        let next = list_histories_in(catalog, &bucket, list, sink)?;
+        if catalog.is_present(&bucket) {
+            return Ok(next);
         }
-        let list = ListVersions { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1 };
-        let mut any = Any(false);
-        self.list_histories_in(bucket, &list, &mut any)?;
-        Ok(!any.0)
+        sink.restart();
     }
+    Ok(None)
+}
 
-    fn list_histories_in(
-        &self,
-        bucket: &Bucket,
-        list: &ListVersions,
-        sink: &mut dyn VersionSink,
-    ) -> Result<Option<VersionMarker>> {
-        let (mut pause, mut attempt) = (None, 0);
-        let mut page = Page::new(list, sink, None);
-        while attempt < RESTARTS_MAX {
-            self.hold_merges(attempt, &mut pause);
-            let merges = self.overlay.read().merges();
-            let rest = page.rest();
-            let start = self.layered_start(bucket, rest.as_ref().unwrap_or(list))?;
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let lists = lists_of(bucket);
-            let mut rows = LayeredRows::new(self, &snapshot, &lists)?;
-            if rows.lookups.merges() != merges {
-                // The version that the page begins after may have another place now.
-                attempt += 1;
-                continue;
-            }
-            rows.begin(&start);
-            if rest.is_none() {
-                page.key = start.continued();
-            }
-            match page.read(&mut rows)? {
-                Read::Done(next) => return Ok(next),
-                // It goes on where it is: a page of many layers takes longer than the overlay keeps what the index has.
-                Read::Moved => attempt = if rows.last.is_some() { 1 } else { attempt + 1 },
-            }
+/// Whether a bucket that has layers shows no version.
+pub fn shows_no_version(catalog: &Catalog, bucket: &Bucket) -> Result<bool> {
+    struct Any(bool);
+    impl VersionSink for Any {
+        fn version(&mut self, _: &super::versions::ListedVersion<'_>) {
+            self.0 = true;
         }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+        fn prefix(&mut self, _: &[u8]) {}
+        fn restart(&mut self) {
+            self.0 = false;
+        }
     }
+    let list = ListVersions { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: 1 };
+    let mut any = Any(false);
+    list_histories_in(catalog, bucket, &list, &mut any)?;
+    Ok(!any.0)
+}
 
-    /// As `scan_versions`, of a bucket that has layers and versioning.
-    pub fn scan_histories(&self, bucket: BucketId, start: &ScanStart, limit: usize) -> Result<ScannedVersions> {
-        let mut pause = None;
-        for attempt in 0..RESTARTS_MAX {
-            self.hold_merges(attempt, &mut pause);
-            let Some(bucket) = self.present_bucket(bucket) else { break };
-            let merges = self.overlay.read().merges();
-            // A restore may keep the layer in hand, and give up those above it that were read before.
-            let is_kept = start.top.is_none_or(|top| bucket.layers.contains(&top));
-            let (from, again) = match &start.from {
-                LayeredStart::Within { key, .. } if start.merges != merges || !is_kept => {
-                    (LayeredStart::At(VersionStart::From(key.clone())), true)
-                }
-                from => (from.clone(), false),
-            };
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let lists = lists_of(&bucket);
-            let mut merged = LayeredRows::new(self, &snapshot, &lists)?;
-            merged.begin(&from);
-            let mut rows = Vec::with_capacity(limit);
-            let mut ended = false;
-            while rows.len() < limit {
-                match merged.next()? {
-                    Next::Version(Some(row)) => rows.push(row),
-                    Next::Version(None) => {
-                        ended = true;
-                        break;
-                    }
-                    Next::Moved => break,
-                }
-            }
-            // What was read before the overlay moved on counts.
-            if !ended && rows.is_empty() || !self.is_present(&bucket) || self.overlay.read().merges() != merges {
-                continue;
-            }
-            let next = merged.last.filter(|_| !ended).map(|(key, layer, sequence)| ScanStart {
-                from: LayeredStart::Within { key, layer, sequence },
-                merges,
-                top: Some(bucket.top()),
-            });
-            return Ok(ScannedVersions { rows, next, again, top: Some(bucket.top()) });
+fn list_histories_in(
+    catalog: &Catalog,
+    bucket: &Bucket,
+    list: &ListVersions,
+    sink: &mut dyn VersionSink,
+) -> Result<Option<VersionMarker>> {
+    let (mut pause, mut attempt) = (None, 0);
+    let mut page = Page::new(list, sink, None);
+    while attempt < RESTARTS_MAX {
+        catalog.hold_merges(attempt, &mut pause);
+        let merges = catalog.overlay.read().merges();
+        let rest = page.rest();
+        let start = layered_start(catalog, bucket, rest.as_ref().unwrap_or(list))?;
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let lists = lists_of(bucket);
+        let mut rows = LayeredRows::new(catalog, &snapshot, &lists)?;
+        if rows.lookups.merges() != merges {
+            // The version that the page begins after may have another place now.
+            attempt += 1;
+            continue;
         }
-        if self.present_bucket(bucket).is_none() {
-            return Ok(ScannedVersions { rows: Vec::new(), next: None, again: false, top: None });
+        rows.begin(&start);
+        if rest.is_none() {
+            page.key = start.continued();
         }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+        match page.read(&mut rows)? {
+            Read::Done(next) => return Ok(next),
+            // It goes on where it is: a page of many layers takes longer than the overlay keeps what the index has.
+            Read::Moved => attempt = if rows.last.is_some() { 1 } else { attempt + 1 },
+        }
     }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
+}
 
-    fn layered_start(&self, bucket: &Bucket, list: &ListVersions) -> Result<LayeredStart> {
-        let (key, id) = match list.start() {
-            ListStart::At(start) => return Ok(LayeredStart::At(start)),
-            ListStart::AfterVersion(key, id) => (key.clone(), id),
+/// As `scan_versions`, of a bucket that has layers and versioning.
+pub fn scan_histories(catalog: &Catalog, bucket: BucketId, start: &ScanStart, limit: usize) -> Result<ScannedVersions> {
+    let mut pause = None;
+    for attempt in 0..RESTARTS_MAX {
+        catalog.hold_merges(attempt, &mut pause);
+        let Some(bucket) = catalog.present_bucket(bucket) else { break };
+        let merges = catalog.overlay.read().merges();
+        // A restore may keep the layer in hand, and give up those above it that were read before.
+        let is_kept = start.top.is_none_or(|top| bucket.layers.contains(&top));
+        let (from, again) = match &start.from {
+            LayeredStart::Within { key, .. } if start.merges != merges || !is_kept => {
+                (LayeredStart::At(VersionStart::From(key.clone())), true)
+            }
+            from => (from.clone(), false),
         };
-        for layer in &bucket.layers {
-            if self.kind(*layer) != LayerKind::Amendments
-                && let Some(found) = self.version(*layer, &key, id)?
-            {
-                return Ok(LayeredStart::Within { key, layer: *layer, sequence: found.object.sequence });
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let lists = lists_of(&bucket);
+        let mut merged = LayeredRows::new(catalog, &snapshot, &lists)?;
+        merged.begin(&from);
+        let mut rows = Vec::with_capacity(limit);
+        let mut ended = false;
+        while rows.len() < limit {
+            match merged.next()? {
+                Next::Version(Some(row)) => rows.push(row),
+                Next::Version(None) => {
+                    ended = true;
+                    break;
+                }
+                Next::Moved => break,
             }
         }
-        Ok(LayeredStart::AfterGone { key, id })
+        // What was read before the overlay moved on counts.
+        if !ended && rows.is_empty() || !catalog.is_present(&bucket) || catalog.overlay.read().merges() != merges {
+            continue;
+        }
+        let next = merged.last.filter(|_| !ended).map(|(key, layer, sequence)| ScanStart {
+            from: LayeredStart::Within { key, layer, sequence },
+            merges,
+            top: Some(bucket.top()),
+        });
+        return Ok(ScannedVersions { rows, next, again, top: Some(bucket.top()) });
     }
+    if catalog.present_bucket(bucket).is_none() {
+        return Ok(ScannedVersions { rows: Vec::new(), next: None, again: false, top: None });
+    }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
+}
+
+fn layered_start(catalog: &Catalog, bucket: &Bucket, list: &ListVersions) -> Result<LayeredStart> {
+    let (key, id) = match list.start() {
+        ListStart::At(start) => return Ok(LayeredStart::At(start)),
+        ListStart::AfterVersion(key, id) => (key.clone(), id),
+    };
+    for layer in &bucket.layers {
+        if catalog.kind(*layer) != LayerKind::Amendments
+            && let Some(found) = catalog.version(*layer, &key, id)?
+        {
+            return Ok(LayeredStart::Within { key, layer: *layer, sequence: found.object.sequence });
+        }
+    }
+    Ok(LayeredStart::AfterGone { key, id })
 }
 
 /// Without a limit: how many versions of a layer are passed over for each that is shown, only the layers above tell.

@@ -104,29 +104,27 @@ enum Read {
     Moved,
 }
 
-impl Catalog {
-    /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        if list.max_keys == 0 {
-            return Ok(None);
-        }
-        for _ in 0..RESTARTS_MAX {
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let applied = applied_to(&snapshot)?;
-            let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
-            let overlay = Cursor::new(OverlayRows { catalog: self, bucket: list.bucket, applied, moves: None });
-            let page = Page { list, sink, count: 0, last: None };
-            if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
-                return Ok(next);
-            }
-            sink.restart();
-        }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+/// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_objects(catalog: &Catalog, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+    if list.max_keys == 0 {
+        return Ok(None);
     }
+    for _ in 0..RESTARTS_MAX {
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let applied = applied_to(&snapshot)?;
+        let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
+        let overlay = Cursor::new(OverlayRows { catalog, bucket: list.bucket, applied, moves: None });
+        let page = Page { list, sink, count: 0, last: None };
+        if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
+            return Ok(next);
+        }
+        sink.restart();
+    }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
 }
 
 /// The last record that the index has.

@@ -60,140 +60,130 @@ const FETCH_MAX: usize = 1_024;
 
 type Order = (Bytes, UploadId);
 
-impl Catalog {
-    /// An open upload of this bucket and key.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn upload(&self, bucket: BucketId, key: &[u8], id: UploadId) -> Result<Option<Arc<Upload>>> {
-        Ok(self.open_upload(id)?.filter(|upload| upload.bucket == bucket && upload.key == key))
+/// Parts in the order of their numbers. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_parts(catalog: &Catalog, list: ListParts) -> Result<PartPage> {
+    // The overlay first: what it loses meanwhile is in the index by then.
+    let wanted = list.max_parts + 1;
+    let recent: Vec<_> = catalog.overlay.read().parts(list.upload, list.after).take(wanted).cloned().collect();
+    let stored = catalog.index.read()?.parts(list.upload, list.after, wanted)?;
+    let mut parts = BTreeMap::new();
+    for row in &stored {
+        parts.insert(row.number, Arc::new(part_of(&row.part)?));
     }
+    parts.extend(recent.into_iter().map(|part| (part.number, part)));
+    let truncated = parts.len() > list.max_parts;
+    Ok(PartPage { entries: parts.into_values().take(list.max_parts).collect(), truncated })
+}
 
-    /// Parts in the order of their numbers. Blocking.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_parts(&self, list: ListParts) -> Result<PartPage> {
-        // The overlay first: what it loses meanwhile is in the index by then.
-        let wanted = list.max_parts + 1;
-        let recent: Vec<_> = self.overlay.read().parts(list.upload, list.after).take(wanted).cloned().collect();
-        let stored = self.index.read()?.parts(list.upload, list.after, wanted)?;
-        let mut parts = BTreeMap::new();
-        for row in &stored {
-            parts.insert(row.number, Arc::new(part_of(&row.part)?));
-        }
-        parts.extend(recent.into_iter().map(|part| (part.number, part)));
-        let truncated = parts.len() > list.max_parts;
-        Ok(PartPage { entries: parts.into_values().take(list.max_parts).collect(), truncated })
+/// Uploads in the order of their keys, those of one key in the order of their initiation. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_uploads(catalog: &Catalog, list: &ListUploads) -> Result<UploadPage> {
+    let mut page = UploadPage::default();
+    if list.max_uploads == 0 {
+        return Ok(page);
     }
-
-    /// Uploads in the order of their keys, those of one key in the order of their initiation. Blocking.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_uploads(&self, list: &ListUploads) -> Result<UploadPage> {
-        let mut page = UploadPage::default();
-        if list.max_uploads == 0 {
-            return Ok(page);
+    let mut recent = recent_uploads(catalog, list.bucket)?;
+    let mut from = first_upload(list);
+    let mut fetch = FETCH_FIRST;
+    loop {
+        let (stored, more) = stored_uploads(catalog, list.bucket, &from, fetch)?;
+        // Without a further page of the index, everything recent takes part; else only what comes before its end.
+        let end = if more { stored.last_key_value().map(|(at, _)| at.clone()) } else { None };
+        let later = end.as_ref().map(|end| recent.split_off(&after(end))).unwrap_or_default();
+        let mut merged = stored.into_iter().map(|(at, upload)| (at, Some(upload))).collect::<BTreeMap<_, _>>();
+        for (at, change) in std::mem::replace(&mut recent, later) {
+            merged.insert(at, change);
         }
-        let mut recent = self.recent_uploads(list.bucket)?;
-        let mut from = self.first_upload(list);
-        let mut fetch = FETCH_FIRST;
-        loop {
-            let (stored, more) = self.stored_uploads(list.bucket, &from, fetch)?;
-            // Without a further page of the index, everything recent takes part; else only what comes before its end.
-            let end = if more { stored.last_key_value().map(|(at, _)| at.clone()) } else { None };
-            let later = end.as_ref().map(|end| recent.split_off(&after(end))).unwrap_or_default();
-            let mut merged = stored.into_iter().map(|(at, upload)| (at, Some(upload))).collect::<BTreeMap<_, _>>();
-            for (at, change) in std::mem::replace(&mut recent, later) {
-                merged.insert(at, change);
+        // Behind all uploads of the common prefix that was met last.
+        let mut beyond: Option<Bytes> = None;
+        for (at, upload) in merged.range(start(&from)..) {
+            let Some(upload) = upload else { continue };
+            if beyond.as_ref().is_some_and(|beyond| upload.key < *beyond) {
+                continue;
             }
-            // Behind all uploads of the common prefix that was met last.
-            let mut beyond: Option<Bytes> = None;
-            for (at, upload) in merged.range(start(&from)..) {
-                let Some(upload) = upload else { continue };
-                if beyond.as_ref().is_some_and(|beyond| upload.key < *beyond) {
-                    continue;
-                }
-                if !upload.key.starts_with(&list.prefix) {
-                    if upload.key > list.prefix {
-                        return Ok(page);
-                    }
-                    continue;
-                }
-                let rolled = list.common_prefix(&upload.key);
-                beyond = rolled.as_ref().and_then(|prefix| successor(prefix));
-                if !list.take(&mut page, at, upload, rolled) {
+            if !upload.key.starts_with(&list.prefix) {
+                if upload.key > list.prefix {
                     return Ok(page);
                 }
+                continue;
             }
-            (from, fetch) = match (end, beyond) {
-                (None, _) => return Ok(page),
-                (Some((key, _)), Some(beyond)) if key < beyond => (From::Key(beyond), FETCH_FIRST),
-                (Some((key, id)), _) => (From::After(key, id), (2 * fetch).min(FETCH_MAX)),
-            };
-        }
-    }
-
-    /// Changes that the index may not have, in the order of a listing. A deletion stands at its own place.
-    fn recent_uploads(&self, bucket: BucketId) -> Result<BTreeMap<Order, Option<Arc<Upload>>>> {
-        let overlay = self.overlay.read();
-        let mut recent = BTreeMap::new();
-        let mut gone = Vec::new();
-        for (id, change) in overlay.uploads(bucket) {
-            match &change.value {
-                Some(upload) => drop(recent.insert((upload.key.clone(), id), Some(Arc::clone(upload)))),
-                None => gone.push(id),
+            let rolled = list.common_prefix(&upload.key);
+            beyond = rolled.as_ref().and_then(|prefix| successor(prefix));
+            if !list.take(&mut page, at, upload, rolled) {
+                return Ok(page);
             }
         }
-        drop(overlay);
-        for id in gone {
-            // The index still knows the key of what was aborted or completed a moment ago.
-            if let Some(stored) = self.index.read()?.upload(id)? {
-                recent.insert((upload_of(stored.kind, &stored.record)?.key, id), None);
-            }
-        }
-        Ok(recent)
-    }
-
-    fn first_upload(&self, list: &ListUploads) -> From {
-        match (&list.after_key, list.after_upload) {
-            (None, _) => From::Key(list.prefix.clone()),
-            (Some(key), Some(id)) => From::After(key.clone(), id),
-            (Some(key), None) => {
-                let rolled = list.common_prefix(key).filter(|prefix| prefix == key);
-                match rolled.as_ref().and_then(|rolled| successor(rolled)) {
-                    Some(beyond) => From::Key(beyond),
-                    None => From::After(key.clone(), UploadId([0xff; 16])),
-                }
-            }
-        }
-    }
-
-    /// A stretch of the index, and whether there is more behind it.
-    fn stored_uploads(
-        &self,
-        bucket: BucketId,
-        from: &From,
-        fetch: usize,
-    ) -> Result<(BTreeMap<Order, Arc<Upload>>, bool)> {
-        let mut rows = Vec::new();
-        let scan_from = match from {
-            From::Key(key) => UploadFrom::Key(key),
-            From::After(key, id) => UploadFrom::AfterUpload { key, initiated_ms: initiated_ms(*id), id: *id },
+        (from, fetch) = match (end, beyond) {
+            (None, _) => return Ok(page),
+            (Some((key, _)), Some(beyond)) if key < beyond => (From::Key(beyond), FETCH_FIRST),
+            (Some((key, id)), _) => (From::After(key, id), (2 * fetch).min(FETCH_MAX)),
         };
-        self.index.read()?.scan_uploads(bucket, scan_from, None, fetch, &mut |row| {
-            rows.push((row.kind, Bytes::copy_from_slice(row.record)));
-            true
-        })?;
-        let more = rows.len() == fetch;
-        let mut uploads = BTreeMap::new();
-        for (kind, record) in rows {
-            let upload = upload_of(kind, &record)?;
-            uploads.insert((upload.key.clone(), upload.id), Arc::new(upload));
-        }
-        Ok((uploads, more))
     }
+}
+
+/// Changes that the index may not have, in the order of a listing. A deletion stands at its own place.
+fn recent_uploads(catalog: &Catalog, bucket: BucketId) -> Result<BTreeMap<Order, Option<Arc<Upload>>>> {
+    let overlay = catalog.overlay.read();
+    let mut recent = BTreeMap::new();
+    let mut gone = Vec::new();
+    for (id, change) in overlay.uploads(bucket) {
+        match &change.value {
+            Some(upload) => drop(recent.insert((upload.key.clone(), id), Some(Arc::clone(upload)))),
+            None => gone.push(id),
+        }
+    }
+    drop(overlay);
+    for id in gone {
+        // The index still knows the key of what was aborted or completed a moment ago.
+        if let Some(stored) = catalog.index.read()?.upload(id)? {
+            recent.insert((upload_of(stored.kind, &stored.record)?.key, id), None);
+        }
+    }
+    Ok(recent)
+}
+
+fn first_upload(list: &ListUploads) -> From {
+    match (&list.after_key, list.after_upload) {
+        (None, _) => From::Key(list.prefix.clone()),
+        (Some(key), Some(id)) => From::After(key.clone(), id),
+        (Some(key), None) => {
+            let rolled = list.common_prefix(key).filter(|prefix| prefix == key);
+            match rolled.as_ref().and_then(|rolled| successor(rolled)) {
+                Some(beyond) => From::Key(beyond),
+                None => From::After(key.clone(), UploadId([0xff; 16])),
+            }
+        }
+    }
+}
+
+/// A stretch of the index, and whether there is more behind it.
+fn stored_uploads(
+    catalog: &Catalog,
+    bucket: BucketId,
+    from: &From,
+    fetch: usize,
+) -> Result<(BTreeMap<Order, Arc<Upload>>, bool)> {
+    let mut rows = Vec::new();
+    let scan_from = match from {
+        From::Key(key) => UploadFrom::Key(key),
+        From::After(key, id) => UploadFrom::AfterUpload { key, initiated_ms: initiated_ms(*id), id: *id },
+    };
+    catalog.index.read()?.scan_uploads(bucket, scan_from, None, fetch, &mut |row| {
+        rows.push((row.kind, Bytes::copy_from_slice(row.record)));
+        true
+    })?;
+    let more = rows.len() == fetch;
+    let mut uploads = BTreeMap::new();
+    for (kind, record) in rows {
+        let upload = upload_of(kind, &record)?;
+        uploads.insert((upload.key.clone(), upload.id), Arc::new(upload));
+    }
+    Ok((uploads, more))
 }
 
 /// Where a page begins.

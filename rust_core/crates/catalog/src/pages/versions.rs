@@ -56,78 +56,80 @@ pub type VersionMarker = (Bytes, Option<VersionId>);
 const FETCH_FIRST: usize = 8;
 const FETCH_MAX: usize = 1_024;
 
-impl Catalog {
-    /// A page of versions, handed over while it is read. Returns its last entry when there is more.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
-        if list.max_keys == 0 {
-            return Ok(None);
+/// A page of versions, handed over while it is read. Returns its last entry when there is more.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list_versions(
+    catalog: &Catalog,
+    list: &ListVersions,
+    sink: &mut dyn VersionSink,
+) -> Result<Option<VersionMarker>> {
+    if list.max_keys == 0 {
+        return Ok(None);
+    }
+    let start = start_of(catalog, list)?;
+    for _ in 0..RESTARTS_MAX {
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let mut merge = Merge::new(catalog, &snapshot, list)?;
+        merge.seek(start.clone());
+        match Page::new(list, sink, start.continued()).read(&mut merge)? {
+            Read::Done(next) => return Ok(next),
+            Read::Moved => sink.restart(),
         }
-        let start = self.start_of(list)?;
-        for _ in 0..RESTARTS_MAX {
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let mut merge = Merge::new(self, &snapshot, list)?;
-            merge.seek(start.clone());
-            match Page::new(list, sink, start.continued()).read(&mut merge)? {
-                Read::Done(next) => return Ok(next),
-                Read::Moved => sink.restart(),
+    }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
+}
+
+/// Up to `limit` versions from `from` on, delete markers included, in the order of a listing, and where the next ones
+/// begin if there may be more.
+pub fn scan_versions(
+    catalog: &Catalog,
+    bucket: BucketId,
+    from: &VersionStart,
+    limit: usize,
+) -> Result<(Vec<VersionScanRow>, Option<VersionStart>)> {
+    let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
+    for _ in 0..RESTARTS_MAX {
+        let mut reader = catalog.index.read()?;
+        let snapshot = reader.begin()?;
+        let mut merge = Merge::new(catalog, &snapshot, &list)?;
+        merge.seek(from.clone());
+        let mut rows = Vec::with_capacity(limit);
+        while rows.len() < limit {
+            match merge.next()? {
+                Next::Version(Some(row)) => rows.push(row),
+                Next::Version(None) => return Ok((rows, None)),
+                Next::Moved => break,
             }
         }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
-    }
-
-    /// Up to `limit` versions from `from` on, delete markers included, in the order of a listing, and where the next ones
-    /// begin if there may be more.
-    pub fn scan_versions(
-        &self,
-        bucket: BucketId,
-        from: &VersionStart,
-        limit: usize,
-    ) -> Result<(Vec<VersionScanRow>, Option<VersionStart>)> {
-        let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
-        for _ in 0..RESTARTS_MAX {
-            let mut reader = self.index.read()?;
-            let snapshot = reader.begin()?;
-            let mut merge = Merge::new(self, &snapshot, &list)?;
-            merge.seek(from.clone());
-            let mut rows = Vec::with_capacity(limit);
-            while rows.len() < limit {
-                match merge.next()? {
-                    Next::Version(Some(row)) => rows.push(row),
-                    Next::Version(None) => return Ok((rows, None)),
-                    Next::Moved => break,
-                }
-            }
-            if let Some(last) = rows.last().filter(|_| rows.len() == limit) {
-                let next = VersionStart::Within(last.key.clone(), last.sequence);
-                return Ok((rows, Some(next)));
-            }
+        if let Some(last) = rows.last().filter(|_| rows.len() == limit) {
+            let next = VersionStart::Within(last.key.clone(), last.sequence);
+            return Ok((rows, Some(next)));
         }
-        Err(Error::Index { reason: "a page could not be read between two commits".into() })
     }
+    Err(Error::Index { reason: "a page could not be read between two commits".into() })
+}
 
-    fn start_of(&self, list: &ListVersions) -> Result<VersionStart> {
-        let (key, id) = match list.start() {
-            ListStart::At(start) => return Ok(start),
-            ListStart::AfterVersion(key, id) => (key, id),
-        };
-        Ok(match self.sequence_of(list.bucket, key, id)? {
-            Some(sequence) => VersionStart::Within(key.clone(), sequence),
-            None => VersionStart::From(key.clone()),
-        })
-    }
+fn start_of(catalog: &Catalog, list: &ListVersions) -> Result<VersionStart> {
+    let (key, id) = match list.start() {
+        ListStart::At(start) => return Ok(start),
+        ListStart::AfterVersion(key, id) => (key, id),
+    };
+    Ok(match sequence_of(catalog, list.bucket, key, id)? {
+        Some(sequence) => VersionStart::Within(key.clone(), sequence),
+        None => VersionStart::From(key.clone()),
+    })
+}
 
-    /// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
-    /// version on, since an entry that comes twice does less harm than one that never comes.
-    fn sequence_of(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Sequence>> {
-        if let Some(located) = self.version_below(bucket, key, id, NewerChanges::default())? {
-            return Ok(Some(located.object.sequence));
-        }
-        Ok(id.first_sequence())
+/// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
+/// version on, since an entry that comes twice does less harm than one that never comes.
+fn sequence_of(catalog: &Catalog, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Sequence>> {
+    if let Some(located) = catalog.version_below(bucket, key, id, NewerChanges::default())? {
+        return Ok(Some(located.object.sequence));
     }
+    Ok(id.first_sequence())
 }
 
 /// Where a page begins.

@@ -6,9 +6,14 @@ use std::time::Duration;
 
 use super::queue::{AppendedBatch, Next, Stall};
 use crate::state::EngineState;
+use crate::upkeep::UpkeepTask;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Applied, Writer};
 
+/// Log bytes after which the index's write-ahead log is checkpointed.
+const CHECKPOINT_BYTES: u64 = 32 << 20;
+/// What a record counts for at least: that of a deletion is short, but changes as many pages of the index as any other.
+const CHECKPOINT_RECORD_BYTES: u64 = 512;
 /// Records trimmed from the overlay at a time, so that readers do not wait for all of them.
 const TRIM_RECORDS: usize = 256;
 
@@ -16,11 +21,13 @@ pub(crate) struct Applier {
     shared: Arc<EngineState>,
     /// `None` only during a pause.
     writer: Option<Writer>,
+    /// What was applied since the index's write-ahead log was checkpointed.
+    since_checkpoint: u64,
 }
 
 impl Applier {
     pub fn new(shared: Arc<EngineState>, writer: Writer) -> Self {
-        let mut applier = Self { shared, writer: None };
+        let mut applier = Self { shared, writer: None, since_checkpoint: 0 };
         applier.continue_with(writer);
         applier
     }
@@ -89,7 +96,7 @@ impl Applier {
         let mut applied = self.apply(&batches);
         if matches!(applied, Err(Error::StorageFull)) {
             // One batch needs least, and what is checkpointed leaves its place in the write-ahead log to it.
-            self.shared.make_room();
+            self.shared.space.make_room();
             let _ = self.shared.catalog.index.checkpoint();
             self.shared.applies.put_back(batches.split_off(1.min(batches.len())));
             applied = self.apply(&batches);
@@ -115,13 +122,21 @@ impl Applier {
         writer.apply(&records, &last.position.encode())
     }
 
-    fn note_applied(&self, batches: &[AppendedBatch], took: Duration) {
+    fn note_applied(&mut self, batches: &[AppendedBatch], took: Duration) {
         let Some(last) = batches.last() else { return };
         self.shared.catalog.retired_segments.committed(&self.shared.catalog.epochs);
-        self.shared.trim(batches, TRIM_RECORDS);
+        for records in batches.iter().flat_map(|batch| batch.records.chunks(TRIM_RECORDS)) {
+            let mut overlay = self.shared.catalog.overlay.write();
+            records.iter().for_each(|record| overlay.trim(record.sequence, &record.record));
+        }
         self.shared.applies.applied(batches, last.position.clone(), took);
-        let records = batches.iter().map(|batch| batch.records.len()).sum();
-        self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum(), records);
+        let bytes: u64 = batches.iter().map(|batch| batch.bytes).sum();
+        let records: usize = batches.iter().map(|batch| batch.records.len()).sum();
+        self.since_checkpoint += bytes.max(CHECKPOINT_RECORD_BYTES * records as u64);
+        if self.since_checkpoint >= CHECKPOINT_BYTES {
+            self.since_checkpoint = 0;
+            self.shared.upkeep.request(UpkeepTask::Checkpoint);
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::super::maintenance::{MaintenanceIntent, MaintenanceOutcome};
 use super::super::quotas::Change;
 use super::Committer;
-use super::requirements::{
+use orcas_base::error::Result;
+use orcas_decide::requirements::{
     SMALL_RECORDS_LEN, adds_content, adds_to, durability, frees, may_be_long, new_packs, reshapes,
 };
-use orcas_base::error::Result;
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, View, decide, records_len};
 use orcas_index::Counts;
 use orcas_record::{BucketId, BucketRole, Cause, Durability, Record, UploadId};
@@ -72,7 +72,7 @@ impl Committer {
 
     /// Once a round: what a round brings is far less than the reserve.
     fn check_space(&mut self) -> Result<()> {
-        self.space.get_or_insert_with(|| self.shared.check_space()).clone()
+        self.space.get_or_insert_with(|| self.shared.space.check()).clone()
     }
 
     pub(super) fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {

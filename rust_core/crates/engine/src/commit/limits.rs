@@ -16,7 +16,7 @@ const ROUND_LEN_MAX: usize = 4 * BATCH_BYTES_MAX as usize;
 impl Committer {
     /// Why this round takes nothing on, if there is a reason.
     pub(super) fn what_keeps_back(&self) -> Option<Error> {
-        let full = || self.shared.ballast.is_short() && !self.log_has_room();
+        let full = || self.shared.space.ballast.is_short() && !self.log_has_room();
         self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
     }
 
@@ -27,7 +27,7 @@ impl Committer {
         !self.promised
             || self.log.room() >= self.batch.len() as u64 + BATCH_BYTES_MAX
             // Whatever else is wrong shows when it is written to.
-            || !matches!(self.shared.make_spare(), Err(Error::StorageFull))
+            || !matches!(self.shared.space.make_spare(), Err(Error::StorageFull))
     }
 
     /// How many intents one round takes, and after how many bytes of bodies it ends.

@@ -7,9 +7,7 @@
 pub(crate) mod apply;
 mod deciding;
 mod limits;
-pub(crate) mod publish;
 pub(crate) mod queue;
-pub(crate) mod requirements;
 pub(crate) mod round;
 pub(crate) mod tokens;
 pub(crate) mod upload_ids;
@@ -23,15 +21,15 @@ use bytes::Bytes;
 
 use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
 use super::quotas::QuotaLedger;
-use super::state::{EngineState, UpkeepTask};
+use super::state::EngineState;
+use super::upkeep::UpkeepTask;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::Ordering;
-use orcas_catalog::{BucketTable, Overlay};
+use orcas_catalog::{BucketTable, Moved, Overlay};
 use orcas_decide::{Failure, Outcome};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence};
-use publish::Moved;
 use queue::{AppendedBatch, Sequenced, Submitted};
 use round::RoundTimes;
 use tokens::RequestTokens;
@@ -171,7 +169,7 @@ impl Committer {
         self.times = RoundTimes { awaited_index: self.times.awaited_index.take(), began, ..RoundTimes::default() };
         let intents = taken.len();
         (self.space, self.counting) = (None, false);
-        self.quotas.set_owners(&self.shared.owner_quotas.read());
+        self.quotas.set_owners(&self.shared.quotas.owners.read());
         self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
@@ -220,7 +218,7 @@ impl Committer {
         if seal {
             self.seal();
         }
-        self.quotas.show(&self.shared.standings);
+        self.quotas.show(&self.shared.quotas.standings);
         self.answer();
         if intents > 0 {
             let metrics = &self.shared.metrics;
@@ -278,7 +276,7 @@ impl Committer {
                 (kind, Bytes::from(payload), frame)
             }
         };
-        self.shared.candidates.mentioned(&record);
+        self.shared.reclaim.candidates.mentioned(&record);
         if BucketTable::concerns(&record) {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
@@ -311,7 +309,7 @@ impl Committer {
             || buffers && unsynced >= options.max_write_buffer_size
             || buffers && self.unsynced_objects + self.objects >= options.max_write_buffer_count as usize;
         // On a full disk nothing is promised that has yet to find room.
-        let short = self.shared.ballast.is_short();
+        let short = self.shared.space.ballast.is_short();
         let outcome = if durability == Durability::Sync && decided || due || full || barrier || short {
             self.flush()
         } else if buffers && (self.batch.len() as u64) < self.append_size() {
@@ -407,19 +405,21 @@ impl Committer {
         let bulk = std::mem::take(&mut self.bulk);
         self.unsynced.push(AppendedBatch { records, at: appended.at, position: appended.position, bytes, bulk });
         if self.log.wants_spare() {
-            self.shared.request(UpkeepTask::Spare);
+            self.shared.upkeep.request(UpkeepTask::Spare);
         }
         Ok(())
     }
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
-        self.shared.standings.begin();
-        self.shared.publish(&self.fresh, &self.buckets, std::mem::take(&mut self.moved));
+        self.shared.quotas.standings.begin();
+        let records = self.fresh.iter().map(|record| (record.sequence, &record.record));
+        if self.shared.catalog.publish(records, &self.buckets, std::mem::take(&mut self.moved)) {
+            self.shared.upkeep.request(UpkeepTask::Heads);
+        }
         self.fresh.clear();
         self.pending.clear();
         self.tokens.published();
-        self.shared.updates.store(self.updates, Ordering::Release);
     }
 
     /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
@@ -446,14 +446,14 @@ impl Committer {
         self.pending.clear();
         self.tokens.failed();
         self.quotas.forget();
-        self.updates = self.shared.updates.load(Ordering::Acquire);
+        self.updates = self.shared.catalog.updates.load(Ordering::Acquire);
         self.buckets = Arc::clone(&self.shared.catalog.buckets.read());
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
         }
         if matches!(error, Error::StorageFull) {
             // The upkeep thread makes room and the next log file, for the next attempt.
-            self.shared.request(UpkeepTask::Spare);
+            self.shared.upkeep.request(UpkeepTask::Spare);
         }
         // In a new file without a batch there is nothing to give up.
         if self.log.needs_fail_over() || !self.log.position().same_chain(&self.durable) {

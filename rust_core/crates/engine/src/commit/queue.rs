@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::requirements::body_bytes;
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::maintenance::{MaintenanceIntent, MaintenanceWaiter};
 use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
 use orcas_decide::Intent;
+use orcas_decide::requirements::body_bytes;
 use orcas_log::{BatchFrame, BatchLocation, LogPosition};
 use orcas_record::{BlobLocation, Cause, Record, Sequence};
 

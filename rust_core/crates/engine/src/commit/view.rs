@@ -10,7 +10,10 @@ use super::tokens::RequestTokens;
 use crate::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_catalog::{BucketTable, Current, KeyChanges, Known, NewerChanges, Overlay, successor};
+use orcas_catalog::{
+    BucketTable, Current, KeyChanges, Known, NewerChanges, Overlay, pass_published, published_blob, shows_nothing,
+    successor,
+};
 use orcas_decide::{Completed, View};
 use orcas_record::{
     BlobLocation, Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence,
@@ -102,7 +105,7 @@ impl View for SequencerView<'_> {
         if bucket.layers.iter().any(|layer| brings(&layer)) {
             return Ok(false);
         }
-        self.shared.catalog.shows_nothing(bucket)
+        shows_nothing(&self.shared.catalog, bucket)
     }
 
     fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
@@ -145,7 +148,7 @@ impl View for SequencerView<'_> {
     /// What is decided and not published removes more and brings nothing back. Too many are left to the next request, which
     /// goes on from there.
     fn pass_hidden_in(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Sequence> {
-        let passed = self.shared.catalog.pass_published(above, layer, key, hidden)?;
+        let passed = pass_published(&self.shared.catalog, above, layer, key, hidden)?;
         if passed.cut { Err(Error::ManyDeleted) } else { Ok(passed.oldest) }
     }
 
@@ -160,7 +163,7 @@ impl View for SequencerView<'_> {
         let condemned = |blob| self.pending.is_condemned(blob);
         match self.pending.shared_blob(fingerprint) {
             Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
-            _ => self.shared.published_blob(fingerprint, length, head, &condemned),
+            _ => published_blob(&self.shared.catalog, fingerprint, length, head, &condemned),
         }
     }
 
@@ -259,11 +262,11 @@ impl SequencerView<'_> {
     pub fn condemn(&self, blob: Sequence) -> Result<bool> {
         if planted::is(Bug::CondemnWithoutCheck) {
             let fingerprint = self.shared.catalog.index.read()?.blob_fingerprint(blob)?;
-            return Ok(fingerprint.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)));
+            return Ok(fingerprint.is_none_or(|fingerprint| self.shared.catalog.pins.condemn(fingerprint, blob)));
         }
         // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
         // in the index, which was waited for.
-        if !self.shared.candidates.contains(blob) {
+        if !self.shared.reclaim.candidates.contains(blob) {
             return Ok(false);
         }
         // What is decided and not applied yet; then the index.
@@ -275,7 +278,7 @@ impl SequencerView<'_> {
             return Ok(false);
         }
         // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
-        Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
+        Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.catalog.pins.condemn(fingerprint, blob)))
     }
 
     /// A part of an upload.

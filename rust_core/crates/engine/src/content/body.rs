@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::Content;
+use super::held::HeldMemory;
 use super::stored::ContentWriter;
-use crate::handle::Handle;
-use crate::sharing::HeldMemory;
-use crate::state::EngineState;
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
+use orcas_catalog::pin_known;
 use orcas_chunks::WrittenChunk;
 use orcas_chunks::chunker::Chunker;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
@@ -24,19 +24,18 @@ use orcas_store::Sealing;
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;
 
-impl Handle {
+impl Content {
     /// Where a body of `length` bytes is written while it arrives.
-    pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
-        let (shared, scope) = (Arc::clone(&self.shared), self.shared.scope(&bucket.owner));
-        let level = shared.ref_level(bucket);
-        BodyWriter::new(shared, bucket, length, Keyed { scope, key: None, level })
+    pub fn body_writer(self: &Arc<Self>, bucket: &Bucket, length: u64) -> BodyWriter {
+        let (scope, level) = (self.scope(&bucket.owner), self.ref_level(bucket));
+        BodyWriter::new(Arc::clone(self), bucket, length, Keyed { scope, key: None, level })
     }
 
     /// The same for a body that is sealed if its object says so.
     ///
     /// # Errors
     /// As of `sealed_body_writer`.
-    pub fn writer_of(&self, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
+    pub fn writer_of(self: &Arc<Self>, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
         match sealing.encryption {
             None => Ok(self.body_writer(bucket, length)),
             Some(_) => self.sealed_body_writer(bucket, sealing, length),
@@ -47,24 +46,11 @@ impl Handle {
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
-    pub fn sealed_body_writer(&self, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
-        let shared = Arc::clone(&self.shared);
-        let key = shared.data_key(bucket, sealing)?;
-        let scope = shared.sealed_scope(&key, sealing)?;
-        let level = if sealing.is_private() { RefLevel::Off } else { shared.ref_level(bucket) };
-        Ok(BodyWriter::new(shared, bucket, length, Keyed { scope, key: Some(key), level }))
-    }
-}
-
-impl EngineState {
-    /// What a blob with this head asks for.
-    pub fn sharing(&self, level: RefLevel, head: u64) -> Sharing {
-        match level {
-            RefLevel::Off => Sharing::Off,
-            RefLevel::Full => Sharing::Sought,
-            RefLevel::Fast if self.heads.maybe_known(head) => Sharing::Sought,
-            RefLevel::Fast => Sharing::Offered,
-        }
+    pub fn sealed_body_writer(self: &Arc<Self>, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
+        let key = self.keys.data_key(bucket, sealing)?;
+        let scope = self.sealed_scope(&key, sealing)?;
+        let level = if sealing.is_private() { RefLevel::Off } else { self.ref_level(bucket) };
+        Ok(BodyWriter::new(Arc::clone(self), bucket, length, Keyed { scope, key: Some(key), level }))
     }
 }
 
@@ -87,7 +73,7 @@ impl BodyObserver for () {
 
 /// Cuts a body of known length into chunks.
 pub struct BodyWriter {
-    shared: Arc<EngineState>,
+    content: Arc<Content>,
     /// What fingerprints are keyed with.
     scope: [u8; 32],
     /// What its chunks are sealed under.
@@ -152,9 +138,9 @@ impl HeldChunk {
 }
 
 impl BodyWriter {
-    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64, keyed: Keyed) -> Self {
+    fn new(content: Arc<Content>, bucket: &Bucket, length: u64, keyed: Keyed) -> Self {
         let Keyed { scope, key, level } = keyed;
-        let mut chunk_size = bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size);
+        let mut chunk_size = bucket.settings.chunk_size.unwrap_or(content.chunk_size);
         if key.is_some() {
             chunk_size = chunk_size.min(SEALED_MAX);
         }
@@ -166,7 +152,7 @@ impl BodyWriter {
             scope,
             key,
             level,
-            shared,
+            content,
             cuts,
             length,
             remaining: length,
@@ -209,23 +195,23 @@ impl BodyWriter {
     }
 
     fn next_chunk(&self) -> Result<OpenChunk> {
-        self.shared.faults.check_writable()?;
-        self.shared.check_space()?;
+        self.content.faults.check_writable()?;
+        self.content.space.check()?;
         let held = |length: u64, room| {
-            let bytes = self.shared.buffers.take(HEAD_LENGTH.min(length as usize));
+            let bytes = self.content.buffers.take(HEAD_LENGTH.min(length as usize));
             Ok(OpenChunk::Held(Box::new(HeldChunk::new(&self.scope, length, room, bytes))))
         };
         match &self.cuts {
             Cuts::Content(chunker) => {
                 let length = self.remaining.min(chunker.longest() as u64);
                 // Its place can only be taken once its length is known, so it waits whoever else does.
-                held(length, self.shared.held.take_anyway(length))
+                held(length, self.content.held.take_anyway(length))
             }
             Cuts::Fixed(size) => {
                 let length = self.remaining.min(*size);
                 let room = match self.level {
                     RefLevel::Off => None,
-                    RefLevel::Full | RefLevel::Fast => self.shared.held.take(length.min(HEAD_LENGTH as u64)),
+                    RefLevel::Full | RefLevel::Fast => self.content.held.take(length.min(HEAD_LENGTH as u64)),
                 };
                 match room {
                     Some(room) => held(length, room),
@@ -236,7 +222,7 @@ impl BodyWriter {
     }
 
     fn through(&self, length: u64) -> Result<OpenChunk> {
-        let writer = self.shared.content_writer(length as u32, &self.scope, self.key.as_deref())?;
+        let writer = self.content.content_writer(length as u32, &self.scope, self.key.as_deref())?;
         Ok(OpenChunk::Through { writer, left: length })
     }
 
@@ -303,10 +289,10 @@ impl BodyWriter {
     /// Goes on with a chunk of fixed length whose head has just become known.
     fn hold_on(&self, mut held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<OpenChunk> {
         let maybe_known =
-            held.head.is_some_and(|head| self.shared.heads.maybe_known(head) || self.own.contains_key(&head));
+            held.head.is_some_and(|head| self.content.catalog.heads.maybe_known(head) || self.own.contains_key(&head));
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
         if !fixed || (maybe_known && held.room.grow(held.length)) {
-            let mut whole = self.shared.buffers.take(held.length as usize);
+            let mut whole = self.content.buffers.take(held.length as usize);
             whole.extend_from_slice(&held.bytes);
             held.bytes = whole;
             return Ok(OpenChunk::Held(held));
@@ -332,7 +318,7 @@ impl BodyWriter {
         }
         // The writer hashes the bytes again, so that what a frame says of its content was computed from what went into
         // it. Only chunks that looked known and are not pay for that, and those with content-defined cuts.
-        let mut writer = self.shared.content_writer(length, &self.scope, self.key.as_deref())?;
+        let mut writer = self.content.content_writer(length, &self.scope, self.key.as_deref())?;
         writer.write(&held.bytes)?;
         let (written, seal) = writer.finish()?;
         self.place(written, length, seal, sharing);
@@ -340,7 +326,7 @@ impl BodyWriter {
     }
 
     fn sharing(&self, head: u64) -> Sharing {
-        match self.shared.sharing(self.level, head) {
+        match self.content.catalog.heads.sharing(self.level, head) {
             Sharing::Offered if self.own.contains_key(&head) => Sharing::Sought,
             sharing => sharing,
         }
@@ -358,7 +344,7 @@ impl BodyWriter {
         }
         let sealed = self.key.is_some();
         let stored = if sealed { Seal::stored_length(length) } else { length };
-        let found = self.shared.pin_known(fingerprint, stored, head)?;
+        let found = pin_known(&self.content.catalog, fingerprint, stored, head)?;
         Ok(found.map(|(blob, pin)| {
             let place = ChunkPlace::Known { blob };
             PlacedChunk { fingerprint, sharing, length, sealed, place, pin: Some(pin) }
@@ -400,7 +386,7 @@ impl BodyWriter {
         if placed != self.length {
             return Err(Error::Record { reason: "a body is shorter than announced" });
         }
-        self.shared.sync_content(&self.written)?;
+        self.content.packs.sync(&self.written)?;
         Ok(Body::Chunks(self.chunks))
     }
 }

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use super::Content;
 use super::stored::{HeldBlob, read_inline};
-use crate::handle::Handle;
-use crate::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{EpochPin, PinnedObject};
 use orcas_record::{Extent, Sequence};
 use orcas_store::Sealing;
 
-impl EngineState {
-    /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
-    /// pieces.
-    pub fn try_read_small(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
+impl Content {
+    /// Fills `buf` with the object's bytes from `first` on, verified. `Ok(false)`, with `buf` undefined, when that
+    /// would wait for the disk or the content is in several pieces: use a reader.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
+    pub fn try_read(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
         if buf.is_empty() {
             return Ok(true);
         }
@@ -27,27 +29,16 @@ impl EngineState {
             _ => Ok(false),
         }
     }
-}
-
-impl Handle {
-    /// Fills `buf` with the object's bytes from `first` on, verified. `Ok(false)`, with `buf` undefined, when that
-    /// would wait for the disk or the content is in several pieces: use a reader.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
-    pub fn try_read(&self, found: &PinnedObject, first: u64, buf: &mut [u8]) -> Result<bool> {
-        self.shared.try_read_small(found, first, buf)
-    }
 
     /// Bytes `first..=last` of an object, which must lie inside it.
-    pub fn reader(&self, found: &PinnedObject, first: u64, last: u64) -> ObjectReader {
-        ObjectReader::new(Arc::clone(&self.shared), found, first, last)
+    pub fn reader(self: &Arc<Self>, found: &PinnedObject, first: u64, last: u64) -> ObjectReader {
+        ObjectReader::new(Arc::clone(self), found, first, last)
     }
 }
 
 /// Reads a range of an object in order. Blocking; every byte it gives was verified.
 pub struct ObjectReader {
-    shared: Arc<EngineState>,
+    content: Arc<Content>,
     levels: Vec<Level>,
     remaining: u64,
     sealing: Sealing,
@@ -65,12 +56,12 @@ struct Level {
 }
 
 impl ObjectReader {
-    fn new(shared: Arc<EngineState>, found: &PinnedObject, first: u64, last: u64) -> Self {
+    fn new(content: Arc<Content>, found: &PinnedObject, first: u64, last: u64) -> Self {
         let version = &found.object.version;
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };
         let levels = vec![Level { extents, next: 0, skip: first }];
-        Self { shared, levels, remaining, sealing: found.sealing(), blob: None, _pin: found.pin().clone() }
+        Self { content, levels, remaining, sealing: found.sealing(), blob: None, _pin: found.pin().clone() }
     }
 
     /// Bytes still to come.
@@ -110,7 +101,7 @@ impl ObjectReader {
                     if self.levels.len() > 1 {
                         return Err(Error::Record { reason: "a segment names a segment" });
                     }
-                    let extents = self.shared.catalog.segment(segment)?;
+                    let extents = self.content.catalog.segment(segment)?;
                     self.levels.push(Level { extents, next: 0, skip });
                     continue;
                 }
@@ -133,11 +124,11 @@ impl ObjectReader {
         let held = match self.blob.take() {
             Some(held) if held.is(blob) => held,
             _ => {
-                let place = self.shared.catalog.place(blob)?;
-                self.shared.check_seal(&place, self.sealing.encryption.as_ref())?;
+                let place = self.content.catalog.place(blob)?;
+                self.content.check_seal(&place, self.sealing.encryption.as_ref())?;
                 HeldBlob::new(blob, place)
             }
         };
-        self.shared.read_blob(self.blob.insert(held), &self.sealing, start, buf)
+        self.content.read_blob(self.blob.insert(held), &self.sealing, start, buf)
     }
 }

@@ -1,31 +1,35 @@
-//! Sealing content on its way to the disk and opening it on its way back. Data keys come from outside.
+//! Sealing content and headers on their way to the disk and opening them on their way back. Data keys come from outside.
 //!
 //! What is stored of a sealed blob: its content, sealed by block, a tag for each block, and the seal. A block verifies
-//! before any of its bytes is given out. Must not know how data keys are kept, or who asks for encryption.
+//! before any of its bytes is given out. Each act of sealing has a seal id of its own, under which nothing else is sealed:
+//! the same headers that are stored twice look different, and those of another version do not open in their place. Must
+//! not know how data keys are kept, who asks for encryption, or which headers there are.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::Content;
 use crate::metrics::EngineMetrics;
-use crate::state::EngineState;
 use orcas_base::block::{BLOCK_SIZE, block_count};
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::verifying::verifying;
+use orcas_catalog::PinnedObject;
 use orcas_chunks::{ChunkWriter, WrittenChunk};
-use orcas_record::Seal;
+use orcas_record::{Bucket, ObjectHeaders, Seal, SealedHeaders, encode_headers};
 use orcas_seal::{Algorithm, BlobKey, BlobSealer, DataKey, FreshId, TAG_LENGTH, Tag, block_range};
-use orcas_store::{Sealing, is_authentic};
+use orcas_store::{Sealing, is_authentic, open_headers};
 
 /// Bytes that a writer of large content seals and writes at once.
 const PIECE: usize = 4 * BLOCK_SIZE;
 
-impl EngineState {
+impl Content {
     /// What seals a blob of `length` bytes, or metadata, under a new seal id.
-    pub fn sealer(&self, key: &DataKey, length: u64) -> Result<(BlobSealer, Seal)> {
+    pub(crate) fn sealer(&self, key: &DataKey, length: u64) -> Result<(BlobSealer, Seal)> {
         let mut drawn = Ok(());
         let id = FreshId::draw(&mut |bytes| {
-            drawn = self.seal_ids.fill(&*self.random, bytes);
+            drawn = self.seal_ids.fill(&*self.keys.random, bytes);
             Ok(())
         });
         drawn?;
@@ -36,7 +40,7 @@ impl EngineState {
     }
 
     /// What is stored of `content`, at most 64 MiB, and its seal.
-    pub fn seal_whole(&self, key: &DataKey, content: &[u8]) -> Result<(Vec<u8>, Seal)> {
+    pub(crate) fn seal_whole(&self, key: &DataKey, content: &[u8]) -> Result<(Vec<u8>, Seal)> {
         let (mut sealer, seal) = self.sealer(key, content.len() as u64)?;
         let mut stored = Vec::with_capacity(Seal::stored_length(content.len() as u32) as usize);
         stored.extend_from_slice(content);
@@ -47,11 +51,49 @@ impl EngineState {
     }
 
     /// Seals what is written into a chunk that has room for what is stored of `length` bytes.
-    pub fn sealing_writer(&self, chunk: ChunkWriter, key: &DataKey, length: u32) -> Result<SealingWriter> {
+    pub(crate) fn sealing_writer(&self, chunk: ChunkWriter, key: &DataKey, length: u32) -> Result<SealingWriter> {
         let (sealer, seal) = self.sealer(key, u64::from(length))?;
         let block = self.buffers.take(PIECE.min(length as usize));
         let (tags, metrics) = (Vec::with_capacity(block_count(length as usize)), Arc::clone(&self.metrics));
         Ok(SealingWriter { chunk, sealer, seal, block, tags, metrics })
+    }
+
+    /// The headers as an object of the bucket stores them that is encrypted like this. May wait for the data key of the
+    /// owner of the bucket, unless it is at hand or content was just sealed.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyring`], or why the data key cannot be used.
+    pub fn sealed_headers(&self, bucket: &Bucket, sealing: &Sealing, headers: ObjectHeaders) -> Result<ObjectHeaders> {
+        if sealing.encryption.is_none() || !headers.has_unsealed() {
+            return Ok(headers);
+        }
+        self.seal_headers(&*self.keys.data_key(bucket, sealing)?, headers)
+    }
+
+    /// The headers as an object stores them that is encrypted with `key`.
+    pub(crate) fn seal_headers(&self, key: &DataKey, headers: ObjectHeaders) -> Result<ObjectHeaders> {
+        if !headers.has_unsealed() {
+            return Ok(headers);
+        }
+        let (hidden, visible) = headers.split();
+        let (mut sealer, seal) = self.sealer(key, 0)?;
+        let mut bytes = encode_headers(&hidden);
+        let tag = sealer.seal_metadata(&mut bytes);
+        bytes.extend_from_slice(&tag.map_err(|_| Error::Record { reason: "headers are too long to be sealed" })?);
+        let sealed = SealedHeaders { seal, bytes: bytes.into() };
+        Ok(ObjectHeaders { sealed: Some(Box::new(sealed)), ..visible })
+    }
+
+    /// The headers of an object in the clear. Never waits.
+    ///
+    /// # Errors
+    /// Why the key cannot be used, [`Error::NoCustomerKey`], or [`Error::Record`] if they are not what was sealed.
+    pub fn headers<'a>(&self, found: &'a PinnedObject) -> Result<Cow<'a, ObjectHeaders>> {
+        let headers = &found.object.version.headers;
+        let Some(sealed) = &headers.sealed else { return Ok(Cow::Borrowed(headers)) };
+        let opened = open_headers(&*self.keys.blob_key(&sealed.seal, &found.sealing())?, sealed)?;
+        let (storage_class, website_redirect) = (headers.storage_class.clone(), headers.website_redirect.clone());
+        Ok(Cow::Owned(ObjectHeaders { storage_class, website_redirect, ..opened }))
     }
 }
 
@@ -137,9 +179,9 @@ pub(crate) struct OpenBlob {
     tags: Vec<Tag>,
 }
 
-impl EngineState {
+impl Content {
     /// Prepares for reading the blob, of which `stored` bytes are stored. `None` if that would wait.
-    pub fn open_blob(
+    pub(crate) fn open_blob(
         &self,
         (seal, sealing): (&Seal, &Sealing),
         stored: u32,
@@ -150,12 +192,12 @@ impl EngineState {
         if !read(length, tags.as_flattened_mut())? {
             return Ok(None);
         }
-        let key = self.blob_key(&named_seal(seal, stored, read)?, sealing)?;
+        let key = self.keys.blob_key(&named_seal(seal, stored, read)?, sealing)?;
         Ok(Some(OpenBlob { key, length, tags }))
     }
 
     /// Content of a blob from `start`. `false` if that would wait.
-    pub fn read_sealed(
+    pub(crate) fn read_sealed(
         &self,
         (seal, sealing): (&Seal, &Sealing),
         stored: u32,
@@ -177,7 +219,7 @@ impl EngineState {
         }
         let (content, tag) = sealed.split_at_mut(length as usize);
         let tag = Tag::try_from(&*tag).map_err(|_| UNFIT)?;
-        let key = self.blob_key(&named_seal(seal, stored, read)?, sealing)?;
+        let key = self.keys.blob_key(&named_seal(seal, stored, read)?, sealing)?;
         let open = || key.open_in_place(0, u64::from(length), content, &[tag]);
         authentic(verifying(|| self.metrics.opened.timed(key.algorithm(), length as usize, open)))?;
         copy_from(content, start as usize, buf)?;
@@ -185,7 +227,7 @@ impl EngineState {
     }
 
     /// The same for a blob that was prepared.
-    pub fn read_opened(
+    pub(crate) fn read_opened(
         &self,
         blob: &OpenBlob,
         read: ReadStored<'_>,

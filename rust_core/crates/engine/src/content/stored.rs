@@ -2,13 +2,10 @@
 //! that clients send passes through here before it is stored, and all stored content before it is used. Only code that
 //! moves stored bytes as they are, or verifies their checksums, bypasses this.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
+use super::Content;
 use super::sealing::{OpenBlob, ReadStored, SealingWriter, Unopened};
-use crate::handle::Handle;
-use crate::state::EngineState;
 use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{BlobPlace, StoredBytes};
@@ -16,12 +13,22 @@ use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, Sharing};
 use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, head_of};
 use orcas_seal::DataKey;
-use orcas_store::{ContentKeys, Sealing, fingerprint};
+use orcas_store::{Sealing, fingerprint};
 
-impl Handle {
+impl Content {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
     pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        self.shared.small_body(bucket, bytes)
+        if bytes.len() <= INLINE_MAX {
+            return Body::Inline(bytes);
+        }
+        self.appended_body(bucket, bytes)
+    }
+
+    /// The same for a body that is appended to an object: a content, however small it is.
+    pub fn appended_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
+        let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
+        let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
+        Body::Content { fingerprint, sharing, bytes, seal: None }
     }
 
     /// The same for a body that is sealed, however small it is. May wait for the data key of its owner.
@@ -29,50 +36,10 @@ impl Handle {
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
     pub fn sealed_body(&self, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Result<Body> {
-        self.shared.sealed_body(bucket, sealing, bytes)
-    }
-
-    /// Sets where data keys come from: once, before the first request.
-    pub fn use_keys(&self, keys: Arc<dyn ContentKeys>) {
-        // A second time changes nothing: the store has one keyring.
-        let _ = self.shared.content_keys.set(keys);
-    }
-
-    /// Whether content can be sealed.
-    pub fn can_seal(&self) -> bool {
-        self.shared.content_keys.get().is_some()
-    }
-
-    /// Whether new content of the bucket can be sealed without waiting.
-    pub fn can_seal_at_once(&self, bucket: &Bucket, sealing: &Sealing) -> bool {
-        self.shared.has_data_key_at_hand(bucket, sealing)
-    }
-
-    /// The same for a body that is appended to an object: a content, however small it is.
-    pub fn appended_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        self.shared.content_body(bucket, bytes)
-    }
-}
-
-impl EngineState {
-    fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        if bytes.len() <= INLINE_MAX {
-            return Body::Inline(bytes);
-        }
-        self.content_body(bucket, bytes)
-    }
-
-    fn content_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
-        let sharing = self.content_sharing(bucket, &fingerprint, bytes.len());
-        Body::Content { fingerprint, sharing, bytes, seal: None }
-    }
-
-    fn sealed_body(&self, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Result<Body> {
         if bytes.is_empty() {
             return Ok(Body::Inline(Bytes::new()));
         }
-        let key = self.data_key(bucket, sealing)?;
+        let key = self.keys.data_key(bucket, sealing)?;
         let fingerprint = fingerprint(&self.sealed_scope(&key, sealing)?, bytes);
         let sharing = match sealing.is_private() {
             false => self.content_sharing(bucket, &fingerprint, bytes.len()),
@@ -82,26 +49,36 @@ impl EngineState {
         Ok(Body::Content { fingerprint, sharing, bytes: stored.into(), seal: Some(seal) })
     }
 
+    /// The key of an owner's scope.
+    pub(crate) fn scope(&self, owner: &Bytes) -> [u8; 32] {
+        *self.scopes.lock().entry(owner.clone()).or_insert_with(|| self.store_keys.scope(owner))
+    }
+
+    /// Whether new content of the bucket is looked up.
+    pub(crate) fn ref_level(&self, bucket: &Bucket) -> RefLevel {
+        bucket.settings.ref_level.unwrap_or(self.ref_level)
+    }
+
     /// What fingerprints of sealed content are keyed with. Those of private content tell nothing, not even that two are
     /// equal.
-    pub fn sealed_scope(&self, key: &DataKey, sealing: &Sealing) -> Result<[u8; 32]> {
+    pub(crate) fn sealed_scope(&self, key: &DataKey, sealing: &Sealing) -> Result<[u8; 32]> {
         if !sealing.is_private() {
             return Ok(*key.fingerprint_key().expose());
         }
         let mut scope = [0; 32];
-        self.random.fill(&mut scope)?;
+        self.keys.random.fill(&mut scope)?;
         Ok(scope)
     }
 
     fn content_sharing(&self, bucket: &Bucket, fingerprint: &Fingerprint, length: usize) -> Sharing {
         // To look up what is this short costs more than to store it again.
         let level = if length <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
-        self.sharing(level, head_of(&fingerprint.0))
+        self.catalog.heads.sharing(level, head_of(&fingerprint.0))
     }
 
     /// Reserves space for a chunk of `length` bytes, which are sealed if there is a data key. `scope` is what its
     /// fingerprint is keyed with.
-    pub fn content_writer(&self, length: u32, scope: &[u8; 32], key: Option<&DataKey>) -> Result<ContentWriter> {
+    pub(crate) fn content_writer(&self, length: u32, scope: &[u8; 32], key: Option<&DataKey>) -> Result<ContentWriter> {
         match key {
             None => Ok(ContentWriter::Plain(Box::new(self.packs.reserve(length, scope)?))),
             Some(key) => {
@@ -111,14 +88,9 @@ impl EngineState {
         }
     }
 
-    /// Returns when all `chunks` are durable. After an error, at least one of them never will be.
-    pub fn sync_content(&self, chunks: &[WrittenChunk]) -> Result<()> {
-        self.packs.sync(chunks)
-    }
-
     /// Refuses the blob of an object that is not sealed as the object says: what was sealed must not be taken for
     /// content, and what was not is no content of an encrypted object.
-    pub fn check_seal(&self, place: &BlobPlace, encryption: Option<&Encryption>) -> Result<()> {
+    pub(crate) fn check_seal(&self, place: &BlobPlace, encryption: Option<&Encryption>) -> Result<()> {
         if place.seal.is_some() == encryption.is_some() {
             return Ok(());
         }
@@ -126,7 +98,7 @@ impl EngineState {
     }
 
     /// Bytes of a blob from `start`, verified. Remembers the blob if it is damaged.
-    pub fn read_blob(&self, held: &mut HeldBlob, sealing: &Sealing, start: u32, buf: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_blob(&self, held: &mut HeldBlob, sealing: &Sealing, start: u32, buf: &mut [u8]) -> Result<()> {
         let HeldBlob { blob, place, open } = held;
         let read = match &place.seal {
             None => self.read_stored(&place.bytes, start, buf),
@@ -161,7 +133,7 @@ impl EngineState {
     }
 
     /// Like `read_blob`, but `false` when that would wait for the disk.
-    pub fn try_read_blob(
+    pub(crate) fn try_read_blob(
         &self,
         (blob, place): (Sequence, &BlobPlace),
         sealing: &Sealing,
@@ -215,7 +187,7 @@ impl EngineState {
 
     fn noted<T>(&self, blob: Sequence, read: Result<T>) -> Result<T> {
         if matches!(read, Err(Error::Corrupt { .. })) {
-            self.pins.note_damage(blob);
+            self.catalog.pins.note_damage(blob);
         }
         read
     }
@@ -254,7 +226,7 @@ impl ContentWriter {
         }
     }
 
-    /// Exactly the reserved length must have been written. Durable after `sync_content`.
+    /// Exactly the reserved length must have been written. Durable once its pack is synced.
     pub fn finish(self) -> Result<(WrittenChunk, Option<Seal>)> {
         match self {
             Self::Plain(chunk) => Ok((chunk.finish()?, None)),

@@ -49,7 +49,7 @@ pub(crate) struct Follower {
 impl Follower {
     /// `None` if there are to be no events.
     pub fn new(shared: &Arc<EngineState>, logs: &LogFiles) -> Option<Self> {
-        let files = shared.journal.clone()?;
+        let files = shared.events.journal.clone()?;
         Some(Self { shared: Arc::clone(shared), logs: logs.clone(), files, following: None, distrusted: None })
     }
 
@@ -236,7 +236,7 @@ impl Follower {
             following.journal.expire(now_ms)?;
         }
         // Old events give way to what makes room: deletions and compaction need some first.
-        while following.journal.is_dirty() && shared.is_under_reserve() && following.journal.remove_oldest()? {}
+        while following.journal.is_dirty() && shared.space.is_under_reserve() && following.journal.remove_oldest()? {}
         let due = now.saturating_sub(following.synced) >= SYNC_AFTER;
         if following.journal.is_dirty() && (hurry || due || shared.events.is_closed()) {
             following.journal.sync()?;
@@ -303,7 +303,7 @@ impl Following {
     /// Says up to where the journal has everything, with the changes if they are `heard`.
     fn show(&self, shared: &EngineState, heard: bool) {
         shared.events.note_reached(self.reached.sequence);
-        if let Some(sink) = shared.event_sink.get() {
+        if let Some(sink) = shared.events.sink.get() {
             EventSink::taken(&**sink, heard.then_some(&*self.changes), Place::after(self.reached.sequence));
         }
     }

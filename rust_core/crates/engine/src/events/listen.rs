@@ -58,7 +58,7 @@ impl EventReader {
 
 impl Handle {
     fn journal(&self) -> Option<&JournalFiles> {
-        self.shared.journal.as_ref()
+        self.shared.events.journal.as_ref()
     }
 
     /// Whether there are events.
@@ -88,7 +88,7 @@ impl Handle {
 
     /// To be told of events from now on. Once.
     pub fn on_events(&self, sink: Arc<dyn EventSink>) {
-        let _ = self.shared.event_sink.set(sink);
+        let _ = self.shared.events.sink.set(sink);
     }
 
     /// Somebody listens, so events are taken at once.

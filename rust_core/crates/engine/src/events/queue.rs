@@ -2,15 +2,17 @@
 //! that finds no room is dropped and read from the log instead, so the committer never waits.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::sink::EventSink;
 use crate::commit::queue::AppendedBatch;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
+use orcas_journal::JournalFiles;
 use orcas_log::LogPosition;
 use orcas_record::{Sequence, keeps_cause};
 
@@ -67,7 +69,10 @@ impl State {
 }
 
 pub(crate) struct EventQueue {
-    enabled: bool,
+    /// `None` if no events are kept.
+    pub journal: Option<JournalFiles>,
+    /// Set once.
+    pub sink: OnceLock<Arc<dyn EventSink>>,
     state: Mutex<State>,
     changed: Condvar,
     /// Everything up to this record is durably in the journal, or not wanted there.
@@ -79,7 +84,7 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     /// `end` is that of the log.
-    pub fn new(enabled: bool, end: LogPosition) -> Self {
+    pub fn new(journal: Option<JournalFiles>, end: LogPosition) -> Self {
         let state = State {
             batches: VecDeque::new(),
             dropped: None,
@@ -92,10 +97,11 @@ impl EventQueue {
             failed: None,
         };
         Self {
-            enabled,
+            durable: AtomicU64::new(if journal.is_some() { 0 } else { u64::MAX }),
+            journal,
+            sink: OnceLock::new(),
             state: Mutex::new(state),
             changed: Condvar::new(),
-            durable: AtomicU64::new(if enabled { 0 } else { u64::MAX }),
             reached: AtomicU64::new(0),
             listeners: AtomicU64::new(0),
         }
@@ -103,7 +109,7 @@ impl EventQueue {
 
     /// A batch is durable.
     pub fn push(&self, batch: &AppendedBatch) {
-        if !self.enabled {
+        if self.journal.is_none() {
             return;
         }
         let mentioned = batch.records.iter().filter(|record| keeps_cause(record.kind));
@@ -236,7 +242,7 @@ impl EventQueue {
 
     /// Waits until everything that is durable now is durably in the journal, at most for `at_most`.
     pub fn settle(&self, at_most: Duration) {
-        if !self.enabled {
+        if self.journal.is_none() {
             return;
         }
         let mut state = self.state.lock();
@@ -254,7 +260,7 @@ impl EventQueue {
     pub fn push_expiry(&self) -> Result<Receiver<Result<()>>> {
         let (answer, receiver) = bounded(1);
         let mut state = self.state.lock();
-        if state.closed || !self.enabled {
+        if state.closed || self.journal.is_none() {
             return Err(Error::Closed);
         }
         state.expiries.push(answer);

@@ -1,7 +1,7 @@
 //! Health: whether the store is undamaged, takes writes and has room, and if not, why.
 
+use super::space::DiskSpace;
 use crate::handle::Handle;
-use crate::state::EngineState;
 use orcas_base::buffers::BufferCounts;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::Connections;
@@ -82,24 +82,20 @@ impl Condition {
     }
 }
 
-impl EngineState {
-    fn space(&self, stalled: bool) -> Option<Space> {
-        match self.check_space() {
-            Ok(()) => stalled.then_some(Space::None),
-            Err(Error::UnderReserve { reserve }) => Some(Space::UnderReserve { reserve }),
-            Err(_) => Some(Space::None),
-        }
+fn space(space: &DiskSpace, stalled: bool) -> Option<Space> {
+    match space.check() {
+        Ok(()) => stalled.then_some(Space::None),
+        Err(Error::UnderReserve { reserve }) => Some(Space::UnderReserve { reserve }),
+        Err(_) => Some(Space::None),
     }
+}
 
-    fn condition(&self, writing: Result<()>, space: Option<Space>) -> Condition {
-        if let Some(cause) = self.faults.damage() {
-            return Condition::Damaged(cause);
-        }
-        match (writing, space) {
-            (Err(Error::ReadOnly { cause }), _) => Condition::ReadOnly(cause),
-            (_, Some(space)) => Condition::Full(space),
-            (_, None) => Condition::Ok,
-        }
+fn condition(damage: Option<Cause>, writing: Result<()>, space: Option<Space>) -> Condition {
+    match (damage, writing, space) {
+        (Some(cause), ..) => Condition::Damaged(cause),
+        (_, Err(Error::ReadOnly { cause }), _) => Condition::ReadOnly(cause),
+        (_, _, Some(space)) => Condition::Full(space),
+        (_, _, None) => Condition::Ok,
     }
 }
 
@@ -109,7 +105,7 @@ impl Handle {
         let shared = &self.shared;
         Pools {
             enabled: shared.options.pooling_enabled,
-            buffers: shared.buffers.counts(),
+            buffers: shared.content.buffers.counts(),
             connections: shared.catalog.index.connections(),
         }
     }
@@ -119,10 +115,10 @@ impl Handle {
         let shared = &self.shared;
         let lag = shared.applies.lag();
         let writing = shared.faults.check_writable();
-        let space = shared.space(lag.stalled);
+        let space = space(&shared.space, lag.stalled);
         Health {
             writable: writing.is_ok() && space.is_none(),
-            condition: shared.condition(writing, space),
+            condition: condition(shared.faults.damage(), writing, space),
             durability: shared.options.durability,
             lag_bytes: lag.bytes,
             lag_records: lag.records as u64,

@@ -1,6 +1,5 @@
-//! How the store is (`condition`, `faults`), what it takes (`usage`), and what it keeps to have room (`space`, `ballast`).
+//! How the store is (`condition`, `faults`), what it takes (`usage`), and the room that it has (`space`).
 
-pub(crate) mod ballast;
 pub(crate) mod condition;
 pub(crate) mod faults;
 pub(crate) mod space;

@@ -1,16 +1,33 @@
 //! Room on the disk: whether there is enough for new content, and what the store gives up when there is none.
 
-use super::ballast::SMALLEST;
-use crate::state::{EngineState, UpkeepTask};
-use orcas_base::error::{Error, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-impl EngineState {
-    pub(crate) fn check_space(&self) -> Result<()> {
-        let reserve = self.options.reserve;
-        match self.fs.free_bytes(&self.options.data) {
+use crate::upkeep::{Upkeep, UpkeepTask};
+use orcas_base::error::{Error, Result};
+use orcas_fs::FileSystem;
+use orcas_log::SpareMaker;
+use orcas_store::ballast::Ballast;
+
+pub(crate) struct DiskSpace {
+    pub fs: Arc<dyn FileSystem>,
+    /// The directory of the store.
+    pub data: PathBuf,
+    /// Free bytes that new content has to leave.
+    pub reserve: u64,
+    pub ballast: Ballast,
+    pub spares: SpareMaker,
+    pub upkeep: Upkeep,
+}
+
+impl DiskSpace {
+    /// Whether there is room for new content.
+    pub fn check(&self) -> Result<()> {
+        let reserve = self.reserve;
+        match self.fs.free_bytes(&self.data) {
             Ok(free) if free < reserve => Err(Error::UnderReserve { reserve }),
             Ok(_) | Err(_) if self.ballast.is_short() => {
-                self.request(UpkeepTask::Ballast);
+                self.upkeep.request(UpkeepTask::Ballast);
                 Err(Error::StorageFull)
             }
             // A file system that cannot tell says so when it is written to.
@@ -19,18 +36,18 @@ impl EngineState {
     }
 
     /// Whether less is free than new content has to leave.
-    pub(crate) fn is_under_reserve(&self) -> bool {
-        self.fs.free_bytes(&self.options.data).is_ok_and(|free| free < self.options.reserve)
+    pub fn is_under_reserve(&self) -> bool {
+        self.fs.free_bytes(&self.data).is_ok_and(|free| free < self.reserve)
     }
 
     /// Makes what room it can for work that must continue and found none. True when there is more than before. The
     /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
-    pub(crate) fn make_room(&self) -> bool {
+    pub fn make_room(&self) -> bool {
         self.ballast.give_up() || self.ballast.is_wanted() && self.spares.remove()
     }
 
     /// Makes the next log file ready, if it is not.
-    pub(crate) fn make_spare(&self) -> Result<()> {
+    pub fn make_spare(&self) -> Result<()> {
         match self.spares.make() {
             Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
             // Health reports a full disk.
@@ -39,13 +56,6 @@ impl EngineState {
                 tracing::warn!(%error, "The next log file could not be prepared: the next full one will wait for it");
                 Err(error)
             }
-        }
-    }
-
-    /// Takes the ballast from room that the store can spare at work. An index that is being rebuilt goes first.
-    pub(crate) fn fill_ballast(&self) {
-        if !self.index_rebuild.is_wanted() {
-            self.ballast.fill(SMALLEST);
         }
     }
 }

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::state::{EngineState, UpkeepTask};
+use super::super::state::EngineState;
 use super::mark::{REBUILT_NAME, mark, unmark};
 use super::requests::Task;
 use crate::health::faults::StorePart;
 use crate::opening::recover::{apply_recovered, index_options};
+use crate::upkeep::UpkeepTask;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Index, Writer};
 use orcas_log::{LogFiles, LogPosition, RecoveredBatch};
@@ -72,7 +73,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         let marked = mark(&*shared.fs, &shared.options.data);
         let _ = marked.inspect_err(|error| tracing::warn!(%error, "The damaged index could not be marked"));
         let rebuilt = match rebuild(shared, logs) {
-            Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
+            Err(Error::StorageFull) if shared.space.make_room() => rebuild(shared, logs),
             done => done,
         };
         match rebuilt {
@@ -165,7 +166,7 @@ fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, pat
     let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));
     shared.faults.note_repaired(StorePart::Index);
     // From the old one the filter may not have been filled.
-    shared.request(UpkeepTask::Heads);
+    shared.upkeep.request(UpkeepTask::Heads);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use super::options::LifecycleOptions;
 use super::requests::{LifecycleProgress, LifecycleReport};
 use super::walk::Walk;
 use orcas_base::error::{Error, Result};
+use orcas_record::DocumentKind;
 
 /// Between two looks while nobody asks.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ impl Handle {
     /// Whether any bucket has a lifecycle document. From memory.
     #[inline]
     pub fn has_lifecycle_rules(&self) -> bool {
-        self.shared.lifecycle.has_rules()
+        self.shared.catalog.kinds_in_use.has(DocumentKind::Lifecycle)
     }
 
     /// Milliseconds of a day, as rules count them.

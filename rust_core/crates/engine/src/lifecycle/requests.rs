@@ -74,8 +74,6 @@ pub(crate) struct LifecycleRequests {
     total: Mutex<(LifecycleReport, u64)>,
     /// Milliseconds of a day.
     day_ms: AtomicU64,
-    /// Buckets that have rules, as published.
-    buckets: AtomicU64,
 }
 
 impl Default for LifecycleRequests {
@@ -85,7 +83,6 @@ impl Default for LifecycleRequests {
             started: AtomicBool::new(false),
             total: Mutex::default(),
             day_ms: AtomicU64::new(DAY_MS),
-            buckets: AtomicU64::new(0),
         }
     }
 }
@@ -98,15 +95,6 @@ impl LifecycleRequests {
 
     pub fn day_ms(&self) -> u64 {
         self.day_ms.load(Ordering::Relaxed)
-    }
-
-    pub fn note_buckets(&self, with_rules: usize) {
-        self.buckets.store(with_rules as u64, Ordering::Relaxed);
-    }
-
-    /// Whether any bucket has rules.
-    pub fn has_rules(&self) -> bool {
-        self.buckets.load(Ordering::Relaxed) > 0
     }
 
     /// A run is over.

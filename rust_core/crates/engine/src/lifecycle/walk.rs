@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
             let mut next = Some(ScanStart::from_prefix(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
             while let Some(from) = next.take().filter(|_| !bucket.void) {
-                let page = self.shared.catalog.scan_histories(bucket.id, &from, self.page)?;
+                let page = orcas_catalog::scan_histories(&self.shared.catalog, bucket.id, &from, self.page)?;
                 if page.again
                     && let Some(key) = std::mem::take(&mut seen).key
                 {
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
             let mut next = Some(VersionStart::From(Bytes::copy_from_slice(prefix)));
             let mut seen = KeySeen::default();
             while let Some(from) = next.take().filter(|_| !bucket.void) {
-                let (rows, more) = self.shared.catalog.scan_versions(layer, &from, self.page)?;
+                let (rows, more) = orcas_catalog::scan_versions(&self.shared.catalog, layer, &from, self.page)?;
                 if self.with_histories(bucket.id).is_some() {
                     // These may have been changed in other layers.
                     return self.submit(bucket);

@@ -1,7 +1,6 @@
-//! Opening a store and closing it (`open`, `closed`): replaying what the index lacks (`recover`), and repairing a store
-//! that is closed (`repair`).
+//! Opening a store and closing it (`open`): replaying what the index lacks (`recover`), and repairing a store that is
+//! closed (`repair`).
 
-pub(crate) mod closed;
 pub(crate) mod open;
 pub(crate) mod recover;
 pub(crate) mod repair;

@@ -1,44 +1,45 @@
 //! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
 //! acknowledged is in the index or replayed into it before the first request.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::closed;
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, note_lengths, recover_index};
 use crate::clock::Clock;
 use crate::commit::Committer;
 use crate::commit::apply::Applier;
 use crate::commit::queue::{ApplyQueue, IntentQueue};
+use crate::content::Content;
+use crate::content::encrypting::ObjectKeys;
 use crate::content::seal_ids::SealIds;
 use crate::events::{self, EventQueue, Follower};
 use crate::handle::Handle;
-use crate::health::ballast::Ballast;
 use crate::health::faults::Faults;
+use crate::health::space::DiskSpace;
 use crate::index_rebuild::{self, RebuildRequests};
 use crate::lifecycle::{self, LifecycleOptions, LifecycleRequests};
+use crate::metrics::EngineMetrics;
 use crate::options::{EngineOptions, Environment};
-use crate::quotas::standing::Standings;
-use crate::reclaim::{self, Candidates, ReclaimRequests};
+use crate::quotas::Quotas;
+use crate::reclaim::{self, ReclaimRequests};
 use crate::scrub::{self, ScrubStatus};
-use crate::sharing::{HeadFilter, fill_head_filter};
-use crate::state::{EngineState, UpkeepTask};
+use crate::state::EngineState;
+use crate::upkeep::{Upkeep, UpkeepTask};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_base::sync::atomic::{AtomicBool, AtomicU64};
-use orcas_base::sync::{Mutex, RwLock};
-use orcas_catalog::{BucketTable, Catalog};
+use orcas_base::sync::Mutex;
+use orcas_base::sync::atomic::AtomicBool;
+use orcas_catalog::{BucketTable, Catalog, fill_head_filter};
 use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
 use orcas_journal::{JournalFiles, JournalOptions};
 use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
-use orcas_record::DocumentKind;
-use orcas_store::StoreKeys;
+use orcas_store::ballast::Ballast;
+use orcas_store::{StoreKeys, closed};
 
 /// The parts of an open store, before anything runs.
 pub(crate) struct Opened {
@@ -124,14 +125,14 @@ impl Engine {
             spawn("orcas-events", watched(|shared| shared.events.died(), run))
         });
         let events = follow.transpose()?;
-        if shared.ballast.is_short() {
+        if shared.space.ballast.is_short() {
             // Before anybody else takes the room that was just made.
-            let _ = shared.make_spare();
+            let _ = shared.space.make_spare();
             shared.fill_ballast();
         }
-        shared.request(UpkeepTask::Spare);
-        shared.request(UpkeepTask::Ballast);
-        shared.request(UpkeepTask::Heads);
+        for task in [UpkeepTask::Spare, UpkeepTask::Ballast, UpkeepTask::Heads] {
+            shared.upkeep.request(task);
+        }
         Ok(Self {
             handle: Handle { shared },
             replayed,
@@ -218,14 +219,14 @@ impl Engine {
             let _ = events.join();
         }
         if let Some(maintenance) = self.maintenance.take() {
-            let _ = shared.tasks.send(UpkeepTask::Stop);
+            shared.upkeep.stop();
             let _ = maintenance.join();
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one
             // file, whose pages a start can look at.
             let emptied = shared.catalog.index.truncate_wal();
             let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
             // From what the log has just given back: the next start may find nothing else.
-            shared.ballast.fill(0);
+            shared.space.ballast.fill(0);
             if shared.faults.check_writable().is_ok()
                 && let Err(error) = closed::mark(&*shared.fs, &shared.options.data)
             {
@@ -255,14 +256,14 @@ fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask
     for task in tasks {
         match task {
             // Without a spare file the next roll makes one itself, or fails its batch.
-            UpkeepTask::Spare => drop(shared.make_spare()),
+            UpkeepTask::Spare => drop(shared.space.make_spare()),
             UpkeepTask::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
             UpkeepTask::Checkpoint => drop(shared.catalog.index.checkpoint().inspect_err(
                 |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
             )),
             // Without the filter everything counts as maybe known.
-            UpkeepTask::Heads => drop(fill_head_filter(shared).inspect_err(
+            UpkeepTask::Heads => drop(fill_head_filter(&shared.catalog).inspect_err(
                 |error| tracing::warn!(%error, "The filter of known content could not be filled: uploads cost more"),
             )),
             UpkeepTask::Stop => return,
@@ -318,7 +319,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
         let highest = index.read()?.highest_pack()?;
         Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, highest)?
     };
-    let (sender, tasks) = crossbeam_channel::bounded(64);
+    let (upkeep, tasks) = Upkeep::pair();
     let shared = assemble(
         options,
         Assembly {
@@ -333,7 +334,7 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
             index,
             packs,
             ballast,
-            tasks: sender,
+            upkeep,
         },
     );
     if !planted::is(Bug::LengthsNotCompared) {
@@ -360,66 +361,73 @@ struct Assembly {
     buckets: BucketTable,
     /// The end of the log.
     position: LogPosition,
-    tasks: crossbeam_channel::Sender<UpkeepTask>,
+    upkeep: Upkeep,
 }
 
 fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
-    let buffers = Buffers::new(options.pooling_enabled);
-    let lifecycle = LifecycleRequests::default();
-    lifecycle.note_buckets(parts.buckets.documents().in_use(DocumentKind::Lifecycle));
-    let logs_buckets = AtomicBool::new(parts.buckets.documents().in_use(DocumentKind::Logging) > 0);
-    let default_encryptions = AtomicU64::new(parts.buckets.documents().in_use(DocumentKind::Encryption) as u64);
+    let Assembly { fs, clock, random, keys, upkeep, .. } = parts;
     let index_rebuild = Arc::new(RebuildRequests::default());
     let asked = Arc::clone(&index_rebuild);
     parts.index.on_damage(move |reason| asked.request(reason));
     let journal = options.events.map(|events| {
         JournalFiles::new(JournalOptions {
-            fs: Arc::clone(&parts.fs),
+            fs: Arc::clone(&fs),
             dir: options.data.join(orcas_journal::DIRECTORY),
-            store_id: parts.keys.store_id,
-            random: Arc::clone(&parts.random),
+            store_id: keys.store_id,
+            random: Arc::clone(&random),
             retention_ms: events.retention_ms,
             max_bytes: events.max_bytes,
         })
     });
-    Arc::new(EngineState {
-        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+    let (catalog, packs) = (Arc::new(Catalog::new(parts.index, parts.buckets)), Arc::new(parts.packs));
+    let (faults, metrics) = (Arc::<Faults>::default(), Arc::<EngineMetrics>::default());
+    let space = Arc::new(DiskSpace {
+        fs: Arc::clone(&fs),
+        data: options.data.clone(),
+        reserve: options.reserve,
+        ballast: parts.ballast,
         spares: parts.spares,
-        fs: parts.fs,
-        clock: parts.clock,
-        random: parts.random,
+        upkeep: upkeep.clone(),
+    });
+    let buffers = Buffers::new(options.pooling_enabled);
+    let content = Arc::new(Content {
+        chunk_size: options.chunk_size,
+        ref_level: options.ref_level,
+        keys: ObjectKeys::new(Arc::clone(&random)),
         seal_ids: SealIds::default(),
-        keys: parts.keys,
-        scopes: Mutex::new(HashMap::new()),
-        content_keys: OnceLock::new(),
-        default_encryptions,
-        logs_buckets,
-        owner_quotas: RwLock::default(),
-        standings: Standings::default(),
+        store_keys: keys.clone(),
+        scopes: Mutex::default(),
+        catalog: Arc::clone(&catalog),
+        faults: Arc::clone(&faults),
+        space: Arc::clone(&space),
+        metrics: Arc::clone(&metrics),
+        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+        buffers,
+        held: Arc::default(),
+        packs: Arc::clone(&packs),
+    });
+    Arc::new(EngineState {
+        options,
+        fs,
+        clock,
+        random,
+        keys,
+        catalog,
+        content,
+        packs,
         intents: IntentQueue::default(),
-        events: EventQueue::new(journal.is_some(), parts.position.clone()),
-        journal,
-        event_sink: OnceLock::new(),
-        applies: ApplyQueue::new(parts.position),
-        candidates: Candidates::default(),
-        pins: Arc::default(),
+        applies: ApplyQueue::new(parts.position.clone()),
+        events: EventQueue::new(journal, parts.position),
+        quotas: Quotas::default(),
         reclaim: ReclaimRequests::default(),
         scrub: ScrubStatus::default(),
-        lifecycle,
-        metrics: Arc::default(),
+        lifecycle: LifecycleRequests::default(),
         index_rebuild,
-        heads: HeadFilter::default(),
-        held: Arc::default(),
-        buffers,
-        catalog: Catalog::new(parts.index, parts.buckets),
-        packs: parts.packs,
-        ballast: parts.ballast,
-        faults: Faults::default(),
-        tasks: parts.tasks,
-        since_checkpoint: AtomicU64::new(0),
-        updates: AtomicU64::new(0),
+        upkeep,
+        space,
+        faults,
+        metrics,
         moving: AtomicBool::new(false),
-        options,
     })
 }
 
@@ -440,7 +448,6 @@ pub(crate) struct ReadOnlyParts {
 
 /// An engine that only reads, without threads: whatever is asked of one is refused.
 pub(crate) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
-    let (tasks, _) = crossbeam_channel::bounded(1);
     let options = EngineOptions { events: None, ..options };
     let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
     let shared = assemble(
@@ -457,7 +464,7 @@ pub(crate) fn read_only(options: EngineOptions, environment: Environment, parts:
             ballast,
             buckets: parts.buckets,
             position: LogPosition::ORIGIN,
-            tasks,
+            upkeep: Upkeep::pair().0,
         },
     );
     shared.faults.stop_writing(parts.reason.into());

@@ -11,8 +11,24 @@ mod changes;
 mod ledger;
 mod requests;
 mod room;
-pub(super) mod standing;
+mod standing;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_base::sync::RwLock;
+use orcas_decide::Quota;
 
 pub use room::Addition;
 
 pub(super) use ledger::{Change, QuotaLedger};
+
+/// What callers and the committer tell each other about quotas.
+#[derive(Default)]
+pub(super) struct Quotas {
+    /// Those of owners. Replaced as a whole.
+    pub owners: RwLock<Arc<HashMap<Bytes, Quota>>>,
+    pub standings: standing::Standings,
+}

@@ -27,6 +27,6 @@ impl Handle {
 
     /// The quotas of owners, in place of those before. They hold for every write that is submitted after this.
     pub fn set_owner_quotas(&self, quotas: HashMap<Bytes, Quota>) {
-        *self.shared.owner_quotas.write() = Arc::new(quotas);
+        *self.shared.quotas.owners.write() = Arc::new(quotas);
     }
 }

@@ -68,7 +68,7 @@ impl Handle {
         let version = matches!(adds, Addition::Object(_)) && replaced.is_none();
         let by = Held { bytes: bytes.cast_signed() - replaced.unwrap_or(0).cast_signed(), versions: version.into() };
         let checked = limits.iter().try_for_each(|(quota, held, of)| quota.check(*held, by, *of));
-        if self.shared.standings.is_of(moment) { checked } else { Ok(()) }
+        if self.shared.quotas.standings.is_of(moment) { checked } else { Ok(()) }
     }
 
     /// What limits this bucket, if `bytes` and a version more might be too much, and the moment at which it did.
@@ -77,9 +77,9 @@ impl Handle {
             // The null version that it replaces need not be the one that it extends.
             return None;
         }
-        let (standing, moment) = self.shared.standings.latest()?;
+        let (standing, moment) = self.shared.quotas.standings.latest()?;
         let of_bucket = standing.bucket(bucket.id).map(|held| (self.quota(bucket.id), held, OF_BUCKET));
-        let quota_of_owner = self.shared.owner_quotas.read().get(&bucket.owner).copied();
+        let quota_of_owner = self.shared.quotas.owners.read().get(&bucket.owner).copied();
         let of_owner = quota_of_owner.zip(standing.owner(&bucket.owner)).map(|(quota, held)| (quota, held, OF_OWNER));
         let limits: Vec<Limit> = of_bucket.into_iter().chain(of_owner).collect();
         let most = Held { bytes: bytes.cast_signed(), versions: 1 };

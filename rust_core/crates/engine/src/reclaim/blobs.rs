@@ -30,7 +30,7 @@ impl Reclaimer {
             return Ok(None);
         };
         self.cursor = *last;
-        self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
+        self.shared.reclaim.candidates.choose(dead.iter().map(|(blob, _)| *blob));
         if planted::is(Bug::CondemnWithoutBarrier) {
             self.activity = Activity::Chosen { epoch: self.shared.catalog.epochs.end(), blobs: dead };
             return Ok(Some(Step::Worked { bytes: 0 }));
@@ -60,7 +60,7 @@ impl Reclaimer {
             }
         };
         blobs.retain(|(blob, _)| !referred.contains(blob));
-        self.shared.candidates.drop(referred.into_iter());
+        self.shared.reclaim.candidates.drop(referred.into_iter());
         if !blobs.is_empty() {
             // Who found an object that led to them did so in this epoch at the latest.
             self.activity = Activity::Chosen { epoch: self.shared.catalog.epochs.end(), blobs };
@@ -97,7 +97,7 @@ impl Reclaimer {
             }
         }
         drop(done);
-        self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
+        self.shared.reclaim.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
         self.defer([DeferredRemoval::Blobs(condemned.to_vec())]);
     }
 }

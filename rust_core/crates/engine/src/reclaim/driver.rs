@@ -81,7 +81,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             Ok(Step::Waiting) => RETRY_INTERVAL * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
             // What found no room is tried again with more.
-            Err(Error::StorageFull) if shared.make_room() => RETRY_INTERVAL,
+            Err(Error::StorageFull) if shared.space.make_room() => RETRY_INTERVAL,
             Err(error) => {
                 if shared.reclaim.queue.note_failure(Some(error.to_string().into())).is_none() {
                     tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if this persists");
@@ -117,7 +117,7 @@ fn price(shared: &EngineState, bytes: u64) -> Duration {
 fn limits(shared: &EngineState, effort: Effort, demanded: bool) -> ReclaimLimits {
     let free = shared.fs.free_bytes(&shared.options.data).unwrap_or(u64::MAX);
     // The ballast is for this as well.
-    let room = free.saturating_add(shared.ballast.held());
+    let room = free.saturating_add(shared.space.ballast.held());
     ReclaimLimits {
         live_max: if demanded { COMPACT_LIVE_MAX } else { LIVE_MAX },
         freed_min: if demanded { COMPACT_FREED_MIN } else { FREED_MIN },
@@ -147,7 +147,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
                 failures.push(error);
                 continue;
             }
-            Err(Error::StorageFull) if shared.make_room() => continue,
+            Err(Error::StorageFull) if shared.space.make_room() => continue,
             step => step?,
         };
         match step {
@@ -175,7 +175,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
             }
         }
         shared.catalog.index.truncate_wal()?;
-        shared.spares.remove();
+        shared.space.spares.remove();
     }
     let done = *shared.reclaim.done.lock();
     failures.into_iter().next().map_or(Ok(done.since(before)), Err)

@@ -42,7 +42,7 @@ impl Reclaimer {
         }
         while let Some(merge) = buckets.mergeable(&self.kept_apart) {
             // It writes before it frees anything.
-            if self.shared.check_space().is_err() {
+            if self.shared.space.check().is_err() {
                 return Ok(None);
             }
             let Some((versions, bytes)) = self.next_merged(&buckets, merge)? else {
@@ -180,7 +180,7 @@ impl Reclaimer {
         }
         // A version with a name is in one layer. Behind a null version, there may be others.
         let is_elsewhere = id == VersionId::Null || removed_from.is_empty();
-        if !is_elsewhere || find_version(&self.shared.catalog, below, key, id)?.is_none() {
+        if !is_elsewhere || find_version(&*self.shared.catalog, below, key, id)?.is_none() {
             return Ok(Some(MergedVersion { found, removed_from, fate: MergeFate::Ends }));
         }
         match reached {

@@ -17,7 +17,6 @@ mod requests;
 mod steps;
 mod work;
 
-pub(super) use candidates::Candidates;
 #[cfg(test)]
 pub(super) use driver::on_demand;
 pub(super) use driver::run;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::worker::{WorkerQueue, WorkerState};
+use super::candidates::Candidates;
 use orcas_base::error::Result;
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
@@ -69,6 +70,7 @@ pub(crate) struct Request {
 #[derive(Default)]
 pub(crate) struct ReclaimRequests {
     pub queue: WorkerQueue<Request>,
+    pub candidates: Candidates,
     pub done: Arc<Mutex<Reclaimed>>,
     /// The last `Renew` has left files as they were.
     pub left_files: AtomicBool,

@@ -97,7 +97,7 @@ impl Reclaimer {
                 self.shared.packs.retire(pack)?;
                 tracing::debug!(%pack, "A pack was reclaimed");
             }
-            DeferredRemoval::Blobs(blobs) => self.shared.pins.forget(&blobs),
+            DeferredRemoval::Blobs(blobs) => self.shared.catalog.pins.forget(&blobs),
             DeferredRemoval::Moved(_) => {}
         }
         Ok(true)

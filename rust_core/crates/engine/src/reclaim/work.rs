@@ -140,10 +140,10 @@ impl Reclaimer {
             // Nothing was condemned: the blobs may be hit again, and chosen again.
             FollowUp::Condemned(blobs) => {
                 let blobs: Vec<Sequence> = blobs.iter().map(|(blob, _)| *blob).collect();
-                self.shared.pins.forget(&blobs);
-                self.shared.candidates.drop(blobs.into_iter());
+                self.shared.catalog.pins.forget(&blobs);
+                self.shared.reclaim.candidates.drop(blobs.into_iter());
             }
-            FollowUp::Settled(blobs) => self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob)),
+            FollowUp::Settled(blobs) => self.shared.reclaim.candidates.drop(blobs.iter().map(|(blob, _)| *blob)),
             // Whether the record is on the disk is decided at the next start, which needs the new file then: the old
             // ones stay claimed.
             FollowUp::Replaced(_) => {}

@@ -134,7 +134,7 @@ impl Verify<'_> {
             return Verdict::Lost("its manifest is shorter or longer than the object".to_owned());
         }
         let found = PinnedObject::new(Arc::clone(object), self.handle.pin_epoch());
-        let mut reader = self.handle.reader(&found, 0, version.size.saturating_sub(1));
+        let mut reader = self.handle.content().reader(&found, 0, version.size.saturating_sub(1));
         let mut tag = Tag::new(version);
         loop {
             match reader.read(piece) {
@@ -155,7 +155,7 @@ impl Verify<'_> {
     fn reads_annotations(&self, found: &PinnedObject, piece: &mut [u8]) -> bool {
         found.object.version.attributes.annotations.as_slice().iter().all(|annotation| {
             let Some(text) = found.annotation(&annotation.name) else { return false };
-            let mut reader = self.handle.reader(&text, 0, annotation.size().saturating_sub(1));
+            let mut reader = self.handle.content().reader(&text, 0, annotation.size().saturating_sub(1));
             let mut hasher = Md5Hasher::new();
             loop {
                 match reader.read(piece) {

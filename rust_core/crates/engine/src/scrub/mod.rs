@@ -26,12 +26,12 @@ impl Handle {
             fs: &shared.fs,
             data: &shared.options.data,
             keys: &shared.keys,
-            content_keys: shared.content_keys.get().map(|keys| &**keys as _),
+            content_keys: shared.content.keys.get(),
             index: &shared.catalog.index,
             applied: shared.applies.applied_to(),
         };
         // Whoever uploads it again gets it stored again.
-        check_open(store, options, progress, &mut |blob| shared.pins.note_damage(blob))
+        check_open(store, options, progress, &mut |blob| shared.catalog.pins.note_damage(blob))
     }
 
     /// Reads everything once, at the rate of the scrub, and waits for the end. Damage is no error: it is in the progress.

@@ -245,7 +245,7 @@ impl<'a> Round<'a> {
 
     fn damage(&self, place: String, detail: String, blob: Option<Sequence>) {
         if let Some(blob) = blob {
-            self.shared.pins.note_damage(blob);
+            self.shared.catalog.pins.note_damage(blob);
         }
         tracing::error!(place, detail, "The scrub found damage: `orcas fsck` shows what is affected");
         self.shared.scrub.note(ScrubDamage { place, detail, blob });

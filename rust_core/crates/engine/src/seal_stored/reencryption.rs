@@ -11,7 +11,7 @@ use super::report::SealProgress;
 use crate::content::stored::HeldBlob;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
-use orcas_catalog::PinnedObject;
+use orcas_catalog::{PinnedObject, pin_known};
 use orcas_chunks::WrittenChunk;
 use orcas_decide::{
     Body, ChunkPlace, PlacedChunk, SealKey, SealPart, SealStored, SealUpload, SealedContent, SealedExtent, Sharing,
@@ -81,8 +81,8 @@ impl<'a> Reencryption<'a> {
     /// [`Error::NoKeyring`], or why the data key cannot be used.
     pub fn of(engine: &'a Handle, progress: &'a SealProgress, bucket: &Bucket, layer: BucketId) -> Result<Self> {
         let sealing = Sealing::from(Some(Encryption::Managed));
-        let key = engine.shared.data_key(bucket, &sealing)?;
-        let scope = engine.shared.sealed_scope(&key, &sealing)?;
+        let key = engine.shared.content.keys.data_key(bucket, &sealing)?;
+        let scope = engine.shared.content.sealed_scope(&key, &sealing)?;
         Ok(Self {
             engine,
             progress,
@@ -123,7 +123,7 @@ impl<'a> Reencryption<'a> {
             };
             texts.push(blob);
         }
-        let headers = self.engine.shared.seal_headers(&self.key, version.headers.clone())?;
+        let headers = self.engine.shared.content.seal_headers(&self.key, version.headers.clone())?;
         Ok(SealedContent { extents, annotations, texts, headers })
     }
 
@@ -150,7 +150,7 @@ impl<'a> Reencryption<'a> {
             }
             sealed.push(SealPart { part, extents });
         }
-        let headers = self.engine.shared.seal_headers(&self.key, upload.headers.clone())?;
+        let headers = self.engine.shared.content.seal_headers(&self.key, upload.headers.clone())?;
         Ok(SealUpload { upload, headers, parts: sealed })
     }
 
@@ -189,7 +189,7 @@ impl<'a> Reencryption<'a> {
         if keys.is_empty() && uploads.is_empty() {
             return Ok(None);
         }
-        self.engine.shared.sync_content(&written)?;
+        self.engine.shared.packs.sync(&written)?;
         Ok(Some((SealStored { layer: self.layer, keys, uploads }, blobs)))
     }
 
@@ -263,15 +263,15 @@ impl<'a> Reencryption<'a> {
     }
 
     fn read_and_store(&mut self, source: Sequence) -> Result<Vec<(usize, u32)>> {
-        let shared = &self.engine.shared;
-        let place = shared.catalog.place(source)?;
-        shared.check_seal(&place, None)?;
+        let content = &self.engine.shared.content;
+        let place = content.catalog.place(source)?;
+        content.check_seal(&place, None)?;
         let length = place.bytes.length();
-        let mut content = shared.buffers.take(length as usize);
-        content.resize(length as usize, 0);
-        shared.read_blob(&mut HeldBlob::new(source, place), &Sealing::default(), 0, &mut content)?;
+        let mut bytes = content.buffers.take(length as usize);
+        bytes.resize(length as usize, 0);
+        content.read_blob(&mut HeldBlob::new(source, place), &Sealing::default(), 0, &mut bytes)?;
         let (mut stored, mut known) = (Vec::with_capacity(1), Vec::with_capacity(1));
-        for bytes in content.chunks(SEALED_MAX as usize) {
+        for bytes in bytes.chunks(SEALED_MAX as usize) {
             let piece = self.piece(bytes);
             stored.push((self.store(Some(piece), bytes)?, piece.length));
             known.push(piece);
@@ -297,7 +297,9 @@ impl<'a> Reencryption<'a> {
             return Ok(Some(*at));
         }
         let stored = Seal::stored_length(length);
-        let Some((blob, pin)) = self.engine.shared.pin_known(fingerprint, stored, head)? else { return Ok(None) };
+        let Some((blob, pin)) = pin_known(&self.engine.shared.catalog, fingerprint, stored, head)? else {
+            return Ok(None);
+        };
         let (place, sharing) = (ChunkPlace::Known { blob }, Sharing::Sought);
         let chunk = PlacedChunk { fingerprint, sharing, length, sealed: true, place, pin: Some(pin) };
         Ok(Some(self.add(fingerprint, Body::Chunks(vec![chunk]))))
@@ -318,20 +320,20 @@ impl<'a> Reencryption<'a> {
         {
             return Ok(at);
         }
-        let shared = &self.engine.shared;
-        shared.faults.check_writable()?;
-        shared.check_space()?;
+        let content = &self.engine.shared.content;
+        content.faults.check_writable()?;
+        content.space.check()?;
         let Piece { fingerprint, length, .. } = piece.unwrap_or_else(|| self.piece(bytes));
         let sharing = if bytes.len() > INLINE_MAX { Sharing::Sought } else { Sharing::Off };
         self.progress.stored_bytes.fetch_add(u64::from(length), Ordering::Relaxed);
         let stored = Seal::stored_length(length) as usize;
         if length <= SMALL_MAX && self.contents_bytes + stored <= CONTENTS_MAX {
-            let (bytes, seal) = shared.seal_whole(&self.key, bytes)?;
+            let (bytes, seal) = content.seal_whole(&self.key, bytes)?;
             self.contents_bytes += bytes.len();
             let body = Body::Content { fingerprint, sharing, bytes: Bytes::from(bytes), seal: Some(seal) };
             return Ok(self.add(fingerprint, body));
         }
-        let mut writer = shared.content_writer(length, &self.scope, Some(&self.key))?;
+        let mut writer = content.content_writer(length, &self.scope, Some(&self.key))?;
         writer.write(bytes)?;
         let (written, seal) = writer.finish()?;
         self.written_bytes += u64::from(length);

@@ -38,7 +38,7 @@ impl Handle {
     /// even after reclamation; `ReadOnly`, `Closed`, and what reading the index ran into. What was done before counts,
     /// and the next run goes on from there.
     pub fn seal_stored(&self, progress: &SealProgress) -> Result<SealReport> {
-        if !self.can_seal() {
+        if !self.keys().can_seal() {
             return Err(Error::NoKeyring);
         }
         self.shared.faults.check_writable()?;
@@ -323,6 +323,6 @@ impl<'a> Run<'a> {
     /// If there is no room after that.
     pub(super) fn make_room(&self) -> Result<()> {
         self.reclaim(Effort::Compact)?;
-        self.shared().check_space()
+        self.shared().space.check()
     }
 }

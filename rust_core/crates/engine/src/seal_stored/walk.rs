@@ -63,7 +63,7 @@ impl<'a> Keys<'a> {
         while self.rows.is_empty()
             && let Some(from) = self.next.take()
         {
-            let (rows, next) = self.shared.catalog.scan_versions(self.layer, &from, PAGE)?;
+            let (rows, next) = orcas_catalog::scan_versions(&self.shared.catalog, self.layer, &from, PAGE)?;
             self.rows = rows.into();
             self.next = next;
         }

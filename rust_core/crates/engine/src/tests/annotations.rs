@@ -59,7 +59,7 @@ impl Store {
     }
 
     fn annotate(&self, bucket: &Bucket, name: [&str; 2], text: &[u8]) -> Result<Outcome, Failure> {
-        let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
+        let body = self.handle().content().small_body(bucket, Bytes::copy_from_slice(text));
         let change = AnnotationChange::Put {
             md5: Md5Hasher::digest(text),
             checksum: None,
@@ -76,7 +76,7 @@ impl Store {
     fn annotation(&self, bucket: &Bucket, [of, name]: [&str; 2]) -> Option<Vec<u8>> {
         let handle = self.handle();
         let text = handle.object_in(bucket, &key(of)).unwrap()?.annotation(name.as_bytes())?;
-        let mut reader = handle.reader(&text, 0, text.object.version.size - 1);
+        let mut reader = handle.content().reader(&text, 0, text.object.version.size - 1);
         let mut bytes = vec![0; text.object.version.size as usize];
         let mut at = 0;
         while at < bytes.len() {
@@ -309,7 +309,7 @@ fn they_are_copied_to_another_owner() {
 fn they_are_sealed_in_a_sealed_copy() {
     const TEXTS: u64 = 11;
     let mut store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     store.put(&bucket, "k", b"content").unwrap();
     let text = |n: u64| noise(if n == 0 { 20 } else { 1 << 20 }, n);
@@ -327,7 +327,7 @@ fn they_are_sealed_in_a_sealed_copy() {
             assert!(!has(&store.path().join("chunks"), &text(n)[..20]), "{n}");
         }
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
 }
 

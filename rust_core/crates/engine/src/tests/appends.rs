@@ -20,7 +20,7 @@ fn append(put: PutObject, offset: u64) -> Intent {
 impl Steps {
     fn append(&mut self, bucket: &Bucket, key: &str, offset: usize, bytes: &[u8]) -> Result<Outcome, Failure> {
         let body = match bytes.len() {
-            ..=65_536 => self.handle().appended_body(bucket, Bytes::copy_from_slice(bytes)),
+            ..=65_536 => self.handle().content().appended_body(bucket, Bytes::copy_from_slice(bytes)),
             _ => self.large_body(bucket, bytes),
         };
         self.run(append(Self::put_of(bucket, key, bytes, body), offset as u64))
@@ -61,7 +61,7 @@ fn of_two_appends_in_one_batch_the_second_sees_the_first() {
     let mut steps = Steps::new();
     let bucket = steps.bucket("b");
     let intent = |steps: &Steps, offset, bytes: &[u8]| {
-        let body = steps.handle().appended_body(&bucket, Bytes::copy_from_slice(bytes));
+        let body = steps.handle().content().appended_body(&bucket, Bytes::copy_from_slice(bytes));
         append(Steps::put_of(&bucket, "k", bytes, body), offset)
     };
     let mut answers = Vec::new();
@@ -104,7 +104,7 @@ fn grown(count: u64, length: usize, change: impl FnOnce(&mut crate::EngineOption
     let mut begun = Instant::now();
     for turn in 0..count {
         let bytes = noise(length, turn);
-        let body = store.handle().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
+        let body = store.handle().content().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
         let put = PutObject { md5: Md5Hasher::digest(&bytes), body, ..store.small_put(&bucket, "k", &bytes) };
         store.handle().execute(append(put, whole.len() as u64)).unwrap();
         whole.extend_from_slice(&bytes);

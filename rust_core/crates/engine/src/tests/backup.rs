@@ -37,7 +37,7 @@ fn assert_holds(path: &Path, wanted: &BTreeMap<String, Vec<u8>>) {
     for (key, body) in wanted {
         let found = handle.object(bucket.id, &key.clone().into()).unwrap().unwrap_or_else(|| panic!("{key} is lost"));
         let mut read = vec![0; body.len()];
-        let mut reader = handle.reader(&found, 0, body.len() as u64 - 1);
+        let mut reader = handle.content().reader(&found, 0, body.len() as u64 - 1);
         let mut at = 0;
         while at < read.len() {
             at += reader.read(&mut read[at..]).unwrap();

@@ -194,7 +194,7 @@ fn check_sums(steps: &mut Steps) {
 #[test]
 fn sums_follow_an_upload_that_is_sealed() {
     let mut steps = Steps::new();
-    steps.handle().use_keys(OneKey::new(7));
+    steps.handle().keys().set(OneKey::new(7));
     let [limited, _] = limited(&mut steps);
     let (bucket, key) = (limited.id, Bytes::from_static(b"u"));
     let (headers, attributes) = (Default::default(), Default::default());
@@ -273,7 +273,7 @@ fn some(steps: &Steps, rng: &mut SimRng) -> Intent {
 fn some_version(steps: &Steps, rng: &mut SimRng, bucket: &Bucket, key: &'static str) -> Intent {
     let layer = bucket.stack()[rng.below(bucket.stack().len() as u64) as usize];
     let start = VersionStart::From(Bytes::from_static(key.as_bytes()));
-    let (rows, _) = steps.shared().catalog.scan_versions(layer, &start, 3).unwrap();
+    let (rows, _) = orcas_catalog::scan_versions(&steps.shared().catalog, layer, &start, 3).unwrap();
     let row = rows.into_iter().last().filter(|_| bucket.versioning != Versioning::Unversioned);
     let Some(VersionScanRow { key, id, .. }) = row else { return delete(bucket, key) };
     let (bucket, version, precondition) = (bucket.id, Some(id), Precondition::default());

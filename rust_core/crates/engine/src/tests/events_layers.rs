@@ -75,7 +75,7 @@ impl Versioned {
         if bucket.layers.is_empty() {
             handle.list_versions_to(&list, &mut ids).unwrap();
         } else {
-            handle.shared.catalog.list_histories(&list, &mut ids).unwrap();
+            orcas_catalog::list_histories(&handle.shared.catalog, &list, &mut ids).unwrap();
         }
         ids.0
     }

@@ -33,7 +33,7 @@ fn fill_up(disk: &SimDisk, steps: &Steps) {
     disk.set_free_bytes(0);
     disk.fail(Operation::Create, 1, Fault::NoSpace, true);
     // As the upkeep thread does, which makes the next log file.
-    assert!(matches!(steps.shared().make_spare(), Err(Error::StorageFull)));
+    assert!(matches!(steps.shared().space.make_spare(), Err(Error::StorageFull)));
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn on_a_full_disk_deletions_go_on_and_content_is_refused_until_the_ballast_is_wh
     steps.put(&bucket, "a", &noise(10_000, 1));
     steps.put(&bucket, "c", &noise(10_000, 2));
     steps.shared().fill_ballast();
-    let held = steps.shared().ballast.held();
+    let held = steps.shared().space.ballast.held();
     assert!(held >= 8 << 20);
     fill_up(&disk, &steps);
-    assert_eq!(steps.shared().ballast.held(), 0);
+    assert_eq!(steps.shared().space.ballast.held(), 0);
     steps.delete(&bucket, "a");
     let content = steps.intent(&bucket, "d", &noise(10_000, 3));
     assert!(matches!(steps.run(content), Err(Failure::Engine(Error::StorageFull))));
@@ -88,6 +88,6 @@ fn on_a_full_disk_deletions_go_on_and_content_is_refused_until_the_ballast_is_wh
     assert!(matches!(steps.run(content), Err(Failure::Engine(Error::StorageFull))));
     disk.set_free_bytes(64 << 20);
     steps.shared().fill_ballast();
-    assert_eq!(steps.shared().ballast.held(), held);
+    assert_eq!(steps.shared().space.ballast.held(), held);
     steps.put(&bucket, "d", &noise(10_000, 3));
 }

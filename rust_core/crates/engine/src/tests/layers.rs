@@ -35,7 +35,7 @@ pub(super) fn get(store: &Store, bucket: &Bucket, key: &str) -> Option<Vec<u8>> 
     let handle = store.handle();
     let found = handle.object_in(bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
     let size = found.object.version.size;
-    let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
+    let mut reader = handle.content().reader(&found, 0, size.saturating_sub(1));
     let (mut out, mut at) = (vec![0; size as usize], 0);
     while at < out.len() {
         at += reader.read(&mut out[at..]).unwrap();

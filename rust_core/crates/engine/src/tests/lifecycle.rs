@@ -69,7 +69,7 @@ impl Store {
     fn versions(&self, bucket: &Bucket) -> String {
         let shared = &self.handle().shared;
         let start = orcas_catalog::VersionStart::From(Bytes::new());
-        let (rows, _) = shared.catalog.scan_versions(bucket.id, &start, 100).unwrap();
+        let (rows, _) = orcas_catalog::scan_versions(&shared.catalog, bucket.id, &start, 100).unwrap();
         let shown = rows.iter().map(|row| {
             let key = String::from_utf8_lossy(&row.key);
             if row.delete_marker { format!("{key}m") } else { format!("{key}{}", row.listed.size) }

@@ -121,13 +121,18 @@ impl Steps {
         if bucket.amendments().is_some() {
             let mut next = Some(ScanStart::from_prefix(Bytes::new()));
             while let Some(from) = next {
-                let page = self.shared().catalog.scan_histories(bucket.id, &from, 3).unwrap();
+                let page = orcas_catalog::scan_histories(&self.shared().catalog, bucket.id, &from, 3).unwrap();
                 ids.extend(page.rows.into_iter().map(|row| (row.key, row.id)));
                 next = page.next;
             }
         } else if bucket.layers.is_empty() {
-            let (rows, _) =
-                self.shared().catalog.scan_versions(bucket.id, &VersionStart::From(Bytes::new()), 10_000).unwrap();
+            let (rows, _) = orcas_catalog::scan_versions(
+                &self.shared().catalog,
+                bucket.id,
+                &VersionStart::From(Bytes::new()),
+                10_000,
+            )
+            .unwrap();
             ids.extend(rows.into_iter().map(|row| (row.key, row.id)));
         } else {
             let list = ListObjects { bucket: bucket.id, prefix: "".into(), delimiter: None, after: None, max_keys: 99 };
@@ -295,7 +300,9 @@ fn what_was_found_before_a_restore_stays() {
 fn a_key_is_read_anew_after_a_restore() {
     let mut steps = Steps::new();
     let bucket = with_history(&mut steps, 6, &[2, 4]);
-    let page = |steps: &Steps, from: &ScanStart| steps.shared().catalog.scan_histories(bucket.id, from, 3).unwrap();
+    let page = |steps: &Steps, from: &ScanStart| {
+        orcas_catalog::scan_histories(&steps.shared().catalog, bucket.id, from, 3).unwrap()
+    };
     let sizes = |page: &ScannedVersions| page.rows.iter().map(|row| row.listed.size).collect::<Vec<_>>();
     let first = page(&steps, &ScanStart::from_prefix("k".into()));
     assert_eq!((sizes(&first), first.again), (vec![6, 5, 4], false));

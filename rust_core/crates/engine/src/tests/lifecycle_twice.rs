@@ -184,7 +184,10 @@ impl Twice {
     }
 
     fn is_empty(&self, layer: BucketId) -> bool {
-        self.steps.shared().catalog.scan_versions(layer, &VersionStart::From(Bytes::new()), 1).unwrap().0.is_empty()
+        orcas_catalog::scan_versions(&self.steps.shared().catalog, layer, &VersionStart::From(Bytes::new()), 1)
+            .unwrap()
+            .0
+            .is_empty()
     }
 
     /// Snapshots and what was forked are as they were.

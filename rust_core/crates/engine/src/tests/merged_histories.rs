@@ -236,8 +236,9 @@ impl World {
         for snapshot in self.snapshots() {
             let mut shown = Shown::new();
             let layers = &snapshot.layers;
-            let by_id = |key: &Bytes, id| Ok(find_version(&shared.catalog, layers, key, id)?.map(|found| found.object));
-            let newest = |key: &Bytes| Ok(find_newest(&shared.catalog, layers, key)?.map(|found| found.object));
+            let by_id =
+                |key: &Bytes, id| Ok(find_version(&*shared.catalog, layers, key, id)?.map(|found| found.object));
+            let newest = |key: &Bytes| Ok(find_newest(&*shared.catalog, layers, key)?.map(|found| found.object));
             self.look_up(&mut shown, &by_id, &newest);
             all.insert(name_of(&snapshot), shown);
         }
@@ -266,7 +267,8 @@ impl World {
         let mut all = String::new();
         for bucket in buckets.of_any_role() {
             let start = orcas_catalog::VersionStart::From(Bytes::new());
-            let (rows, _) = self.steps.shared().catalog.scan_versions(bucket.id, &start, 1_000).unwrap();
+            let (rows, _) =
+                orcas_catalog::scan_versions(&self.steps.shared().catalog, bucket.id, &start, 1_000).unwrap();
             let rows: Vec<_> = rows.iter().map(|row| (&row.key, number(row.id), row.delete_marker)).collect();
             let layers: Vec<_> = bucket.layers.iter().map(|layer| layer.0).collect();
             let Bucket { id, name, role, versioning, .. } = &**bucket;

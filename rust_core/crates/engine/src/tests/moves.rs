@@ -125,18 +125,18 @@ fn attributes_that_change_after_the_lookup_are_not_lost() {
         Intent::UpdateVersion(Box::new(UpdateVersion { bucket: bucket.id, key: "a/1".into(), version: None, change }))
     };
     let moved = request(&bucket, "a/", &bucket, "b/");
-    let early = steps.shared().move_intent(&moved).unwrap();
+    let early = steps.handle().move_intent(&moved).unwrap();
     steps.run(tag("1")).unwrap();
     assert_eq!(refused(steps.run(early)), Refusal::SourceChanged);
     // In one batch with the change, and with the change not yet in the index.
     for value in ["2", "3"] {
-        let early = steps.shared().move_intent(&moved).unwrap();
+        let early = steps.handle().move_intent(&moved).unwrap();
         let (tagged, answer) = (steps.submit(tag(value)), steps.submit(early));
         steps.stepper().commit();
         tagged.answer().unwrap();
         assert_eq!(refused(answer.answer()), Refusal::SourceChanged);
     }
-    let now = steps.shared().move_intent(&moved).unwrap();
+    let now = steps.handle().move_intent(&moved).unwrap();
     assert!(matches!(steps.run(now), Ok(Outcome::Moved { objects: 1, bytes: 300 })));
     for _ in 0..2 {
         assert_eq!(steps.object(&bucket, "b/1").version.attributes.tags, [("tag".into(), "3".into())]);
@@ -151,7 +151,7 @@ fn what_is_written_between_the_lookup_and_the_move_moves_as_well() {
     for key in ["a/1", "a/2", "a/3"] {
         steps.put(&bucket, key, &noise(300, 1));
     }
-    let early = steps.shared().move_intent(&request(&bucket, "a/", &bucket, "b/")).unwrap();
+    let early = steps.handle().move_intent(&request(&bucket, "a/", &bucket, "b/")).unwrap();
     steps.delete(&bucket, "a/1");
     steps.put(&bucket, "a/2", &noise(400, 2));
     steps.apply();
@@ -203,7 +203,7 @@ fn after_a_crash_at_any_point_all_objects_have_been_moved_or_none() {
     let images = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&images);
     disk.on_step(move |_, disk| kept.lock().push(disk.snapshot()));
-    let moved = steps.shared().move_intent(&request(&bucket, "from/", &bucket, "to/")).unwrap();
+    let moved = steps.handle().move_intent(&request(&bucket, "from/", &bucket, "to/")).unwrap();
     assert!(matches!(steps.run(moved), Ok(Outcome::Moved { objects: 40, .. })));
     disk.on_step(|_, _| {});
     images.lock().push(disk.snapshot());
@@ -234,10 +234,10 @@ fn a_move_that_cannot_be_written_moves_nothing() {
         let (mut steps, bucket) = crashable_with_objects(&disk);
         let moved = request(&bucket, "from/", &bucket, "to/");
         disk.fail(operation, 1, Fault::Io, false);
-        let intent = steps.shared().move_intent(&moved).unwrap();
+        let intent = steps.handle().move_intent(&moved).unwrap();
         assert!(matches!(steps.run(intent), Err(Failure::Engine(Error::Io { .. }))), "{operation:?}");
         assert_eq!(counts(&steps, &bucket), [COUNT, 0]);
-        let intent = steps.shared().move_intent(&moved).unwrap();
+        let intent = steps.handle().move_intent(&moved).unwrap();
         steps.run(intent).unwrap();
         assert_eq!(counts(&steps, &bucket), [0, COUNT]);
     }

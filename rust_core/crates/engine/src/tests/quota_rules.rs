@@ -198,7 +198,7 @@ impl Run {
                 let found = self.steps.handle().object_in(&bucket, &name).unwrap();
                 let offset = found.map_or(0, |found| found.object.version.size);
                 self.attempt_upload(&bucket, &Addition::End, bytes.len(), &|steps| {
-                    let body = steps.handle().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
+                    let body = steps.handle().content().appended_body(&bucket, Bytes::copy_from_slice(&bytes));
                     let put = Steps::put_of(&bucket, key, &bytes, body);
                     Some(Intent::AppendObject(Box::new(Append { put, offset, user_metadata: false, declared: None })))
                 });
@@ -260,7 +260,7 @@ impl Run {
                     overwrite: self.rng.below(2) == 0,
                     limit: 100,
                 };
-                self.attempt(&|steps| Some(steps.shared().move_intent(&request).unwrap()));
+                self.attempt(&|steps| Some(steps.handle().move_intent(&request).unwrap()));
             }
             17 if self.seed >> 32 & 4 == 0 => {
                 let snapshot = Bytes::from_static(b"s");
@@ -353,9 +353,13 @@ impl Run {
     fn versions(&self, bucket: &Bucket) -> Vec<(Bytes, VersionId, bool)> {
         let shared = self.steps.shared();
         let rows = if bucket.amendments().is_some() {
-            shared.catalog.scan_histories(bucket.id, &ScanStart::from_prefix(Bytes::new()), 100).unwrap().rows
+            orcas_catalog::scan_histories(&shared.catalog, bucket.id, &ScanStart::from_prefix(Bytes::new()), 100)
+                .unwrap()
+                .rows
         } else {
-            shared.catalog.scan_versions(bucket.top(), &VersionStart::From(Bytes::new()), 100).unwrap().0
+            orcas_catalog::scan_versions(&shared.catalog, bucket.top(), &VersionStart::From(Bytes::new()), 100)
+                .unwrap()
+                .0
         };
         // The newest of a key comes first.
         let is_latest = |at: usize| at == 0 || rows[at - 1].key != rows[at].key;
@@ -425,7 +429,7 @@ fn annotate(steps: &Steps, bucket: &Bucket, key: &'static str, name: &Bytes, tex
         AnnotationChange::Put {
             md5: Md5Hasher::digest(text),
             checksum: None,
-            body: Box::new(steps.handle().appended_body(bucket, Bytes::copy_from_slice(text))),
+            body: Box::new(steps.handle().content().appended_body(bucket, Bytes::copy_from_slice(text))),
             encryption: None,
         }
     };

@@ -113,7 +113,7 @@ fn a_reader_in_flight_keeps_its_bytes() {
     let handle = store.handle();
     let large = handle.object(bucket.id, &bytes::Bytes::from_static(b"large")).unwrap().unwrap();
     let small = handle.object(bucket.id, &bytes::Bytes::from_static(b"00007")).unwrap().unwrap();
-    let mut reader = handle.reader(&large, 0, 999_999);
+    let mut reader = handle.content().reader(&large, 0, 999_999);
     let mut read = vec![0; 1_000_000];
     let mut filled = reader.read(&mut read[..10]).unwrap();
     for n in 0..200 {
@@ -124,7 +124,7 @@ fn a_reader_in_flight_keeps_its_bytes() {
         let reclaim = scope.spawn(|| store.handle().reclaim(Effort::Compact).unwrap());
         std::thread::sleep(std::time::Duration::from_millis(500));
         let mut content = vec![0; 10_000];
-        assert_eq!(handle.reader(&small, 0, 9_999).read(&mut content).unwrap(), 10_000);
+        assert_eq!(handle.content().reader(&small, 0, 9_999).read(&mut content).unwrap(), 10_000);
         assert!(content == noise(10_000, 7));
         while filled < read.len() {
             filled += reader.read(&mut read[filled..]).unwrap();
@@ -169,7 +169,7 @@ fn a_reader_of_content_that_came_back_before_it_was_chosen_goes_on() {
     steps.apply();
     steps.stepper().reclaim(&CONDEMN).unwrap();
     let found = steps.handle().object(bucket.id, &bytes::Bytes::from_static(b"second")).unwrap().unwrap();
-    let mut reader = steps.handle().reader(&found, 0, bytes.len() as u64 - 1);
+    let mut reader = steps.handle().content().reader(&found, 0, bytes.len() as u64 - 1);
     drop(found);
     steps.delete(&bucket, "second");
     steps.apply();

@@ -156,7 +156,7 @@ fn nothing_is_refused_between_two_moments() {
     let bucket = steps.bucket("b");
     limit(&mut steps, &bucket, Some(1_000), None);
     put(&mut steps, &bucket, "k", 1_000);
-    let standings = &steps.shared().standings;
+    let standings = &steps.shared().quotas.standings;
     let (_, before) = standings.latest().unwrap();
     let is_refused = || {
         let early = refused(&steps, &bucket, &object("k"), 1_001).is_some();

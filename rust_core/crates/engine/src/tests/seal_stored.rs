@@ -57,7 +57,7 @@ impl Store {
     }
 
     fn note(&self, bucket: &Bucket, of: &str, name: &str, text: &[u8]) {
-        let body = self.handle().small_body(bucket, Bytes::copy_from_slice(text));
+        let body = self.handle().content().small_body(bucket, Bytes::copy_from_slice(text));
         let md5 = Md5Hasher::digest(text);
         let change = AnnotationChange::Put { md5, checksum: None, encryption: None, body: Box::new(body) };
         let annotate =
@@ -110,7 +110,7 @@ pub(super) fn seen(handle: &Handle, bucket: BucketId) -> Vec<Seen> {
     handle.list_versions_in(&of, &list, &mut names).unwrap();
     let read = |found: &orcas_catalog::PinnedObject| {
         let size = found.object.version.size;
-        let (mut reader, mut out) = (handle.reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
+        let (mut reader, mut out) = (handle.content().reader(found, 0, size.saturating_sub(1)), vec![0; size as usize]);
         let mut at = 0;
         while at < out.len() {
             at += reader.read(&mut out[at..]).unwrap();
@@ -195,7 +195,7 @@ fn filled() -> Filled {
 #[test]
 fn versions_stay_what_they_are_and_nothing_unsealed_is_left_in_files() {
     let Filled { mut store, contents, buckets } = filled();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let before: Vec<_> = buckets.iter().map(|bucket| store.seen(*bucket)).collect();
     for piece in contents.iter().flat_map(|content| pieces(content)) {
         assert!(has(store.path(), piece), "the search does not find what is there");
@@ -225,7 +225,7 @@ fn versions_stay_what_they_are_and_nothing_unsealed_is_left_in_files() {
         let again = store.seal_stored();
         assert_eq!((again.versions, again.left), (0, Left::default()), "{again:?}");
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
 }
 
@@ -240,7 +240,7 @@ fn without_keys_nothing_happens() {
 #[test]
 fn snapshots_and_forks_are_sealed_with_their_bucket() {
     let mut store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     let contents: Vec<Vec<u8>> = (0..6).map(|seed| noise(if seed % 2 == 0 { 100 } else { 3_000 }, seed)).collect();
     let snapshot = |name: &'static str| {
@@ -283,7 +283,7 @@ fn snapshots_and_forks_are_sealed_with_their_bucket() {
         assert_eq!(get("fork", "b").as_ref(), Some(&contents[1]));
         assert_eq!(get("fork", "d").as_ref(), Some(&contents[5]));
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
     let restore = Intent::RestoreBucket { bucket: bucket.id, snapshot: "two".into() };
     store.handle().execute(restore).unwrap();
@@ -294,7 +294,7 @@ fn snapshots_and_forks_are_sealed_with_their_bucket() {
 #[test]
 fn histories_and_amendments_in_frozen_layers_are_sealed() {
     let mut store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let id = store.versioned("v").id;
     let handle = store.handle();
     let now = |name: &str| handle.bucket(name.as_bytes()).unwrap();
@@ -347,14 +347,14 @@ fn histories_and_amendments_in_frozen_layers_are_sealed() {
         }
         assert_eq!(store.seal_stored().versions, 0);
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
 }
 
 #[test]
 fn clients_that_write_meanwhile_win() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     let versioned = store.versioned("v");
     for n in 0..200 {
@@ -412,7 +412,7 @@ fn clients_that_write_meanwhile_win() {
 #[test]
 fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
     let mut store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     let mut last = BTreeMap::new();
     for round in 0..12u64 {
@@ -443,7 +443,7 @@ fn snapshots_that_come_and_go_meanwhile_show_what_they_showed() {
             assert!(found.as_ref() == Some(&noise(300, *seed)), "{n}");
         }
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
     let restore = Intent::RestoreBucket { bucket: bucket.id, snapshot: "s5".into() };
     store.handle().execute(restore).unwrap();

@@ -36,7 +36,7 @@ fn what_cannot_be_read_stays_and_keeps_nothing_else() {
         }
     }
     store.open();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let report = store.seal_stored();
     assert_eq!((report.versions, report.unreadable, report.left.blobs), (2, 1, 1), "{report:?}");
     for at in [0, 2] {
@@ -50,7 +50,7 @@ fn what_cannot_be_read_stays_and_keeps_nothing_else() {
 #[test]
 fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
     let mut store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.versioned("b");
     for n in 0..110 {
         store.put(&bucket, "k", &noise(if n % 3 == 0 { 3_000 } else { 30 }, n)).unwrap();
@@ -63,7 +63,7 @@ fn of_a_key_with_too_many_versions_the_newest_are_sealed() {
         assert!(is_sealed(&after[..100]) && !is_sealed(&after[100..]));
         assert!(shown(after) == shown(before.clone()));
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
 }
 
@@ -85,7 +85,7 @@ fn crashes_of_first_batch(disk: &SimDisk, steps: &mut Steps, bucket: &Bucket) ->
 fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
     let disk = SimDisk::new();
     let mut steps = Steps::on(&disk, |options| options.log_file_size = 3 << 20);
-    steps.handle().use_keys(OneKey::new(7));
+    steps.handle().keys().set(OneKey::new(7));
     let bucket = steps.bucket("b");
     for (name, size) in [("inline", 100), ("content", 3_000), ("chunks", 400_000)] {
         let put = steps.intent(&bucket, name, &noise(size, size as u64));
@@ -103,7 +103,7 @@ fn a_power_cut_leaves_every_key_sealed_or_as_it_was() {
     let mut sealed = 0;
     for image in &images {
         let steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
-        steps.handle().use_keys(OneKey::new(7));
+        steps.handle().keys().set(OneKey::new(7));
         let after = seen(steps.handle(), bucket.id);
         assert!(shown(after.clone()) == shown(before.clone()));
         // One batch, so all or none.
@@ -135,7 +135,7 @@ fn uploads(steps: &Steps, ids: &[UploadId]) -> (Vec<(Upload, Vec<Part>)>, bool) 
 fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
     let disk = SimDisk::new();
     let mut steps = Steps::on(&disk, |options| options.log_file_size = 3 << 20);
-    steps.handle().use_keys(OneKey::new(7));
+    steps.handle().keys().set(OneKey::new(7));
     let bucket = steps.bucket("b");
     let contents: [Vec<u8>; 3] = [100, 3_000, 400_000].map(|size| noise(size, size as u64));
     let mut ids = Vec::new();
@@ -156,7 +156,7 @@ fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
     let mut sealed = 0;
     for image in &images {
         let mut steps = Steps::on(image, |options| options.log_file_size = 3 << 20);
-        steps.handle().use_keys(OneKey::new(7));
+        steps.handle().keys().set(OneKey::new(7));
         let (after, is_sealed) = uploads(&steps, &ids);
         assert!(after == before);
         sealed += usize::from(is_sealed);
@@ -185,7 +185,7 @@ fn a_power_cut_leaves_every_upload_sealed_or_as_it_was() {
 #[test]
 fn a_run_that_is_cancelled_is_continued_by_the_next() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     for n in 0..50 {
         store.put(&bucket, &format!("k{n}"), &noise(3_000, n)).unwrap();

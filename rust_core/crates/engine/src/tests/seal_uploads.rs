@@ -44,7 +44,7 @@ fn incomplete_uploads_are_sealed_and_go_on() {
     store.put(&bucket, "object", &contents[4]).unwrap();
     // Applied, so that some of it is in the index only.
     store.reopen();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let of_empty = store.put_part(&bucket, "empty", others[0], 1, &contents[2]);
     // More than are listed at a time.
     for number in 1..=4 {
@@ -67,7 +67,7 @@ fn incomplete_uploads_are_sealed_and_go_on() {
         }
         store.open();
         store.check_rebuild();
-        store.handle().use_keys(OneKey::new(7));
+        store.handle().keys().set(OneKey::new(7));
     }
     let options = CheckOptions { read_content: true, threads: 1, bytes_per_sec: 0 };
     let report = store.handle().check(&options, &CheckProgress::default()).unwrap();
@@ -88,13 +88,13 @@ fn incomplete_uploads_are_sealed_and_go_on() {
     }
     let found = store.handle().object(bucket.id, &key("long")).unwrap().unwrap();
     assert_eq!(found.object.version.attributes.encryption, Some(Encryption::Managed));
-    assert_eq!(*store.handle().headers(&found).unwrap(), headers);
+    assert_eq!(*store.handle().content().headers(&found).unwrap(), headers);
 }
 
 #[test]
 fn an_upload_that_was_sealed_takes_copies_of_parts() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("b");
     store.put(&bucket, "source", &noise(3_000, 1)).unwrap();
     let upload = store.create_upload(&bucket, "k");

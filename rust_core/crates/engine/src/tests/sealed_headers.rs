@@ -25,12 +25,12 @@ fn headers(value: &'static str) -> ObjectHeaders {
 
 fn store() -> Store {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     store
 }
 
 fn sealed(store: &Store, bucket: &Bucket, sealing: &Sealing, value: &'static str) -> SealedHeaders {
-    let headers = store.handle().sealed_headers(bucket, sealing, headers(value)).unwrap();
+    let headers = store.handle().content().sealed_headers(bucket, sealing, headers(value)).unwrap();
     assert!(headers.fit(Some(&Encryption::Managed)) && headers.user.is_empty());
     *headers.sealed.expect("they are sealed")
 }
@@ -55,7 +55,7 @@ fn open(store: &Store, bucket: &Bucket, sealing: &Sealing, sealed: &SealedHeader
         manifest: Vec::new(),
     };
     let found = PinnedObject::new(Arc::new(Object { sequence: 1, version }), store.handle().pin_epoch());
-    store.handle().headers(&found.with_key(sealing.key.clone())).map(|opened| opened.into_owned())
+    store.handle().content().headers(&found.with_key(sealing.key.clone())).map(|opened| opened.into_owned())
 }
 
 fn is_refused(opened: &Result<ObjectHeaders>) -> bool {
@@ -96,8 +96,8 @@ fn content_is_no_metadata() {
     let store = store();
     let bucket = store.bucket("bkt");
     let content = orcas_record::encode_headers(&headers("Ada").split().0);
-    let key = store.handle().shared.data_key(&bucket, &managed()).unwrap();
-    let (stored, seal) = store.handle().shared.seal_whole(&key, &content).unwrap();
+    let key = store.handle().keys().data_key(&bucket, &managed()).unwrap();
+    let (stored, seal) = store.handle().content().seal_whole(&key, &content).unwrap();
     let bytes = Bytes::from(stored).slice(..content.len() + 16);
     assert!(is_refused(&open(&store, &bucket, &managed(), &SealedHeaders { seal, bytes })));
 }
@@ -111,8 +111,8 @@ fn they_are_bound_to_the_store_the_context_and_the_key_of_the_customer() {
         Sealing::from(Some(Encryption::Named(Arc::new(NamedKey { id: [0; 16], context, bucket_key: false }))))
     };
     let of = |seed: u8| {
-        let key = store.handle().request_key(&[seed; 32]).unwrap();
-        Sealing { encryption: Some(store.handle().encryption_with(&key).unwrap()), key: Some(key) }
+        let key = store.handle().keys().request_key(&[seed; 32]).unwrap();
+        Sealing { encryption: Some(store.handle().keys().encryption_with(&key).unwrap()), key: Some(key) }
     };
     let ways = [managed(), with("{\"a\":\"b\"}"), with("{\"a\":\"c\"}"), of(1), of(2)];
     for (at, sealing) in ways.iter().enumerate() {
@@ -125,7 +125,7 @@ fn they_are_bound_to_the_store_the_context_and_the_key_of_the_customer() {
         }
     }
     let theirs = Store::new();
-    theirs.handle().use_keys(OneKey::new(8));
+    theirs.handle().keys().set(OneKey::new(8));
     let opened = open(&theirs, &theirs.bucket("bkt"), &managed(), &sealed(&store, &bucket, &managed(), "Ada"));
     assert!(matches!(opened, Err(Error::KeyUnusable { .. })));
     let none = Sealing { key: None, ..of(1) };
@@ -138,9 +138,9 @@ fn what_has_no_metadata_needs_no_key() {
     let store = Store::new();
     let bucket = store.bucket("bkt");
     let visible = headers("").split().1;
-    assert_eq!(store.handle().sealed_headers(&bucket, &managed(), visible.clone()).unwrap(), visible);
-    assert_eq!(store.handle().sealed_headers(&bucket, &None.into(), headers("a")).unwrap(), headers("a"));
-    let refused = store.handle().sealed_headers(&bucket, &managed(), headers("a"));
+    assert_eq!(store.handle().content().sealed_headers(&bucket, &managed(), visible.clone()).unwrap(), visible);
+    assert_eq!(store.handle().content().sealed_headers(&bucket, &None.into(), headers("a")).unwrap(), headers("a"));
+    let refused = store.handle().content().sealed_headers(&bucket, &managed(), headers("a"));
     assert!(matches!(refused, Err(Error::NoKeyring)));
 }
 
@@ -170,13 +170,13 @@ fn the_committer_takes_none_in_the_clear() {
     let bucket = store.bucket("bkt");
     let unlike = |refused| matches!(refused, Err(Error::Record { reason }) if reason.contains("headers"));
     assert!(unlike(put(&store, &bucket, "k", Some(Encryption::Managed), headers("Ada"))));
-    let sealed = store.handle().sealed_headers(&bucket, &managed(), headers("Ada")).unwrap();
+    let sealed = store.handle().content().sealed_headers(&bucket, &managed(), headers("Ada")).unwrap();
     assert!(unlike(put(&store, &bucket, "k", None, sealed.clone())));
     put(&store, &bucket, "k", Some(Encryption::Managed), sealed).unwrap();
-    assert_eq!(*store.handle().headers(&stored(&store, &bucket, "k")).unwrap(), headers("Ada"));
+    assert_eq!(*store.handle().content().headers(&stored(&store, &bucket, "k")).unwrap(), headers("Ada"));
     // Prepared for a source that was not encrypted, or is not.
     put(&store, &bucket, "plain", None, headers("Ada")).unwrap();
-    let prepared = store.handle().sealed_headers(&bucket, &managed(), headers("Bob")).unwrap();
+    let prepared = store.handle().content().sealed_headers(&bucket, &managed(), headers("Bob")).unwrap();
     for (source, headers) in [("k", headers("Bob")), ("plain", prepared)] {
         let mut copy = copy(&bucket, source, &bucket).copy;
         copy.headers = CopyHeaders::Replace(Box::new(headers));
@@ -189,7 +189,7 @@ fn the_committer_takes_none_in_the_clear() {
 fn copies_take_them_along_and_owners_share_none() {
     let store = store();
     let (mine, theirs) = (store.bucket("mine"), store.bucket_of("theirs", "somebody"));
-    let sealed = store.handle().sealed_headers(&mine, &managed(), headers("Ada")).unwrap();
+    let sealed = store.handle().content().sealed_headers(&mine, &managed(), headers("Ada")).unwrap();
     put(&store, &mine, "k", Some(Encryption::Managed), sealed).unwrap();
     let original = stored(&store, &mine, "k").object.version.headers.sealed.clone();
     for (to, same) in [(&mine, true), (&theirs, false)] {
@@ -198,10 +198,10 @@ fn copies_take_them_along_and_owners_share_none() {
         assert_eq!(found.object.version.headers.sealed == original, same);
         // Neither a redirect nor a storage class is copied.
         let expected = headers("Ada").split().0;
-        assert_eq!(*store.handle().headers(&found).unwrap(), expected);
+        assert_eq!(*store.handle().content().headers(&found).unwrap(), expected);
         let mut replacing = copy(&mine, "k", to);
         replacing.copy.headers = CopyHeaders::Replace(Box::new(headers("Bob")));
         assert!(matches!(crate::run_copy(store.handle().copy_object(&replacing)), Ok(Outcome::Put(_))));
-        assert_eq!(*store.handle().headers(&stored(&store, to, "copy")).unwrap(), headers("Bob"));
+        assert_eq!(*store.handle().content().headers(&stored(&store, to, "copy")).unwrap(), headers("Bob"));
     }
 }

@@ -69,7 +69,7 @@ fn open(store: &Store, seal: &Seal, stored: &[u8], start: usize, length: usize) 
     };
     let mut buf = vec![0; length];
     let shared = &store.handle().shared;
-    assert!(shared.read_sealed((seal, &managed()), stored.len() as u32, &read, start as u32, &mut buf)?);
+    assert!(shared.content.read_sealed((seal, &managed()), stored.len() as u32, &read, start as u32, &mut buf)?);
     Ok(buf)
 }
 
@@ -80,11 +80,11 @@ fn is_refused(store: &Store, seal: &Seal, stored: &[u8], start: usize, length: u
 #[test]
 fn ranges_open_and_nothing_that_was_changed_does() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let key = OneKey::new(7);
     for size in [1, 300, BLOCK_SIZE, BLOCK_SIZE + 1, 3 * BLOCK_SIZE] {
         let content = noise(size, 1);
-        let (stored, seal) = store.handle().shared.seal_whole(&key.0, &content).unwrap();
+        let (stored, seal) = store.handle().content().seal_whole(&key.0, &content).unwrap();
         assert_eq!(Seal::content_length(stored.len() as u32), Some(size as u32));
         assert!(size < 300 || !stored.windows(32).any(|window| window == &content[..32]));
         let edges = [0, 1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 2 * BLOCK_SIZE, size / 2, size];
@@ -108,9 +108,9 @@ fn ranges_open_and_nothing_that_was_changed_does() {
 #[test]
 fn exchanged_blocks_and_blobs_do_not_open() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let (key, size) = (OneKey::new(7), 3 * BLOCK_SIZE);
-    let seal_whole = |content: &[u8]| store.handle().shared.seal_whole(&key.0, content).unwrap();
+    let seal_whole = |content: &[u8]| store.handle().content().seal_whole(&key.0, content).unwrap();
     let (stored, seal) = seal_whole(&noise(size, 1));
     let (other, _) = seal_whole(&noise(size, 2));
     // The first two blocks, with their tags.
@@ -132,47 +132,51 @@ fn exchanged_blocks_and_blobs_do_not_open() {
 fn without_a_keyring_nothing_is_sealed_and_nothing_opens() {
     let store = Store::new();
     let bucket: Arc<Bucket> = store.bucket("bkt");
-    assert!(matches!(store.handle().sealed_body(&bucket, &managed(), b"text"), Err(Error::NoKeyring)));
-    assert!(matches!(store.handle().sealed_body_writer(&bucket, &managed(), 9).err(), Some(Error::NoKeyring)));
-    let (stored, seal) = store.handle().shared.seal_whole(&OneKey::new(7).0, b"text").unwrap();
+    assert!(matches!(store.handle().content().sealed_body(&bucket, &managed(), b"text"), Err(Error::NoKeyring)));
+    assert!(matches!(
+        store.handle().content().sealed_body_writer(&bucket, &managed(), 9).err(),
+        Some(Error::NoKeyring)
+    ));
+    let (stored, seal) = store.handle().content().seal_whole(&OneKey::new(7).0, b"text").unwrap();
     assert!(matches!(open(&store, &seal, &stored, 0, 4), Err(Unopened::Read(Error::NoKeyring))));
-    store.handle().use_keys(OneKey::new(8));
+    store.handle().keys().set(OneKey::new(8));
     assert!(matches!(open(&store, &seal, &stored, 0, 4), Err(Unopened::Read(Error::KeyUnusable { .. }))));
 }
 
 #[test]
 fn a_small_body_is_a_sealed_content_and_an_empty_one_is_empty() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("bkt");
-    let Body::Content { seal: Some(_), bytes, .. } = store.handle().sealed_body(&bucket, &managed(), b"text").unwrap()
+    let Body::Content { seal: Some(_), bytes, .. } =
+        store.handle().content().sealed_body(&bucket, &managed(), b"text").unwrap()
     else {
         panic!("not sealed");
     };
     assert_eq!(bytes.len() as u32, Seal::stored_length(4));
-    let empty = store.handle().sealed_body(&bucket, &managed(), b"").unwrap();
+    let empty = store.handle().content().sealed_body(&bucket, &managed(), b"").unwrap();
     assert!(matches!(empty, Body::Inline(bytes) if bytes.is_empty()));
 }
 
 #[test]
 fn another_context_does_not_open_the_content() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let bucket = store.bucket("bkt");
     let with = |context: &'static str| {
         let context = context.as_bytes().into();
         Sealing::from(Some(Encryption::Named(Arc::new(NamedKey { id: [0; 16], context, bucket_key: false }))))
     };
     let shared = &store.handle().shared;
-    let key = shared.data_key(&bucket, &with("{\"tenant\":\"a\"}")).unwrap();
-    let (stored, seal) = shared.seal_whole(&key, b"text").unwrap();
+    let key = shared.content.keys.data_key(&bucket, &with("{\"tenant\":\"a\"}")).unwrap();
+    let (stored, seal) = shared.content.seal_whole(&key, b"text").unwrap();
     let opens = |sealing: Sealing| {
         let read = |from: u32, buf: &mut [u8]| {
             buf.copy_from_slice(&stored[from as usize..][..buf.len()]);
             Ok(true)
         };
         let mut buf = [0; 4];
-        let opened = shared.read_sealed((&seal, &sealing), stored.len() as u32, &read, 0, &mut buf);
+        let opened = shared.content.read_sealed((&seal, &sealing), stored.len() as u32, &read, 0, &mut buf);
         assert!(matches!(opened, Ok(true) | Err(Unopened::NotAuthentic)));
         opened.is_ok() && buf == *b"text"
     };
@@ -185,13 +189,13 @@ fn another_context_does_not_open_the_content() {
 #[test]
 fn a_copy_reads_its_source_with_no_other_key() {
     let store = Store::new();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     let (handle, bucket) = (store.handle(), store.bucket("bkt"));
-    let [right, wrong] = [1, 2].map(|seed| handle.request_key(&[seed; 32]).unwrap());
-    let encryption = Some(handle.encryption_with(&right).unwrap());
+    let [right, wrong] = [1, 2].map(|seed| handle.keys().request_key(&[seed; 32]).unwrap());
+    let encryption = Some(handle.keys().encryption_with(&right).unwrap());
     let mut put = store.small_put(&bucket, "k", b"text");
     let sealing = Sealing { encryption: encryption.clone(), key: Some(right.clone()) };
-    put.body = handle.sealed_body(&bucket, &sealing, b"text").unwrap();
+    put.body = handle.content().sealed_body(&bucket, &sealing, b"text").unwrap();
     put.attributes.encryption = encryption;
     put.checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, b"text"));
     handle.execute(Intent::PutObject(Box::new(put))).unwrap();

@@ -187,7 +187,7 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     assert_eq!(places(&body), [ChunkPlace::Known { blob }]);
     steps.delete(&bucket, "original");
     steps.apply();
-    assert!(!steps.shared().pins.condemn(fingerprint, blob), "a pinned blob was condemned");
+    assert!(!steps.shared().catalog.pins.condemn(fingerprint, blob), "a pinned blob was condemned");
     let put = Steps::put_of(&bucket, "copy", &bytes, body);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.blobs(&bucket, "copy"), [blob]);
@@ -199,7 +199,7 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     assert!(steps.get(&bucket, "copy") == bytes);
     // A body that is given up lets go.
     drop(steps.body(&bucket, &bytes));
-    assert!(steps.shared().pins.condemn(fingerprint, blob));
+    assert!(steps.shared().catalog.pins.condemn(fingerprint, blob));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn condemned_content_is_stored_anew() {
                 let record = Record::CondemnBlobs { blobs: vec![blob] };
                 steps.shared().catalog.overlay.write().insert(Sequence::MAX, &record, &BucketTable::default());
             } else {
-                assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
+                assert!(steps.shared().catalog.pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
             }
             let again = steps.put(&bucket, "k", &bytes)[0];
             assert_ne!(again, blob);
@@ -278,7 +278,7 @@ fn content_that_was_written_before_it_became_known_is_found_when_it_is_complete(
     steps.stepper().fill_heads().unwrap();
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK, 1);
-    let mut writer = steps.handle().body_writer(&bucket, CHUNK as u64);
+    let mut writer = steps.handle().content().body_writer(&bucket, CHUNK as u64);
     writer.write(&bytes[..CHUNK - 1], &mut ()).unwrap();
     let blobs = steps.put(&bucket, "other", &bytes);
     writer.write(&bytes[CHUNK - 1..], &mut ()).unwrap();
@@ -309,7 +309,7 @@ fn content_defined_chunks_survive_an_insertion() {
         }
         steps.apply();
         assert!(steps.get(&bucket, "before") == before && steps.get(&bucket, "after") == after);
-        assert_eq!(steps.shared().held.taken(), 0);
+        assert_eq!(steps.shared().content.held.taken(), 0);
     }
 }
 
@@ -334,7 +334,7 @@ fn a_refused_put_leaves_nothing_behind() {
         stored += bytes.len() as u64;
         assert_eq!((totals.stored, totals.dead), (stored, 0));
         assert!(blobs.iter().all(|blob| !steps.shared().catalog.overlay.read().mentions(*blob)));
-        assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
+        assert!(steps.shared().catalog.pins.condemn(steps.fingerprint(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
     }
 }
 
@@ -347,12 +347,12 @@ fn chunks_go_on_when_no_more_may_be_held() {
         let bytes = noise(CHUNK * 3 + 7, 1);
         let blobs = steps.put(&bucket, "before", &bytes);
         for left in [0, HEAD_LENGTH as u64] {
-            let all = steps.shared().held.take((64 << 20) - left).unwrap();
+            let all = steps.shared().content.held.take((64 << 20) - left).unwrap();
             assert_eq!(steps.put(&bucket, "after", &bytes), blobs);
             drop(all);
         }
-        assert_eq!(steps.shared().held.taken(), 0);
-        assert!(steps.shared().held.take(64 << 20).is_some());
+        assert_eq!(steps.shared().content.held.taken(), 0);
+        assert!(steps.shared().content.held.take(64 << 20).is_some());
     }
 }
 
@@ -372,7 +372,7 @@ fn the_filter_grows_and_forgets_nothing() {
     }
     let known = |steps: &Steps, seed: u64| {
         let fingerprint = steps.fingerprint(&bucket, &noise(300, seed));
-        steps.shared().heads.maybe_known(orcas_record::head_of(&fingerprint.0))
+        steps.shared().catalog.heads.maybe_known(orcas_record::head_of(&fingerprint.0))
     };
     for round in 0..3 {
         assert!((0..400).all(|seed| known(&steps, seed)), "{round}");
@@ -416,12 +416,12 @@ fn a_body_of_another_length_than_announced_is_no_body() {
     let mut steps = Steps::new();
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK * 2, 1);
-    let mut writer = steps.handle().body_writer(&bucket, bytes.len() as u64 - 1);
+    let mut writer = steps.handle().content().body_writer(&bucket, bytes.len() as u64 - 1);
     assert!(writer.write(&bytes, &mut ()).is_err());
-    let mut writer = steps.handle().body_writer(&bucket, bytes.len() as u64 + 1);
+    let mut writer = steps.handle().content().body_writer(&bucket, bytes.len() as u64 + 1);
     writer.write(&bytes, &mut ()).unwrap();
     assert!(writer.finish().is_err());
-    let empty = steps.handle().body_writer(&bucket, 0).finish().unwrap();
+    let empty = steps.handle().content().body_writer(&bucket, 0).finish().unwrap();
     assert!(places(&empty).is_empty());
     let put = Steps::put_of(&bucket, "empty", &[], empty);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
@@ -442,7 +442,7 @@ fn contents_and_chunks_share() {
                 let bytes = noise(length, seed * 2 + u64::from(small_first));
                 for small in [small_first, !small_first] {
                     let body = match small {
-                        true => steps.handle().small_body(&bucket, bytes.clone().into()),
+                        true => steps.handle().content().small_body(&bucket, bytes.clone().into()),
                         false => steps.large_body(&bucket, &bytes),
                     };
                     let key = if small { "small" } else { "large" };

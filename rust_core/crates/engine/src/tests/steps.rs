@@ -176,13 +176,13 @@ impl Steps {
 
     pub fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
         if bytes.len() <= 65_536 {
-            return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes));
+            return self.handle().content().small_body(bucket, Bytes::copy_from_slice(bytes));
         }
         self.large_body(bucket, bytes)
     }
 
     pub fn large_body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
-        let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
+        let mut writer = self.handle().content().body_writer(bucket, bytes.len() as u64);
         for piece in bytes.chunks(70_001) {
             writer.write(piece, &mut ()).unwrap();
         }
@@ -254,7 +254,7 @@ impl Steps {
         let object = self.object(bucket, key);
         let last = object.version.size.saturating_sub(1);
         let found = PinnedObject::new(object, self.handle().pin_epoch());
-        let mut reader = self.handle().reader(&found, 0, last);
+        let mut reader = self.handle().content().reader(&found, 0, last);
         let (mut out, mut buf) = (Vec::new(), vec![0; 50_000]);
         loop {
             match reader.read(&mut buf).unwrap() {
@@ -265,7 +265,7 @@ impl Steps {
     }
 
     pub fn fingerprint(&self, bucket: &Bucket, bytes: &[u8]) -> Fingerprint {
-        orcas_store::fingerprint(&self.shared().scope(&bucket.owner), bytes)
+        orcas_store::fingerprint(&self.shared().content.scope(&bucket.owner), bytes)
     }
 
     /// References that the index counts; `None` when it does not have the blob.

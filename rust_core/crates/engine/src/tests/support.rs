@@ -192,9 +192,9 @@ impl Store {
     pub fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
         let handle = self.handle();
         if bytes.len() <= 65_536 {
-            return Ok(handle.small_body(bucket, Bytes::copy_from_slice(bytes)));
+            return Ok(handle.content().small_body(bucket, Bytes::copy_from_slice(bytes)));
         }
-        let mut writer = handle.body_writer(bucket, bytes.len() as u64);
+        let mut writer = handle.content().body_writer(bucket, bytes.len() as u64);
         for piece in bytes.chunks(100_001) {
             writer.write(piece, &mut ())?;
         }
@@ -250,7 +250,7 @@ impl Store {
         let Some(found) = handle.object(bucket.id, &Bytes::copy_from_slice(key.as_bytes()))? else { return Ok(None) };
         let size = found.object.version.size;
         let mut small = vec![0; size as usize];
-        if size <= 65_536 && handle.try_read(&found, 0, &mut small)? {
+        if size <= 65_536 && handle.content().try_read(&found, 0, &mut small)? {
             return Ok(Some(small));
         }
         Ok(Some(self.get_range(bucket, key, 0, size.saturating_sub(1))))
@@ -259,7 +259,7 @@ impl Store {
     pub fn get_range(&self, bucket: &Bucket, key: &str, first: u64, last: u64) -> Vec<u8> {
         let handle = self.handle();
         let found = handle.object(bucket.id, &Bytes::copy_from_slice(key.as_bytes())).unwrap().unwrap();
-        let mut reader = handle.reader(&found, first, last);
+        let mut reader = handle.content().reader(&found, first, last);
         let (mut out, mut buf) = (Vec::new(), vec![0; 50_000]);
         loop {
             match reader.read(&mut buf).unwrap() {

@@ -36,9 +36,9 @@ fn key_of(client: u64, number: u64) -> Bytes {
 
 pub fn body(handle: &Handle, bucket: &Bucket, bytes: &[u8]) -> Body {
     if bytes.len() <= SMALL_MAX {
-        return handle.small_body(bucket, Bytes::copy_from_slice(bytes));
+        return handle.content().small_body(bucket, Bytes::copy_from_slice(bytes));
     }
-    let mut writer = handle.body_writer(bucket, bytes.len() as u64);
+    let mut writer = handle.content().body_writer(bucket, bytes.len() as u64);
     for piece in bytes.chunks(4_000) {
         writer.write(piece, &mut ()).unwrap();
     }
@@ -78,7 +78,7 @@ pub struct Reading {
 
 impl Reading {
     pub fn new(handle: &Handle, found: PinnedObject) -> Self {
-        let reader = handle.reader(&found, 0, found.object.version.size - 1);
+        let reader = handle.content().reader(&found, 0, found.object.version.size - 1);
         Self { handle: handle.clone(), found, reader, bytes: Vec::new() }
     }
 
@@ -95,7 +95,7 @@ impl Reading {
         while self.piece() {}
         // The other way to read, as it knows the place since the object was found.
         let mut bytes = vec![0; self.bytes.len()];
-        if self.handle.try_read(&self.found, 0, &mut bytes).unwrap() {
+        if self.handle.content().try_read(&self.found, 0, &mut bytes).unwrap() {
             assert!(bytes == self.bytes, "{:?} is read in two ways", self.found.object.version.key);
         }
         let key = &self.found.object.version.key;

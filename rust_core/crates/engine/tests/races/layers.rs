@@ -181,7 +181,7 @@ impl Client {
     fn append(&self, bucket: &Bucket, key: Bytes, content: usize, offset: u64) -> Intent {
         let bytes = &contents()[content];
         let body = match bytes.len() <= SMALL_MAX {
-            true => self.handle.appended_body(bucket, Bytes::copy_from_slice(bytes)),
+            true => self.handle.content().appended_body(bucket, Bytes::copy_from_slice(bytes)),
             false => body(&self.handle, bucket, bytes),
         };
         let put = put_of(bucket, key, bytes, body);
@@ -200,7 +200,7 @@ impl Client {
     }
 
     fn bytes(&self, found: &PinnedObject) -> Vec<u8> {
-        let mut reader = self.handle.reader(found, 0, found.object.version.size - 1);
+        let mut reader = self.handle.content().reader(found, 0, found.object.version.size - 1);
         let (mut bytes, mut piece) = (Vec::new(), vec![0; 5_000]);
         while let read @ 1.. = reader.read(&mut piece).unwrap() {
             bytes.extend_from_slice(&piece[..read]);

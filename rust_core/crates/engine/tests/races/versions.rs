@@ -273,7 +273,7 @@ impl Client {
             None => self.handle.object(self.bucket.id, &key).unwrap(),
         }?;
         // To its end: what it holds stays, whatever becomes of the version.
-        let mut reader = self.handle.reader(&found, 0, found.object.version.size - 1);
+        let mut reader = self.handle.content().reader(&found, 0, found.object.version.size - 1);
         let (mut bytes, mut piece) = (Vec::new(), vec![0; 2_000]);
         while let read @ 1.. = reader.read(&mut piece).unwrap() {
             bytes.extend_from_slice(&piece[..read]);

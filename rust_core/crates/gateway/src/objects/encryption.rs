@@ -87,13 +87,13 @@ impl RequestContext<'_> {
             Method::Managed => (Encryption::Managed, None),
             Method::Named { key, context } => {
                 self.check_version_four()?;
-                let id = self.gateway.engine.named_key(key.as_deref())?;
+                let id = self.gateway.engine.keys().named_key(key.as_deref())?;
                 let named = NamedKey { id, context: context.into(), bucket_key };
                 (Encryption::Named(Arc::new(named)), None)
             }
             Method::Customer(key) => {
                 let sent = self.sent(key)?;
-                (self.gateway.engine.encryption_with(&sent.key)?, Some(sent))
+                (self.gateway.engine.keys().encryption_with(&sent.key)?, Some(sent))
             }
         };
         Ok(Chosen { encryption: Some(encryption), key, asked })
@@ -116,7 +116,7 @@ impl RequestContext<'_> {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         self.gateway.check_can_encrypt()?;
-        Ok(SentKey { key: self.gateway.engine.request_key(key.expose())?, shown: key.shown() })
+        Ok(SentKey { key: self.gateway.engine.keys().request_key(key.expose())?, shown: key.shown() })
     }
 
     /// Whether the request has a signature of version 4, which objects with named keys demand.
@@ -151,7 +151,7 @@ impl Gateway {
     /// # Errors
     /// `NotImplemented`, which says what to configure.
     pub fn check_can_encrypt(&self) -> Result<(), S3Error> {
-        if self.engine.can_seal() {
+        if self.engine.keys().can_seal() {
             return Ok(());
         }
         let message = "Server-side encryption and default encryption need a master key: start the server with \
@@ -167,7 +167,7 @@ impl Gateway {
                                be provided to retrieve the object.";
                 Err(S3Error::with(ErrorCode::InvalidRequest, message).into())
             }
-            (Some(Encryption::Customer(check)), Some(sent)) => match self.engine.is_key_of(&sent.key, check)? {
+            (Some(Encryption::Customer(check)), Some(sent)) => match self.engine.keys().is_key_of(&sent.key, check)? {
                 true => Ok(()),
                 false => Err(wrong_customer_key().into()),
             },

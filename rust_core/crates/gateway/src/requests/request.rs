@@ -110,7 +110,7 @@ pub trait Upload {
 
     /// The body, if it was collected in memory and is not sealed.
     fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
-        engine.small_body(self.bucket(), content)
+        engine.content().small_body(self.bucket(), content)
     }
 
     /// How the body is sealed, unless that is up to what it becomes a part of.
@@ -122,7 +122,7 @@ pub trait Upload {
             return true;
         }
         let sealing = self.sealing();
-        sealing.encryption.is_some() && !engine.can_seal_at_once(self.bucket(), &sealing)
+        sealing.encryption.is_some() && !engine.keys().can_seal_at_once(self.bucket(), &sealing)
     }
 
     /// What the body becomes a part of.
@@ -348,7 +348,7 @@ impl<O: Operation> PendingRequest<O> {
         let sealing = storage_plan.sealing;
         let body = match sealing.encryption {
             None => upload.plain_body(engine, content),
-            Some(_) => engine.sealed_body(upload.bucket(), &sealing, &content)?,
+            Some(_) => engine.content().sealed_body(upload.bucket(), &sealing, &content)?,
         };
         Ok(self.submit(upload.intent(engine, size, &digests, body, &sealing)?, slot))
     }

@@ -60,7 +60,7 @@ impl StoragePlan {
             None => Self { sealing: own, ..Self::default() },
             Some(part) => part.found(engine, own, has_digest)?,
         };
-        let md5 = engine.hidden_md5(storage_plan.sealing.encryption.as_ref())?;
+        let md5 = engine.keys().hidden_md5(storage_plan.sealing.encryption.as_ref())?;
         Ok(Self { md5, ..storage_plan })
     }
 
@@ -123,7 +123,7 @@ pub fn part_sealing(engine: &Handle, upload: &Upload, own: Sealing, is_sigv4: bo
     let refused = |message: &'static str| Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
     match (&encryption, &own.key) {
         (Some(Encryption::Customer(_)), None) => refused(REQUESTED_ENCRYPTION),
-        (Some(Encryption::Customer(check)), Some(key)) if !engine.is_key_of(key, check)? => {
+        (Some(Encryption::Customer(check)), Some(key)) if !engine.keys().is_key_of(key, check)? => {
             refused("The provided encryption parameters did not match the ones used originally.")
         }
         (Some(Encryption::Managed | Encryption::Named(_)), Some(_)) => refused(REQUESTED_ENCRYPTION),

@@ -91,7 +91,7 @@ impl StoreBody {
 
     fn body_writer(&mut self, length: u64) -> Result<BodyWriter, Problem> {
         let sealing = self.storage_plan()?.sealing.clone();
-        Ok(self.engine.writer_of(&self.destination.bucket, &sealing, length)?)
+        Ok(self.engine.content().writer_of(&self.destination.bucket, &sealing, length)?)
     }
 
     fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {
@@ -129,8 +129,8 @@ impl StoreBody {
         let digests = self.verifier.finish()?;
         let body = match (self.writer, last) {
             (None, _) => match storage_plan.sealing.encryption {
-                None => self.engine.small_body(&self.destination.bucket, rest),
-                Some(_) => self.engine.sealed_body(&self.destination.bucket, &storage_plan.sealing, &rest)?,
+                None => self.engine.content().small_body(&self.destination.bucket, rest),
+                Some(_) => self.engine.content().sealed_body(&self.destination.bucket, &storage_plan.sealing, &rest)?,
             },
             (Some(writer), None) => writer.finish()?,
             (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,

@@ -167,7 +167,7 @@ impl Everything {
                 continue;
             };
             let size = found.object.version.size;
-            let mut reader = self.store.handle().reader(&found, 0, size.saturating_sub(1));
+            let mut reader = self.store.handle().content().reader(&found, 0, size.saturating_sub(1));
             let mut buf = vec![0; 100_000];
             loop {
                 match reader.read(&mut buf) {

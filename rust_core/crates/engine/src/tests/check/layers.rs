@@ -124,7 +124,7 @@ pub(super) fn shown(handle: &super::super::super::Handle, bucket: &str, key: &st
     let bucket = handle.bucket(bucket.as_bytes()).unwrap();
     let found = handle.object_in(&bucket, &Bytes::copy_from_slice(key.as_bytes())).unwrap()?;
     let size = found.object.version.size;
-    let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
+    let mut reader = handle.content().reader(&found, 0, size.saturating_sub(1));
     let (mut out, mut at) = (vec![0; size as usize], 0);
     while at < out.len() {
         at += reader.read(&mut out[at..]).unwrap();

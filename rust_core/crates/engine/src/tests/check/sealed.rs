@@ -21,7 +21,7 @@ use orcas_store::{ContentKeys, Sealing};
 
 fn store() -> Store {
     let store = Store::with(|options| options.chunk_size = CHUNK);
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
     store
 }
 
@@ -32,7 +32,7 @@ fn reopen_closed(store: &mut Store) {
 
 fn reopen(store: &mut Store) {
     store.open();
-    store.handle().use_keys(OneKey::new(7));
+    store.handle().keys().set(OneKey::new(7));
 }
 
 fn sealed_body(store: &Store, bucket: &Bucket, bytes: &[u8]) -> Body {
@@ -40,7 +40,7 @@ fn sealed_body(store: &Store, bucket: &Bucket, bytes: &[u8]) -> Body {
 }
 
 fn body_under(store: &Store, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Body {
-    let mut writer = store.handle().sealed_body_writer(bucket, sealing, bytes.len() as u64).unwrap();
+    let mut writer = store.handle().content().sealed_body_writer(bucket, sealing, bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     writer.finish().unwrap()
 }
@@ -108,11 +108,11 @@ fn sealed_chunks_are_found_again_by_their_seals() {
     let disk = SimDisk::new();
     disk.refuse_holes();
     let mut steps = faults::steps(&disk);
-    steps.handle().use_keys(OneKey::new(7));
+    steps.handle().keys().set(OneKey::new(7));
     let (bucket, content) = (steps.bucket("b"), noise(200_000, 1));
     let keys = ["one", "two"];
     let put = |steps: &mut Steps, key: &str, bytes: &[u8]| {
-        let mut writer = steps.handle().sealed_body_writer(&bucket, &managed(), bytes.len() as u64).unwrap();
+        let mut writer = steps.handle().content().sealed_body_writer(&bucket, &managed(), bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         let Body::Chunks(mut chunks) = writer.finish().unwrap() else { panic!("no chunks") };
         // As of uploads that did not see each other.
@@ -137,7 +137,7 @@ fn sealed_chunks_are_found_again_by_their_seals() {
     assert!(repaired.report.is_clean(), "{:#?}", repaired.report);
     assert_eq!(repaired.given_up.unwrap().losses_total, 0);
     let steps = faults::steps(&disk);
-    steps.handle().use_keys(OneKey::new(7));
+    steps.handle().keys().set(OneKey::new(7));
     for key in keys {
         assert!(steps.get(&bucket, key) == content, "{key}");
     }
@@ -162,7 +162,7 @@ fn an_object_whose_content_is_not_sealed_as_it_says_is_not_served() {
     store.put(&bucket, "plain", &noise(100_000, 3)).unwrap();
     for key in ["bare", "sealed", "right", "plain"] {
         let found = store.handle().object(bucket.id, &key.into()).unwrap().unwrap();
-        let read = store.handle().reader(&found, 0, 9).read(&mut [0; 10]);
+        let read = store.handle().content().reader(&found, 0, 9).read(&mut [0; 10]);
         assert_eq!(read.is_ok(), ["right", "plain"].contains(&key), "{key}: {read:?}");
     }
     store.close();
@@ -201,7 +201,7 @@ fn bound_to(context: &'static [u8]) -> Encryption {
 /// A sealed content whose stored bytes somebody changed before they got their checksums.
 fn put_changed(store: &Store, bucket: &Bucket, key: &str, change: impl FnOnce(&mut Vec<u8>)) {
     let content = noise(3 * BLOCK_SIZE, 9);
-    let sealed = store.handle().sealed_body(bucket, &managed(), &content).unwrap();
+    let sealed = store.handle().content().sealed_body(bucket, &managed(), &content).unwrap();
     let Body::Content { fingerprint, bytes, .. } = sealed else { panic!("{sealed:?}") };
     let mut stored = bytes.to_vec();
     change(&mut stored);
@@ -221,7 +221,7 @@ fn put_whole(store: &Store, bucket: &Bucket) -> TagCounts {
             let (content, sealing) = (noise(length, n as u64), Some(encryption.clone()).into());
             let small = length <= 1_000;
             let body = match small {
-                true => store.handle().sealed_body(bucket, &sealing, &content).unwrap(),
+                true => store.handle().content().sealed_body(bucket, &sealing, &content).unwrap(),
                 false => body_under(store, bucket, &sealing, &content),
             };
             put_as(store, bucket, (&format!("{n}-{}", count), encryption), (&content, body));
@@ -232,10 +232,10 @@ fn put_whole(store: &Store, bucket: &Bucket) -> TagCounts {
     let (content, sealing) = (noise(40 * CHUNK as usize, 50), Some(bound_to(b"{}")).into());
     let body = body_under(store, bucket, &sealing, &content);
     put_as(store, bucket, ("segments", bound_to(b"{}")), (&content, body));
-    let key = store.handle().request_key(&[5; 32]).unwrap();
-    let encryption = store.handle().encryption_with(&key).unwrap();
+    let key = store.handle().keys().request_key(&[5; 32]).unwrap();
+    let encryption = store.handle().keys().encryption_with(&key).unwrap();
     let sealing = Sealing { encryption: Some(encryption.clone()), key: Some(key) };
-    let body = store.handle().sealed_body(bucket, &sealing, &noise(1_000, 60)).unwrap();
+    let body = store.handle().content().sealed_body(bucket, &sealing, &noise(1_000, 60)).unwrap();
     put_as(store, bucket, ("customers", encryption), (&noise(1_000, 60), body));
     TagCounts { verified: count + 40, of_customers: 1, without_key: 0 }
 }
@@ -271,10 +271,10 @@ fn sealed_metadata_that_was_changed_under_its_checksums_is_damage() {
     let put = |key: &str, encryption: Encryption, change: &dyn Fn(&mut SealedHeaders)| {
         let sealing: Sealing = Some(encryption.clone()).into();
         let headers = ObjectHeaders { content_type: Some("a/b".into()), ..ObjectHeaders::default() };
-        let mut headers = store.handle().sealed_headers(&bucket, &sealing, headers).unwrap();
+        let mut headers = store.handle().content().sealed_headers(&bucket, &sealing, headers).unwrap();
         change(headers.sealed.as_mut().unwrap());
         let content = noise(1_000, 1);
-        let body = store.handle().sealed_body(&bucket, &sealing, &content).unwrap();
+        let body = store.handle().content().sealed_body(&bucket, &sealing, &content).unwrap();
         let mut put = PutObject { headers, body, ..store.small_put(&bucket, key, &content) };
         put.attributes.encryption = Some(encryption);
         store.handle().execute(Intent::PutObject(Box::new(put))).unwrap();
@@ -312,7 +312,7 @@ fn create_upload(
     change: impl FnOnce(&mut SealedHeaders),
 ) {
     let headers = ObjectHeaders { content_type: Some("a/b".into()), ..ObjectHeaders::default() };
-    let mut headers = store.handle().sealed_headers(bucket, sealing, headers).unwrap();
+    let mut headers = store.handle().content().sealed_headers(bucket, sealing, headers).unwrap();
     change(headers.sealed.as_mut().unwrap());
     let attributes = Attributes { encryption: sealing.encryption.clone(), ..Attributes::default() };
     let create = Intent::CreateUpload {
@@ -340,8 +340,8 @@ fn sealed_metadata_of_incomplete_uploads_is_verified() {
     // Two of one key, of which one is damaged.
     create_upload(&store, &bucket, "whole", &in_context, flip_a_bit);
     create_upload(&store, &bucket, "flipped", &managed, flip_a_bit);
-    let key = store.handle().request_key(&[5; 32]).unwrap();
-    let encryption = Some(store.handle().encryption_with(&key).unwrap());
+    let key = store.handle().keys().request_key(&[5; 32]).unwrap();
+    let encryption = Some(store.handle().keys().encryption_with(&key).unwrap());
     let customers = Sealing { encryption, key: Some(key) };
     // Nobody but the customer can tell them apart.
     create_upload(&store, &bucket, "customers", &customers, |_| {});

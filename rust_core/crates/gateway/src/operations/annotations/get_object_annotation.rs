@@ -71,7 +71,7 @@ impl PendingRequest<GetObjectAnnotation> {
         let length = text.object.version.size as usize;
         let mut content = self.gateway.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.gateway.engine.reader(text, 0, length as u64 - 1);
+        let mut reader = self.gateway.engine.content().reader(text, 0, length as u64 - 1);
         let mut at = 0;
         while at < length {
             match reader.read(&mut content[at..])? {

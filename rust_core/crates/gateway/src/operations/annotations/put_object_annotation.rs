@@ -66,7 +66,7 @@ impl Operation for PutObjectAnnotation {
         }
         let engine = &pending.gateway.engine;
         let (md5, checksum) = (digests.md5, digests.stored);
-        if engine.can_seal() {
+        if engine.keys().can_seal() {
             // Whether the object is encrypted has to be looked up.
             return Ok(
                 pending.on_worker(slot, move |pending| pending.annotate((content, md5, checksum), ATTEMPTS_MAX, slot))
@@ -99,9 +99,9 @@ impl PendingRequest<PutObjectAnnotation> {
     fn plain(&self, content: Bytes) -> Body {
         let (engine, bucket) = (&self.gateway.engine, &self.input.annotation.version.bucket);
         match content.len() {
-            ..=INLINE_MAX => engine.small_body(bucket, content),
+            ..=INLINE_MAX => engine.content().small_body(bucket, content),
             // As for an append: a content, however small.
-            _ => engine.appended_body(bucket, content),
+            _ => engine.content().appended_body(bucket, content),
         }
     }
 
@@ -116,11 +116,11 @@ impl PendingRequest<PutObjectAnnotation> {
             }
             self.gateway.check_readable(&found.object.version, None, self.input.is_sigv4)?;
             let (content, md5, checksum) = &text;
-            let md5 = engine.hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
+            let md5 = engine.keys().hidden_md5(encryption.as_ref())?.unwrap_or(*md5);
             let sealing = Sealing::from(encryption.clone());
             let body = match encryption {
                 None => self.plain(content.clone()),
-                Some(_) => engine.sealed_body(&annotation.version.bucket, &sealing, content)?,
+                Some(_) => engine.content().sealed_body(&annotation.version.bucket, &sealing, content)?,
             };
             let change = AnnotationChange::Put { md5, checksum: *checksum, body: Box::new(body), encryption };
             Ok(self.submit_then(annotation.intent(change), slot, move |pending, decision| match decision {

@@ -92,7 +92,7 @@ impl Operation for CompleteMultipartUpload {
     ) -> Result<Step, Problem> {
         let intent = pending.read_document(|| pending.input.intent(&content))?;
         // Without a keyring, no upload has a key.
-        Ok(match pending.gateway.engine.can_seal() {
+        Ok(match pending.gateway.engine.keys().can_seal() {
             false => pending.submit(intent, slot),
             true => pending.on_worker(slot, move |pending| {
                 pending.check_key()?;

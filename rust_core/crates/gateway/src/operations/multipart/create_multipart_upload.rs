@@ -33,7 +33,7 @@ impl PendingRequest<CreateMultipartUpload> {
     /// May wait for the data key of the owner of the bucket.
     fn create(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
         let CreateMultipartUpload { bucket, key, headers, attributes, chosen, checksum } = &self.input;
-        let headers = self.gateway.engine.sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
+        let headers = self.gateway.engine.content().sealed_headers(bucket, &chosen.sealing(), headers.clone())?;
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
@@ -59,7 +59,7 @@ impl Operation for CreateMultipartUpload {
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, headers, chosen, .. } = &pending.input;
         let seals = chosen.encryption.is_some() && headers.has_unsealed();
-        if seals && !pending.gateway.engine.can_seal_at_once(bucket, &chosen.sealing()) {
+        if seals && !pending.gateway.engine.keys().can_seal_at_once(bucket, &chosen.sealing()) {
             return Ok(pending.on_worker(slot, move |pending| pending.create(slot)));
         }
         pending.create(slot)

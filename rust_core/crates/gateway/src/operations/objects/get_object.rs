@@ -167,7 +167,9 @@ impl PendingRequest<GetObject> {
         let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.gateway.buffers.take(length);
             content.resize(length, 0);
-            if reading(self.tally.stopwatch.as_deref(), || self.gateway.engine.try_read(found, first, &mut content))? {
+            if reading(self.tally.stopwatch.as_deref(), || {
+                self.gateway.engine.content().try_read(found, first, &mut content)
+            })? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));
@@ -227,7 +229,7 @@ impl Reader<'_> {
         let headers = match &version.headers.sealed {
             None => &version.headers,
             Some(_) => {
-                opened = self.gateway.engine.headers(found)?;
+                opened = self.gateway.engine.content().headers(found)?;
                 &*opened
             }
         };
@@ -275,7 +277,7 @@ impl Reader<'_> {
             ResponseBody::Bytes(whole(found, first, length as usize)?)
         } else {
             // Once the response has begun, it is too late for an error.
-            self.gateway.engine.check_named_key(version.attributes.encryption.as_ref())?;
+            self.gateway.engine.keys().check_named_key(version.attributes.encryption.as_ref())?;
             let source = self.source(found, first, length);
             ResponseBody::Pieces(Download::start(&self.gateway.downloads, length, source))
         };
@@ -294,14 +296,14 @@ impl Reader<'_> {
     fn read_whole(&self, found: &PinnedObject, first: u64, length: usize) -> Result<Buffer, Problem> {
         let mut content = self.gateway.buffers.take(length);
         content.resize(length, 0);
-        let mut reader = self.gateway.engine.reader(found, first, first + length as u64 - 1);
+        let mut reader = self.gateway.engine.content().reader(found, first, first + length as u64 - 1);
         reading(self.stopwatch.map(|stopwatch| &**stopwatch), || fill(&mut reader, &mut content))?;
         Ok(content)
     }
 
     /// Reads a large body piece by piece.
     fn source(&self, found: &PinnedObject, first: u64, length: u64) -> Source {
-        let mut reader = self.gateway.engine.reader(found, first, first + length - 1);
+        let mut reader = self.gateway.engine.content().reader(found, first, first + length - 1);
         let stopwatch = self.stopwatch.cloned();
         Box::new(move |piece, wanted| {
             let wanted = reader.remaining().min(wanted as u64) as usize;

@@ -158,7 +158,7 @@ impl InstantUpload {
         // Its content is encrypted as it is, whether or not that was asked for.
         let encryption = self.attributes.encryption.clone().or_else(|| source.version.attributes.encryption.clone());
         let sealing = Sealing::from(encryption.clone());
-        let headers = engine.sealed_headers(&self.bucket, &sealing, self.headers.clone())?;
+        let headers = engine.content().sealed_headers(&self.bucket, &sealing, self.headers.clone())?;
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
         Ok(Intent::CopyObject(Box::new(Copy {
             source: (source.version.bucket, source.version.key.clone(), Some(source.version.version_id)),
@@ -280,7 +280,7 @@ impl PendingRequest<InstantUpload> {
     fn is_answer(&self, challenge: &Challenge, source: &PinnedObject, given: &[u8; 32]) -> Result<bool, Problem> {
         let mut answer = challenge.answer();
         for (first, last) in &challenge.ranges {
-            let mut reader = self.gateway.engine.reader(source, *first, *last);
+            let mut reader = self.gateway.engine.content().reader(source, *first, *last);
             let mut bytes = vec![0; (last - first + 1) as usize];
             let mut at = 0;
             while at < bytes.len() {

@@ -140,7 +140,7 @@ impl Upload for PutObject {
             md5,
             sha256,
             checksum,
-            headers: engine.sealed_headers(&self.bucket, sealing, self.headers.clone())?,
+            headers: engine.content().sealed_headers(&self.bucket, sealing, self.headers.clone())?,
             attributes: Attributes { encryption: sealing.encryption.clone(), ..self.attributes.clone() },
             body,
         };
@@ -160,8 +160,8 @@ impl Upload for PutObject {
 
     fn plain_body(&self, engine: &Handle, content: Bytes) -> Body {
         match self.offset {
-            None => engine.small_body(&self.bucket, content),
-            Some(_) => engine.appended_body(&self.bucket, content),
+            None => engine.content().small_body(&self.bucket, content),
+            Some(_) => engine.content().appended_body(&self.bucket, content),
         }
     }
 

@@ -42,7 +42,8 @@ impl Filter {
     }
 
     /// Bytes of memory that the filter uses.
-    pub fn bytes(&self) -> usize {
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
         std::mem::size_of_val(&*self.blocks)
     }
 

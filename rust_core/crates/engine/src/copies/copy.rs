@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 
 use super::annotations_again::texts_size;
-use super::body::BodyWriter;
+use crate::content::body::BodyWriter;
 use crate::handle::Handle;
 use crate::quotas::Addition;
 use orcas_base::error::Error;
@@ -86,14 +86,14 @@ impl Handle {
             return Err(Refusal::InvalidRange { size }.into());
         }
         let sealing = Sealing { encryption: upload.attributes.encryption.clone(), key: request.keys.copy.clone() };
-        self.check_named_key(sealing.encryption.as_ref())?;
+        self.keys().check_named_key(sealing.encryption.as_ref())?;
         let across = self.across_owners(request.source.0, request.bucket);
         if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, request.bucket)) {
             let range = (first, last);
             return self.copy_part_across(request, (&bucket, &sealing), &source, range, algorithm).await;
         }
         let (md5, checksum) = self.digests(&source, (first, last), algorithm).await?;
-        let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
+        let md5 = self.keys().hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
         self.execute(Intent::CopyPart(Box::new(CopyPart {
             source: request.source.clone(),
             source_sequence: source.object.sequence,
@@ -120,7 +120,7 @@ impl Handle {
         let mut copy = request.copy.clone();
         let encryption = copy.attributes.encryption.clone().or_else(|| kept(of_source));
         let sealing = Sealing { encryption, key: request.keys.copy.clone() };
-        self.check_named_key(sealing.encryption.as_ref())?;
+        self.keys().check_named_key(sealing.encryption.as_ref())?;
         let across = self.across_owners(copy.source.0, copy.bucket);
         if let Some(bucket) = across.or_else(|| self.sealed_anew(&source, &sealing, copy.bucket)) {
             return self.copy_object_across(request, (&bucket, &sealing), &source).await;
@@ -143,7 +143,7 @@ impl Handle {
             return Ok(());
         };
         let bucket = self.shared.catalog.buckets.read().by_id(copy.bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
-        **headers = self.sealed_headers(&bucket, sealing, std::mem::take(&mut **headers))?;
+        **headers = self.content().sealed_headers(&bucket, sealing, std::mem::take(&mut **headers))?;
         // The copy must not follow a source that is encrypted in another way by then.
         copy.attributes.encryption = Some(encryption.clone());
         Ok(())
@@ -165,13 +165,13 @@ impl Handle {
     fn check_opens(&self, encryption: Option<&Encryption>, keys: &CopyKeys) -> Result<(), Failure> {
         match (encryption, &keys.source) {
             (Some(Encryption::Customer(_)), None) => return Err(Error::NoCustomerKey.into()),
-            (Some(Encryption::Customer(check)), Some(key)) if !self.is_key_of(key, check)? => {
+            (Some(Encryption::Customer(check)), Some(key)) if !self.keys().is_key_of(key, check)? => {
                 return Err(Refusal::SourceKeyDiffers.into());
             }
             (Some(Encryption::Named(_)), _) if !keys.named => return Err(Refusal::SourceChanged.into()),
             _ => {}
         }
-        Ok(self.check_named_key(encryption)?)
+        Ok(self.keys().check_named_key(encryption)?)
     }
 
     /// The destination, if it exists and has another owner than the source.
@@ -211,7 +211,7 @@ impl Handle {
         let again = self.store_again((bucket, sealing), source, (0, last), algorithm).await?;
         let headers = match &copy.headers {
             CopyHeaders::Replace(headers) => ObjectHeaders::clone(headers),
-            CopyHeaders::Keep { .. } => copy.headers.apply_to(&*self.headers(source)?),
+            CopyHeaders::Keep { .. } => copy.headers.apply_to(&*self.content().headers(source)?),
         };
         let hides = sealing.encryption.as_ref().is_some_and(Encryption::hides_digests);
         let put = PutObject {
@@ -222,7 +222,7 @@ impl Handle {
             md5: again.md5,
             sha256: version.sha256.filter(|_| !hides),
             checksum: Some(again.checksum),
-            headers: self.sealed_headers(bucket, sealing, headers)?,
+            headers: self.content().sealed_headers(bucket, sealing, headers)?,
             attributes: Attributes::default(),
             body: again.body,
         };
@@ -268,7 +268,7 @@ impl Handle {
         (first, last): (u64, u64),
         algorithm: ChecksumAlgorithm,
     ) -> Result<StoredAgain, Failure> {
-        let mut reader = self.reader(source, first, last);
+        let mut reader = self.content().reader(source, first, last);
         let mut body = GrowingBody::new(self, (bucket, sealing), reader.remaining())?;
         let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut buf = self.buffers().take(READ_SIZE);
@@ -278,7 +278,7 @@ impl Handle {
             let read = reader.read(&mut buf)?;
             if read == 0 {
                 let (md5, checksum) = (md5.finish(), hasher.finish());
-                let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
+                let md5 = self.keys().hidden_md5(sealing.encryption.as_ref())?.unwrap_or(md5);
                 return Ok(StoredAgain { body: body.finish(self, bucket)?, md5, checksum });
             }
             md5.update(&buf[..read]);
@@ -302,7 +302,7 @@ impl Handle {
             return Ok((version.etag.md5, checksum));
         }
         let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
-        let mut reader = self.reader(source, first, last);
+        let mut reader = self.content().reader(source, first, last);
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
         let mut piece = Piece::default();
@@ -396,7 +396,7 @@ impl GrowingBody {
         if length <= SMALL_MAX {
             return Ok(Self::Small(Vec::with_capacity(length as usize), sealing.clone()));
         }
-        Ok(Self::Large(Box::new(handle.writer_of(bucket, sealing, length)?)))
+        Ok(Self::Large(Box::new(handle.content().writer_of(bucket, sealing, length)?)))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -410,9 +410,9 @@ impl GrowingBody {
     fn finish(self, handle: &Handle, bucket: &Bucket) -> Result<Body, Failure> {
         match self {
             Self::Small(held, sealing) if sealing.encryption.is_some() => {
-                Ok(handle.sealed_body(bucket, &sealing, &held)?)
+                Ok(handle.content().sealed_body(bucket, &sealing, &held)?)
             }
-            Self::Small(held, _) => Ok(handle.small_body(bucket, held.into())),
+            Self::Small(held, _) => Ok(handle.content().small_body(bucket, held.into())),
             Self::Large(writer) => Ok(writer.finish()?),
         }
     }

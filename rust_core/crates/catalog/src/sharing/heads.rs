@@ -3,18 +3,21 @@
 
 use std::sync::Arc;
 
+use super::filter::Filter;
 use orcas_base::error::Result;
 use orcas_base::sync::RwLock;
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use orcas_chunks::filter::Filter;
+use orcas_decide::Sharing;
+use orcas_record::RefLevel;
 
-/// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often.
-const HEADS_MIN: u64 = if cfg!(test) { 1 << 5 } else { 1 << 18 };
+/// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often. Fewer with
+/// assertions, so that tests reach it.
+const HEADS_MIN: u64 = if cfg!(debug_assertions) { 1 << 5 } else { 1 << 18 };
 const HEADS_MAX: u64 = 1 << 25;
 
 /// The filter over the heads of shared blobs. Bounded by `HEADS_MAX`.
 #[derive(Default)]
-pub(crate) struct HeadFilter {
+pub struct HeadFilter {
     state: RwLock<FilterState>,
     /// A larger filter was asked for.
     wanted: AtomicBool,
@@ -65,6 +68,16 @@ impl HeadFilter {
         match &self.state.read().progress {
             Progress::Loading => true,
             Progress::Ready(counted) => counted.filter.contains(head),
+        }
+    }
+
+    /// What a blob with this head asks for.
+    pub fn sharing(&self, level: RefLevel, head: u64) -> Sharing {
+        match level {
+            RefLevel::Off => Sharing::Off,
+            RefLevel::Full => Sharing::Sought,
+            RefLevel::Fast if self.maybe_known(head) => Sharing::Sought,
+            RefLevel::Fast => Sharing::Offered,
         }
     }
 

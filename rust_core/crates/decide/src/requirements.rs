@@ -1,11 +1,11 @@
 //! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
 
-use orcas_decide::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto, StoredText};
+use super::intent::{AnnotationChange, Body, Intent, PlacedChunk, StoredInto, StoredText};
 use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
 /// nearly full: they bring records of a few hundred bytes into space that is reserved, unless [`may_be_long`].
-pub(crate) fn adds_content(intent: &Intent) -> bool {
+pub fn adds_content(intent: &Intent) -> bool {
     matches!(
         intent,
         Intent::PutObject(_)
@@ -19,11 +19,11 @@ pub(crate) fn adds_content(intent: &Intent) -> bool {
 }
 
 /// Bytes of records below which a decision needs no room.
-pub(crate) const SMALL_RECORDS_LEN: usize = 64 << 10;
+pub const SMALL_RECORDS_LEN: usize = 64 << 10;
 
 /// Whether the intent adds no content, but may make records that are as large as some: of an object with many annotations
 /// or parts, or of many objects. Deletions are not among these: they make room.
-pub(crate) fn may_be_long(intent: &Intent) -> bool {
+pub fn may_be_long(intent: &Intent) -> bool {
     matches!(
         intent,
         Intent::CopyObject(_)
@@ -37,7 +37,7 @@ pub(crate) fn may_be_long(intent: &Intent) -> bool {
 
 /// Whether no quota keeps the intent from happening: it removes something, though it may add delete markers, it replaces
 /// content by as much, or it only changes attributes, which makes another version of what a frozen layer has.
-pub(crate) fn frees(intent: &Intent) -> bool {
+pub fn frees(intent: &Intent) -> bool {
     matches!(
         intent,
         Intent::DeleteObject { .. }
@@ -50,7 +50,7 @@ pub(crate) fn frees(intent: &Intent) -> bool {
 }
 
 /// The bucket in which the intent may add versions or bytes. That of a fork, for the fork itself: it has the same quotas.
-pub(crate) fn adds_to(intent: &Intent) -> Option<BucketId> {
+pub fn adds_to(intent: &Intent) -> Option<BucketId> {
     match intent {
         Intent::PutObject(put) => Some(put.bucket),
         Intent::AppendObject(append) => Some(append.put.bucket),
@@ -84,7 +84,7 @@ pub(crate) fn adds_to(intent: &Intent) -> Option<BucketId> {
 }
 
 /// Whether the intent gives buckets other layers.
-pub(crate) fn reshapes(intent: &Intent) -> bool {
+pub fn reshapes(intent: &Intent) -> bool {
     matches!(intent, Intent::ForkBucket { .. } | Intent::RestoreBucket { .. })
 }
 
@@ -100,7 +100,7 @@ fn annotation(intent: &Intent) -> Option<&Body> {
 }
 
 /// Bytes of body that an intent brings into the log.
-pub(crate) fn body_bytes(intent: &Intent) -> u64 {
+pub fn body_bytes(intent: &Intent) -> u64 {
     let of = |body: &Body| match body {
         Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
         Body::Chunks(_) => 0,
@@ -138,7 +138,7 @@ fn body(intent: &Intent) -> Option<&Body> {
 }
 
 /// Packs that chunks of the body were written to.
-pub(crate) fn new_packs(intent: &Intent) -> Vec<PackId> {
+pub fn new_packs(intent: &Intent) -> Vec<PackId> {
     let of = |body: &Body| match body {
         Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
         Body::Inline(_) | Body::Content { .. } => Vec::new(),
@@ -150,7 +150,7 @@ pub(crate) fn new_packs(intent: &Intent) -> Vec<PackId> {
 }
 
 /// How durable the intent must be before it is acknowledged, given the mode of each bucket.
-pub(crate) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durability) -> Durability {
+pub fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durability) -> Durability {
     let of_body = |bucket, body: &Body| match body {
         Body::Chunks(_) => Durability::Sync,
         Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),

@@ -16,7 +16,7 @@ const DAMAGED_MAX: usize = 1 << 16;
 
 /// Fingerprints that uploads have found or are about to look up, and blobs that are condemned.
 #[derive(Default)]
-pub(crate) struct FingerprintPins {
+pub struct FingerprintPins {
     state: Mutex<PinState>,
 }
 

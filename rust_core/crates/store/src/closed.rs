@@ -10,18 +10,27 @@ use orcas_fs::{FileSystem, Open};
 const NAME: &str = "store.closed";
 
 /// Whether nobody has the store open, and the last process closed it.
+///
+/// # Errors
+/// When the directory cannot be read.
 pub fn is_marked(fs: &dyn FileSystem, data: &Path) -> Result<bool> {
     Ok(fs.list(data)?.iter().any(|name| name == NAME))
 }
 
 /// To be called when everything that was acknowledged is in the files.
-pub(crate) fn mark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
+///
+/// # Errors
+/// When the file cannot be made.
+pub fn mark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
     fs.open(&data.join(NAME), Open::Create)?;
     fs.sync_dir(data)
 }
 
 /// To be called before anything is acknowledged.
-pub(crate) fn unmark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn unmark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
     fs.remove(&data.join(NAME))?;
     fs.sync_dir(data)
 }

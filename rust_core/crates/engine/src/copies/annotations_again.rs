@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 
+use crate::content::Content;
 use crate::handle::Handle;
-use crate::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::PinnedObject;
 use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
@@ -45,24 +45,24 @@ impl Handle {
         }
         let mut texts = Vec::with_capacity(found.as_slice().len());
         let mut reencryption =
-            Reencryption { shared: &self.shared, bucket, sealing, log_bytes: 0, written: Vec::new() };
+            Reencryption { content: self.content(), bucket, sealing, log_bytes: 0, written: Vec::new() };
         for annotation in found.as_slice() {
             let text = source.annotation(&annotation.name).ok_or(Error::Record { reason: "an annotation is gone" })?;
             let bytes = self.text(&text)?;
             let algorithm = annotation.checksum.map_or(ChecksumAlgorithm::DEFAULT, |checksum| checksum.algorithm());
             let mut hasher = Hasher::new(algorithm);
             hasher.update(&bytes);
-            let md5 = self.hidden_md5(sealing.encryption.as_ref())?.unwrap_or_else(|| Md5Hasher::digest(&bytes));
-            texts.push(StoredText { md5, checksum: Some(hasher.finish()), body: reencryption.store(self, bytes)? });
+            let md5 = self.keys().hidden_md5(sealing.encryption.as_ref())?.unwrap_or_else(|| Md5Hasher::digest(&bytes));
+            texts.push(StoredText { md5, checksum: Some(hasher.finish()), body: reencryption.store(bytes)? });
         }
-        self.shared.sync_content(&reencryption.written)?;
+        self.shared.packs.sync(&reencryption.written)?;
         Ok(StoredAnnotations { found, texts })
     }
 
     fn text(&self, text: &PinnedObject) -> Result<Bytes> {
         let length = text.object.version.size;
         let (mut bytes, mut at) = (vec![0; length as usize], 0);
-        let mut reader = self.reader(text, 0, length.saturating_sub(1));
+        let mut reader = self.content().reader(text, 0, length.saturating_sub(1));
         while at < bytes.len() {
             match reader.read(&mut bytes[at..])? {
                 0 => return Err(Error::Record { reason: "an annotation is shorter than its record says" }),
@@ -74,7 +74,7 @@ impl Handle {
 }
 
 struct Reencryption<'a> {
-    shared: &'a EngineState,
+    content: &'a Content,
     bucket: &'a Bucket,
     sealing: &'a Sealing,
     log_bytes: usize,
@@ -82,36 +82,36 @@ struct Reencryption<'a> {
 }
 
 impl Reencryption<'_> {
-    fn store(&mut self, handle: &Handle, bytes: Bytes) -> Result<Body> {
-        self.shared.faults.check_writable()?;
-        self.shared.check_space()?;
+    fn store(&mut self, bytes: Bytes) -> Result<Body> {
+        self.content.faults.check_writable()?;
+        self.content.space.check()?;
         if self.log_bytes + bytes.len() > LOG_BYTES_MAX {
             return self.store_in_pack(&bytes);
         }
         self.log_bytes += bytes.len();
         match self.sealing.encryption {
-            Some(_) => handle.sealed_body(self.bucket, self.sealing, &bytes),
+            Some(_) => self.content.sealed_body(self.bucket, self.sealing, &bytes),
             None if bytes.len() <= RECORD_TEXT_MAX => Ok(Body::Inline(bytes)),
-            None => Ok(handle.appended_body(self.bucket, bytes)),
+            None => Ok(self.content.appended_body(self.bucket, bytes)),
         }
     }
 
     fn store_in_pack(&mut self, bytes: &[u8]) -> Result<Body> {
         let length = bytes.len() as u32;
         let key = match self.sealing.encryption {
-            Some(_) => Some(self.shared.data_key(self.bucket, self.sealing)?),
+            Some(_) => Some(self.content.keys.data_key(self.bucket, self.sealing)?),
             None => None,
         };
         let scope = match &key {
-            Some(key) => self.shared.sealed_scope(key, self.sealing)?,
-            None => self.shared.scope(&self.bucket.owner),
+            Some(key) => self.content.sealed_scope(key, self.sealing)?,
+            None => self.content.scope(&self.bucket.owner),
         };
-        let mut writer = self.shared.content_writer(length, &scope, key.as_deref())?;
+        let mut writer = self.content.content_writer(length, &scope, key.as_deref())?;
         writer.write(bytes)?;
         let (written, seal) = writer.finish()?;
         let chunk = PlacedChunk {
             fingerprint: Fingerprint(written.fingerprint),
-            sharing: self.shared.sharing(self.shared.ref_level(self.bucket), written.head),
+            sharing: self.content.catalog.heads.sharing(self.content.ref_level(self.bucket), written.head),
             length,
             sealed: seal.is_some(),
             place: ChunkPlace::New { head: written.head, at: written.at, seal },

@@ -16,14 +16,14 @@ use orcas_fs::{File, FileSystem, Open};
 const NAME: &str = "ballast";
 /// What a start and a small store need: two small log files, and the write-ahead log of the index for some
 /// transactions.
-pub(crate) const SMALLEST: u64 = 8 << 20;
+pub const SMALLEST: u64 = 8 << 20;
 /// Taken at a time, so that whatever there is of room can be had.
 const STEP: u64 = 1 << 20;
 /// The least worth taking. On a disk that somebody else fills, a start may find no other room, and it can do with a few
 /// hundred KiB.
 const LEAST: u64 = 64 << 10;
 
-pub(crate) struct Ballast {
+pub struct Ballast {
     fs: Arc<dyn FileSystem>,
     data: PathBuf,
     /// Bytes at most; 0 for none.
@@ -52,6 +52,9 @@ impl Ballast {
     }
 
     /// Looks at what there is.
+    ///
+    /// # Errors
+    /// When the file cannot be looked at.
     pub fn open(fs: Arc<dyn FileSystem>, data: &Path, largest: u64) -> Result<Self> {
         let ballast = Self { largest, ..Self::none(fs, data) };
         if largest == 0 {

@@ -1,0 +1,86 @@
+//! Which content the store has already, asked by fingerprint.
+
+use crate::Catalog;
+use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
+use orcas_decide::Pin;
+use orcas_record::{CONTENT_MAX, Fingerprint, Sequence, head_of};
+
+/// Times a lookup is repeated because condemnations were forgotten meanwhile.
+const LOOKUPS_MAX: usize = 8;
+
+/// A published blob with this fingerprint, `length` bytes long, that is not condemned, neither by what is published nor
+/// as `condemned` has it. `head` is that of the blob, if it is known. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn published_blob(
+    catalog: &Catalog,
+    fingerprint: &Fingerprint,
+    length: u32,
+    head: Option<u64>,
+    condemned: &dyn Fn(Sequence) -> bool,
+) -> Result<Option<Sequence>> {
+    for _ in 0..LOOKUPS_MAX {
+        let forgotten = catalog.pins.forgotten();
+        let Some(found) = find_blob(catalog, fingerprint, length, head, condemned)? else { return Ok(None) };
+        if catalog.pins.forgotten() == forgotten {
+            return Ok(Some(found));
+        }
+    }
+    // To take it for unknown costs space, never content.
+    Ok(None)
+}
+
+fn find_blob(
+    catalog: &Catalog,
+    fingerprint: &Fingerprint,
+    length: u32,
+    head: Option<u64>,
+    condemned: &dyn Fn(Sequence) -> bool,
+) -> Result<Option<Sequence>> {
+    let counts = |(blob, found): (Sequence, u32)| {
+        let gone = condemned(blob) || catalog.pins.is_out_of_use(blob) || catalog.overlay.read().is_condemned(blob);
+        (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
+    };
+    // The overlay first: what it loses meanwhile is in the index by then.
+    let recent = catalog.overlay.read().shared_blob(fingerprint);
+    if let Some(blob) = recent.and_then(counts) {
+        return Ok(Some(blob));
+    }
+    // The head of a content is that of its fingerprint, however long it is.
+    let as_content = length as usize <= CONTENT_MAX && catalog.heads.maybe_known(head_of(&fingerprint.0));
+    if !as_content && head.is_some_and(|head| !catalog.heads.maybe_known(head)) {
+        return Ok(None);
+    }
+    Ok(catalog.index.read()?.shared_blob(fingerprint)?.and_then(counts))
+}
+
+/// A blob with this fingerprint, if there is one, with a pin on it. Blocking.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn pin_known(
+    catalog: &Catalog,
+    fingerprint: Fingerprint,
+    length: u32,
+    head: u64,
+) -> Result<Option<(Sequence, Pin)>> {
+    let pin = catalog.pins.hold(fingerprint);
+    Ok(published_blob(catalog, &fingerprint, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
+}
+
+/// Fills the filter from the overlay and the index, while the store is in use. To be called once after opening and when
+/// `Catalog::publish` asks for it; by one thread.
+///
+/// # Errors
+/// When the index cannot be read. What was ready stays in use.
+pub fn fill_head_filter(catalog: &Catalog) -> Result<()> {
+    // In this order: what is published from now on is taken in, what was published before is in the overlay, and what
+    // has left the overlay is in the index.
+    catalog.heads.refill(|insert| {
+        let recent: Vec<u64> = catalog.overlay.read().shared_heads().collect();
+        recent.into_iter().for_each(&mut *insert);
+        catalog.index.read()?.scan_heads_of_shared(insert)
+    })
+}

@@ -12,9 +12,7 @@ mod driver;
 mod files;
 mod layers;
 mod limits;
-mod merges;
 mod requests;
-mod steps;
 mod work;
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn sealing(handle: &Handle, key: &str) -> Sealing {
 fn put(stepper: &mut Stepper, bucket: &Bucket, key: &str, bytes: &[u8]) {
     let handle = stepper.handle().clone();
     let sealing = sealing(&handle, key);
-    let mut writer = handle.content().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
+    let mut writer = handle.content().body_writer(bucket, &sealing, bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     let put = PutObject {
         bucket: bucket.id,

@@ -333,7 +333,7 @@ impl Builder {
             (true, false) => return self.handle().content().small_body(bucket, Bytes::copy_from_slice(bytes)),
             (false, _) => {}
         }
-        let mut writer = self.handle().content().writer_of(bucket, &sealing, bytes.len() as u64).unwrap();
+        let mut writer = self.handle().content().body_writer(bucket, &sealing, bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         writer.finish().unwrap()
     }

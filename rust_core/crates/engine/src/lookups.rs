@@ -43,12 +43,8 @@ impl Handle {
         self.shared.catalog.version_in(bucket, key, id)
     }
 
-    /// The delete marker that hides the versions of a key; `None` when the newest version is none.
-    pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<PinnedObject>> {
-        self.shared.catalog.newest_marker(bucket, key)
-    }
-
-    /// The same in all layers of a bucket with versioning.
+    /// The delete marker that hides the versions of a key, in all layers of a bucket with versioning; `None` when the newest
+    /// version is none.
     pub fn newest_marker_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<PinnedObject>> {
         self.shared.catalog.newest_marker_in(bucket, key)
     }
@@ -58,12 +54,8 @@ impl Handle {
         self.shared.catalog.kind(layer)
     }
 
-    /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
-    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
-        catalog::list_objects(&self.shared.catalog, list, sink)
-    }
-
-    /// The same in all layers of `bucket`, which `list` names.
+    /// A page of objects in all layers of `bucket`, which `list` names, handed over while it is read. Returns its last key or
+    /// common prefix when there is more.
     pub fn list_objects_in(
         &self,
         bucket: &Bucket,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::events::EventOptions;
 use orcas_fs::{FileSystem, Random};
+use orcas_index::IndexPlace;
 use orcas_record::{Durability, RefLevel};
 
 /// All options of the engine; the defaults are in the control plane.
@@ -59,13 +60,4 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub index: IndexPlace,
-}
-
-/// Where the index lives.
-#[derive(Clone)]
-pub enum IndexPlace {
-    /// `index.db` in the store's directory.
-    File,
-    /// In memory, from a state that `Index::serialize` took earlier.
-    Memory(Option<Arc<Vec<u8>>>),
 }

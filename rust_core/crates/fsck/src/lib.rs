@@ -21,6 +21,7 @@ mod salvage;
 mod sealed;
 mod stacks;
 mod subject;
+mod survey;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -34,8 +35,9 @@ pub use owners::Owners;
 pub use packs::{check_live_chunk, chunk_of};
 pub use present::INDEX_NAME;
 pub use rewrite::{GivenUp, rewrite_log};
-pub use salvage::{Base, ReplayOutcome, replay_rest};
+pub use salvage::ReplayOutcome;
 pub use stacks::{bare_bucket, removal_of_lost, reported_names};
+pub use survey::{SalvageSource, Survey};
 
 /// Findings that a report lists.
 pub const FINDINGS_MAX: usize = 1_000;

@@ -26,7 +26,7 @@ mod writer;
 pub use files::checkpoint::WalState;
 pub use files::{Connections, PAGE_BYTES};
 pub use index::Index;
-pub use options::IndexOptions;
+pub use options::{IndexOptions, IndexPlace};
 pub use reader::{Reader, Snapshot};
 pub use records::{Applied, Stored};
 pub use scan::{BlobEntry, RowCounts, UploadPart};

@@ -1,6 +1,7 @@
 //! The options under which an index is opened.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where the index is, and limits of its pool of read connections.
@@ -16,4 +17,13 @@ pub struct IndexOptions {
     pub lifetime: Duration,
     /// Never sync: for stores whose durability is `unsafe-none`.
     pub synchronous_off: bool,
+}
+
+/// Where the index of a store lives.
+#[derive(Clone)]
+pub enum IndexPlace {
+    /// `index.db` in the store's directory.
+    File,
+    /// In memory, from a state that `Index::serialize` took earlier.
+    Memory(Option<Arc<Vec<u8>>>),
 }

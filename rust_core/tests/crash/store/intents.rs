@@ -255,7 +255,7 @@ impl Run {
     }
 
     fn chunked_body(&mut self, bucket: &Bucket, sealing: &Sealing, body: &Payload) -> Result<Body> {
-        let mut writer = self.handle().content().writer_of(bucket, sealing, body.bytes.len() as u64)?;
+        let mut writer = self.handle().content().body_writer(bucket, sealing, body.bytes.len() as u64)?;
         for piece in body.bytes.chunks(40_000) {
             writer.write(piece, &mut ())?;
         }

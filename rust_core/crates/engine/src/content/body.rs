@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Content;
 use super::held::HeldMemory;
-use super::stored::ContentWriter;
+use super::stored::{ContentWriter, placed};
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::pin_known;
@@ -25,32 +25,20 @@ use orcas_store::Sealing;
 const LONGEST_OF_AVERAGE: u32 = 4;
 
 impl Content {
-    /// Where a body of `length` bytes is written while it arrives.
-    pub fn body_writer(self: &Arc<Self>, bucket: &Bucket, length: u64) -> BodyWriter {
-        let (scope, level) = (self.scope(&bucket.owner), self.ref_level(bucket));
-        BodyWriter::new(Arc::clone(self), bucket, length, Keyed { scope, key: None, level })
-    }
-
-    /// The same for a body that is sealed if its object says so.
-    ///
-    /// # Errors
-    /// As of `sealed_body_writer`.
-    pub fn writer_of(self: &Arc<Self>, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
-        match sealing.encryption {
-            None => Ok(self.body_writer(bucket, length)),
-            Some(_) => self.sealed_body_writer(bucket, sealing, length),
-        }
-    }
-
-    /// The same for a body that is sealed. May wait for the data key of its owner.
+    /// Where a body of `length` bytes is written while it arrives. May wait for the data key of its owner if it is sealed.
     ///
     /// # Errors
     /// [`Error::NoKeyring`], or why the data key cannot be used.
-    pub fn sealed_body_writer(self: &Arc<Self>, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
-        let key = self.keys.data_key(bucket, sealing)?;
-        let scope = self.sealed_scope(&key, sealing)?;
+    pub fn body_writer(self: &Arc<Self>, bucket: &Bucket, sealing: &Sealing, length: u64) -> Result<BodyWriter> {
+        let (scope, key) = match sealing.encryption {
+            None => (self.scope(&bucket.owner), None),
+            Some(_) => {
+                let key = self.keys.data_key(bucket, sealing)?;
+                (self.sealed_scope(&key, sealing)?, Some(key))
+            }
+        };
         let level = if sealing.is_private() { RefLevel::Off } else { self.ref_level(bucket) };
-        Ok(BodyWriter::new(Arc::clone(self), bucket, length, Keyed { scope, key: Some(key), level }))
+        Ok(BodyWriter::new(Arc::clone(self), bucket, length, Keyed { scope, key, level }))
     }
 }
 
@@ -362,18 +350,10 @@ impl BodyWriter {
     }
 
     fn place(&mut self, written: WrittenChunk, length: u32, seal: Option<Seal>, sharing: Sharing) {
-        let WrittenChunk { head, at, .. } = written;
         if sharing != Sharing::Off {
-            self.own.entry(head).or_default().push(self.chunks.len());
+            self.own.entry(written.head).or_default().push(self.chunks.len());
         }
-        self.chunks.push(PlacedChunk {
-            fingerprint: Fingerprint(written.fingerprint),
-            sharing,
-            length,
-            sealed: seal.is_some(),
-            place: ChunkPlace::New { head, at, seal },
-            pin: Some(written.pin()),
-        });
+        self.chunks.push(placed(&written, length, seal, sharing));
         self.written.push(written);
     }
 

@@ -10,7 +10,7 @@ use orcas_base::block::BLOCK_SIZE;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::{BlobPlace, StoredBytes};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
-use orcas_decide::{Body, Sharing};
+use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_record::{BlobLocation, Bucket, Encryption, Fingerprint, INLINE_MAX, RefLevel, Seal, Sequence, head_of};
 use orcas_seal::DataKey;
 use orcas_store::{Sealing, fingerprint};
@@ -232,6 +232,18 @@ impl ContentWriter {
             Self::Plain(chunk) => Ok((chunk.finish()?, None)),
             Self::Sealing(writer) => writer.finish().map(|(chunk, seal)| (chunk, Some(seal))),
         }
+    }
+}
+
+/// A chunk that was written, with `length` bytes of content.
+pub(crate) fn placed(written: &WrittenChunk, length: u32, seal: Option<Seal>, sharing: Sharing) -> PlacedChunk {
+    PlacedChunk {
+        fingerprint: Fingerprint(written.fingerprint),
+        sharing,
+        length,
+        sealed: seal.is_some(),
+        place: ChunkPlace::New { head: written.head, at: written.at, seal },
+        pin: Some(written.pin()),
     }
 }
 

@@ -6,13 +6,14 @@
 use bytes::Bytes;
 
 use crate::content::Content;
+use crate::content::stored::placed;
 use crate::handle::Handle;
 use orcas_base::error::{Error, Result};
 use orcas_catalog::PinnedObject;
 use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_chunks::WrittenChunk;
-use orcas_decide::{Body, ChunkPlace, Failure, PlacedChunk, Refusal, StoredAnnotations, StoredText};
-use orcas_record::{Bucket, Extent, Fingerprint, Version};
+use orcas_decide::{Body, Failure, Refusal, StoredAnnotations, StoredText};
+use orcas_record::{Bucket, Extent, Version};
 use orcas_store::Sealing;
 
 /// Bytes of texts that a copy brings into the log. What is beyond goes to packs.
@@ -109,14 +110,8 @@ impl Reencryption<'_> {
         let mut writer = self.content.content_writer(length, &scope, key.as_deref())?;
         writer.write(bytes)?;
         let (written, seal) = writer.finish()?;
-        let chunk = PlacedChunk {
-            fingerprint: Fingerprint(written.fingerprint),
-            sharing: self.content.catalog.heads.sharing(self.content.ref_level(self.bucket), written.head),
-            length,
-            sealed: seal.is_some(),
-            place: ChunkPlace::New { head: written.head, at: written.at, seal },
-            pin: Some(written.pin()),
-        };
+        let sharing = self.content.catalog.heads.sharing(self.content.ref_level(self.bucket), written.head);
+        let chunk = placed(&written, length, seal, sharing);
         self.written.push(written);
         Ok(Body::Chunks(vec![chunk]))
     }

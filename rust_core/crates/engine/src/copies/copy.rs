@@ -396,7 +396,7 @@ impl GrowingBody {
         if length <= SMALL_MAX {
             return Ok(Self::Small(Vec::with_capacity(length as usize), sealing.clone()));
         }
-        Ok(Self::Large(Box::new(handle.content().writer_of(bucket, sealing, length)?)))
+        Ok(Self::Large(Box::new(handle.content().body_writer(bucket, sealing, length)?)))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {

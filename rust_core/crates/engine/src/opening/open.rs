@@ -57,16 +57,23 @@ pub(crate) struct Opened {
 pub struct Engine {
     handle: Handle,
     replayed: Replayed,
-    threads: Vec<JoinHandle<()>>,
-    maintenance: Option<JoinHandle<()>>,
+    threads: Threads,
+    lock: Option<Box<dyn Send + Sync>>,
+    /// Where the index of a store is that was opened for salvage.
+    scratch: Option<ScratchDir>,
+}
+
+/// None of them run in a store that was opened for salvage.
+#[derive(Default)]
+struct Threads {
+    /// The committer, then the applier.
+    writing: Vec<JoinHandle<()>>,
+    upkeep: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
     index_rebuild: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lifecycle: Option<JoinHandle<()>>,
     events: Option<JoinHandle<()>>,
-    lock: Option<Box<dyn Send + Sync>>,
-    /// Where the index of a store is that was opened for salvage.
-    scratch: Option<ScratchDir>,
 }
 
 /// Reports that a thread has panicked, so that nothing waits for it for ever.
@@ -97,7 +104,7 @@ impl Engine {
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
         };
         let for_tasks = Arc::clone(&shared);
-        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean)))?;
+        let upkeep = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean)))?;
         let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
@@ -105,7 +112,7 @@ impl Engine {
                 run();
             })
         };
-        let threads = vec![
+        let writing = vec![
             spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
             spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
         ];
@@ -136,13 +143,15 @@ impl Engine {
         Ok(Self {
             handle: Handle { shared },
             replayed,
-            threads,
-            maintenance: Some(maintenance),
-            reclamation: Some(reclamation),
-            index_rebuild: Some(index_rebuild),
-            scrub: Some(scrub),
-            lifecycle: None,
-            events,
+            threads: Threads {
+                writing,
+                upkeep: Some(upkeep),
+                reclamation: Some(reclamation),
+                index_rebuild: Some(index_rebuild),
+                scrub: Some(scrub),
+                lifecycle: None,
+                events,
+            },
             lock: Some(lock),
             scratch: None,
         })
@@ -166,7 +175,8 @@ impl Engine {
             lifecycle::run(&watch.shared, &options);
         };
         let spawned = std::thread::Builder::new().name("orcas-lifecycle".to_owned()).spawn(run);
-        self.lifecycle = Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
+        self.threads.lifecycle =
+            Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
         Ok(())
     }
 
@@ -188,39 +198,29 @@ impl Engine {
     }
 
     fn shut(&mut self) {
-        let shared = &self.handle.shared;
+        let (shared, threads) = (&self.handle.shared, &mut self.threads);
         shared.scrub.stop();
-        if let Some(scrub) = self.scrub.take() {
-            let _ = scrub.join();
-        }
+        join(&mut threads.scrub);
         // It waits for commits and for the applier, so it ends before they do.
         shared.lifecycle.queue.stop();
-        if let Some(lifecycle) = self.lifecycle.take() {
-            let _ = lifecycle.join();
-        }
+        join(&mut threads.lifecycle);
         // It waits for the applier, so it ends before that does.
         shared.index_rebuild.stop();
-        if let Some(index_rebuild) = self.index_rebuild.take() {
-            let _ = index_rebuild.join();
-        }
+        join(&mut threads.index_rebuild);
         // It waits for commits, so it ends before they do.
         shared.reclaim.queue.stop();
-        if let Some(reclamation) = self.reclamation.take() {
-            let _ = reclamation.join();
-        }
+        join(&mut threads.reclamation);
         shared.intents.close();
-        // The committer is first in the list: the applier's queue is complete when it has ended.
-        for thread in self.threads.drain(..) {
+        // The applier's queue is complete when the committer has ended.
+        for thread in threads.writing.drain(..) {
             let _ = thread.join();
             shared.applies.close();
         }
         shared.events.close();
-        if let Some(events) = self.events.take() {
-            let _ = events.join();
-        }
-        if let Some(maintenance) = self.maintenance.take() {
+        join(&mut threads.events);
+        if threads.upkeep.is_some() {
             shared.upkeep.stop();
-            let _ = maintenance.join();
+            join(&mut threads.upkeep);
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one
             // file, whose pages a start can look at.
             let emptied = shared.catalog.index.truncate_wal();
@@ -234,6 +234,12 @@ impl Engine {
             }
         }
         self.lock = None;
+    }
+}
+
+fn join(thread: &mut Option<JoinHandle<()>>) {
+    if let Some(thread) = thread.take() {
+        let _ = thread.join();
     }
 }
 
@@ -348,20 +354,20 @@ pub(crate) fn open(options: EngineOptions, environment: Environment) -> Result<O
 }
 
 /// What a store is made of, before anything runs.
-struct Assembly {
-    fs: Arc<dyn FileSystem>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    keys: StoreKeys,
-    index: Index,
-    log_reader: LogReader,
-    spares: SpareMaker,
-    packs: Packs,
-    ballast: Ballast,
-    buckets: BucketTable,
+pub(crate) struct Assembly {
+    pub fs: Arc<dyn FileSystem>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub keys: StoreKeys,
+    pub index: Index,
+    pub log_reader: LogReader,
+    pub spares: SpareMaker,
+    pub packs: Packs,
+    pub ballast: Ballast,
+    pub buckets: BucketTable,
     /// The end of the log.
-    position: LogPosition,
-    upkeep: Upkeep,
+    pub position: LogPosition,
+    pub upkeep: Upkeep,
 }
 
 fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
@@ -431,57 +437,24 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     })
 }
 
-/// What a read-only engine is made of.
-pub(crate) struct ReadOnlyParts {
-    pub fs: Arc<dyn FileSystem>,
-    pub keys: StoreKeys,
-    pub index: Index,
-    pub log_reader: LogReader,
-    pub spares: SpareMaker,
-    pub packs: Packs,
-    pub buckets: BucketTable,
-    pub lock: Box<dyn Send + Sync>,
-    /// Where the index is.
-    pub scratch: ScratchDir,
-    pub reason: &'static str,
-}
-
-/// An engine that only reads, without threads: whatever is asked of one is refused.
-pub(crate) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
-    let options = EngineOptions { events: None, ..options };
-    let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
-    let shared = assemble(
-        options,
-        Assembly {
-            fs: parts.fs,
-            clock: environment.clock,
-            random: environment.random,
-            keys: parts.keys,
-            index: parts.index,
-            log_reader: parts.log_reader,
-            spares: parts.spares,
-            packs: parts.packs,
-            ballast,
-            buckets: parts.buckets,
-            position: LogPosition::ORIGIN,
-            upkeep: Upkeep::pair().0,
-        },
-    );
-    shared.faults.stop_writing(parts.reason.into());
+/// An engine that only reads, without threads: whatever is asked of one is refused. `scratch` is where the index is.
+pub(crate) fn read_only(
+    options: EngineOptions,
+    parts: Assembly,
+    lock: Box<dyn Send + Sync>,
+    scratch: ScratchDir,
+    reason: &'static str,
+) -> Engine {
+    let shared = assemble(EngineOptions { events: None, ..options }, parts);
+    shared.faults.stop_writing(reason.into());
     shared.intents.close();
     shared.applies.close();
     shared.reclaim.queue.stop();
     Engine {
         handle: Handle { shared },
-        threads: Vec::new(),
-        maintenance: None,
-        reclamation: None,
-        index_rebuild: None,
-        scrub: None,
-        lifecycle: None,
-        events: None,
-        lock: Some(parts.lock),
+        threads: Threads::default(),
+        lock: Some(lock),
         replayed: Replayed::default(),
-        scratch: Some(parts.scratch),
+        scratch: Some(scratch),
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::health::faults::StorePart;
 use crate::index_rebuild::mark::{REBUILT_NAME, is_marked, unmark};
-use crate::options::{EngineOptions, IndexPlace};
+use crate::options::EngineOptions;
 use crate::state::EngineState;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_catalog::BucketTable;
 use orcas_fs::FileSystem;
 use orcas_fsck::INDEX_NAME;
-use orcas_index::{Applied, Index, IndexOptions, Writer};
+use orcas_index::{Applied, Index, IndexOptions, IndexPlace, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use orcas_record::{self as record, BlobLocation, Record};
 

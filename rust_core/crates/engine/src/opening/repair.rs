@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open::Engine;
-use crate::options::{EngineOptions, Environment, IndexPlace};
+use crate::options::{EngineOptions, Environment};
 use orcas_base::error::Result;
 use orcas_fs::FileSystem;
 use orcas_fsck::{
     CheckOptions, CheckProgress, CheckReport, Finding, FindingKind, GivenUp, INDEX_NAME, IndexState, check_locked,
     check_store, lock, rewrite_log,
 };
+use orcas_index::IndexPlace;
 use orcas_journal::discard;
 use orcas_store::StoreKeys;
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::handle::Handle;
 use super::report::SealProgress;
-use crate::content::stored::HeldBlob;
+use crate::content::stored::{HeldBlob, placed};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::{PinnedObject, pin_known};
@@ -337,13 +337,10 @@ impl<'a> Reencryption<'a> {
         writer.write(bytes)?;
         let (written, seal) = writer.finish()?;
         self.written_bytes += u64::from(length);
-        let place = ChunkPlace::New {
-            head: written.head,
-            at: written.at,
-            seal: Some(seal.ok_or(Error::Record { reason: "a chunk was to be sealed" })?),
-        };
-        let pin = Some(written.pin());
-        let chunk = PlacedChunk { fingerprint, sharing, length, sealed: true, place, pin };
+        if seal.is_none() {
+            return Err(Error::Record { reason: "a chunk was to be sealed" });
+        }
+        let chunk = placed(&written, length, seal, sharing);
         self.written.push(written);
         Ok(self.add(fingerprint, Body::Chunks(vec![chunk])))
     }

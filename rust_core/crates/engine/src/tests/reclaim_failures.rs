@@ -153,7 +153,7 @@ fn packs_of_bodies_that_were_given_up_go_while_the_store_is_open() {
     let bucket = steps.bucket("b");
     steps.put(&bucket, "a", &noise(CHUNK, 1));
     let body = |steps: &Steps, seed| {
-        let mut writer = steps.handle().content().body_writer(&bucket, 2 << 20);
+        let mut writer = steps.handle().content().body_writer(&bucket, &Default::default(), 2 << 20).unwrap();
         writer.write(&noise((2 << 20) - 1, seed), &mut ()).unwrap();
         writer
     };
@@ -210,7 +210,7 @@ fn a_pack_that_somebody_wrote_into_when_it_was_sealed_is_looked_at_again() {
     let bucket = steps.bucket("b");
     steps.put(&bucket, "a", &noise(8 * CHUNK, 1));
     let bytes = noise(CHUNK, 2);
-    let mut writer = steps.handle().content().body_writer(&bucket, CHUNK as u64);
+    let mut writer = steps.handle().content().body_writer(&bucket, &Default::default(), CHUNK as u64).unwrap();
     writer.write(&bytes[..70_000], &mut ()).unwrap();
     steps.delete(&bucket, "a");
     steps.apply();

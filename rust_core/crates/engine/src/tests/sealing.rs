@@ -133,10 +133,7 @@ fn without_a_keyring_nothing_is_sealed_and_nothing_opens() {
     let store = Store::new();
     let bucket: Arc<Bucket> = store.bucket("bkt");
     assert!(matches!(store.handle().content().sealed_body(&bucket, &managed(), b"text"), Err(Error::NoKeyring)));
-    assert!(matches!(
-        store.handle().content().sealed_body_writer(&bucket, &managed(), 9).err(),
-        Some(Error::NoKeyring)
-    ));
+    assert!(matches!(store.handle().content().body_writer(&bucket, &managed(), 9).err(), Some(Error::NoKeyring)));
     let (stored, seal) = store.handle().content().seal_whole(&OneKey::new(7).0, b"text").unwrap();
     assert!(matches!(open(&store, &seal, &stored, 0, 4), Err(Unopened::Read(Error::NoKeyring))));
     store.handle().keys().set(OneKey::new(8));

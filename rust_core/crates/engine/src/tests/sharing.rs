@@ -278,7 +278,7 @@ fn content_that_was_written_before_it_became_known_is_found_when_it_is_complete(
     steps.stepper().fill_heads().unwrap();
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK, 1);
-    let mut writer = steps.handle().content().body_writer(&bucket, CHUNK as u64);
+    let mut writer = steps.handle().content().body_writer(&bucket, &Default::default(), CHUNK as u64).unwrap();
     writer.write(&bytes[..CHUNK - 1], &mut ()).unwrap();
     let blobs = steps.put(&bucket, "other", &bytes);
     writer.write(&bytes[CHUNK - 1..], &mut ()).unwrap();
@@ -416,12 +416,14 @@ fn a_body_of_another_length_than_announced_is_no_body() {
     let mut steps = Steps::new();
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK * 2, 1);
-    let mut writer = steps.handle().content().body_writer(&bucket, bytes.len() as u64 - 1);
+    let mut writer =
+        steps.handle().content().body_writer(&bucket, &Default::default(), bytes.len() as u64 - 1).unwrap();
     assert!(writer.write(&bytes, &mut ()).is_err());
-    let mut writer = steps.handle().content().body_writer(&bucket, bytes.len() as u64 + 1);
+    let mut writer =
+        steps.handle().content().body_writer(&bucket, &Default::default(), bytes.len() as u64 + 1).unwrap();
     writer.write(&bytes, &mut ()).unwrap();
     assert!(writer.finish().is_err());
-    let empty = steps.handle().content().body_writer(&bucket, 0).finish().unwrap();
+    let empty = steps.handle().content().body_writer(&bucket, &Default::default(), 0).unwrap().finish().unwrap();
     assert!(places(&empty).is_empty());
     let put = Steps::put_of(&bucket, "empty", &[], empty);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();

@@ -182,7 +182,7 @@ impl Steps {
     }
 
     pub fn large_body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
-        let mut writer = self.handle().content().body_writer(bucket, bytes.len() as u64);
+        let mut writer = self.handle().content().body_writer(bucket, &Default::default(), bytes.len() as u64).unwrap();
         for piece in bytes.chunks(70_001) {
             writer.write(piece, &mut ()).unwrap();
         }

@@ -21,7 +21,7 @@ impl Handle {
     /// A page of objects.
     pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
         let mut page = ListPage::default();
-        let next = self.list_objects_to(list, &mut page)?;
+        let next = orcas_catalog::list_objects(&self.shared.catalog, list, &mut page)?;
         Ok(ListPage { next, ..page })
     }
 }
@@ -194,7 +194,7 @@ impl Store {
         if bytes.len() <= 65_536 {
             return Ok(handle.content().small_body(bucket, Bytes::copy_from_slice(bytes)));
         }
-        let mut writer = handle.content().body_writer(bucket, bytes.len() as u64);
+        let mut writer = handle.content().body_writer(bucket, &Default::default(), bytes.len() as u64).unwrap();
         for piece in bytes.chunks(100_001) {
             writer.write(piece, &mut ())?;
         }

@@ -262,7 +262,7 @@ impl World {
         }
         assert_eq!(object(handle.object(*bucket, key).unwrap()).as_ref(), expected);
         let marker = newest(&self.published, name).filter(|object| object.version.delete_marker);
-        assert_eq!(object(handle.newest_marker(*bucket, key).unwrap()).as_ref(), marker);
+        assert_eq!(object(handle.shared.catalog.newest_marker(*bucket, key).unwrap()).as_ref(), marker);
         for id in self.ids(name) {
             let found = handle.version(*bucket, key, id).unwrap();
             assert_eq!(object(found).as_ref(), find(&self.published, name, id));

@@ -38,7 +38,7 @@ pub fn body(handle: &Handle, bucket: &Bucket, bytes: &[u8]) -> Body {
     if bytes.len() <= SMALL_MAX {
         return handle.content().small_body(bucket, Bytes::copy_from_slice(bytes));
     }
-    let mut writer = handle.content().body_writer(bucket, bytes.len() as u64);
+    let mut writer = handle.content().body_writer(bucket, &Default::default(), bytes.len() as u64).unwrap();
     for piece in bytes.chunks(4_000) {
         writer.write(piece, &mut ()).unwrap();
     }

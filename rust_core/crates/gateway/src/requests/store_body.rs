@@ -91,7 +91,7 @@ impl StoreBody {
 
     fn body_writer(&mut self, length: u64) -> Result<BodyWriter, Problem> {
         let sealing = self.storage_plan()?.sealing.clone();
-        Ok(self.engine.content().writer_of(&self.destination.bucket, &sealing, length)?)
+        Ok(self.engine.content().body_writer(&self.destination.bucket, &sealing, length)?)
     }
 
     fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {

@@ -40,7 +40,7 @@ fn sealed_body(store: &Store, bucket: &Bucket, bytes: &[u8]) -> Body {
 }
 
 fn body_under(store: &Store, bucket: &Bucket, sealing: &Sealing, bytes: &[u8]) -> Body {
-    let mut writer = store.handle().content().sealed_body_writer(bucket, sealing, bytes.len() as u64).unwrap();
+    let mut writer = store.handle().content().body_writer(bucket, sealing, bytes.len() as u64).unwrap();
     writer.write(bytes, &mut ()).unwrap();
     writer.finish().unwrap()
 }
@@ -112,7 +112,7 @@ fn sealed_chunks_are_found_again_by_their_seals() {
     let (bucket, content) = (steps.bucket("b"), noise(200_000, 1));
     let keys = ["one", "two"];
     let put = |steps: &mut Steps, key: &str, bytes: &[u8]| {
-        let mut writer = steps.handle().content().sealed_body_writer(&bucket, &managed(), bytes.len() as u64).unwrap();
+        let mut writer = steps.handle().content().body_writer(&bucket, &managed(), bytes.len() as u64).unwrap();
         writer.write(bytes, &mut ()).unwrap();
         let Body::Chunks(mut chunks) = writer.finish().unwrap() else { panic!("no chunks") };
         // As of uploads that did not see each other.

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from typing import Final
 
 import uvicorn
@@ -23,15 +24,12 @@ from orcas.app import OpenStore, Orcas
 from orcas.control.files.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
+from orcas.http.status import set_date
 from orcas.settings.clients import http_url
 from orcas.settings.config import KIB, Settings
 from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
 
-# orcas.http.protocol builds on internals of this minor.
-UVICORN_MINOR: Final = "0.54."
-# uvicorn calls `on_tick` ten times a second.
-_TICKS: Final = 10 * TICK_SECONDS
 # Time that clients have to read the end of a stream. A stop takes at most this longer for those that read nothing.
 _FAREWELL_SECONDS: Final = 1
 # A stop that takes longer than this says what it waits for.
@@ -57,8 +55,6 @@ def run(app: Orcas, announce: Announce) -> None:
     Raises:
         UnavailableError: the address or the store is not available.
     """
-    if not uvicorn.__version__.startswith(UVICORN_MINOR):
-        raise UnavailableError(f"Orcas needs uvicorn {UVICORN_MINOR}*, but {uvicorn.__version__} is installed.")
     settings = app.settings
     with bound(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(app, listener, announce))
@@ -110,6 +106,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        date_header=False,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=app.settings.drain_timeout_sec,
     )
@@ -144,10 +141,12 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         server.ready = ready
         if store.streams is not None:
             server.draining = store.streams.close
+        clock = asyncio.create_task(server.keep_ticking())
         try:
             await server.serve(sockets=listeners(listener))
             await server.finish()
         finally:
+            clock.cancel()
             # While the store is locked, so that it cannot be the file of another server.
             if not app.settings.salvage:
                 remove_address(app.settings.data)
@@ -169,7 +168,7 @@ def _start(settings: Settings, url: str, store: OpenStore) -> dict[str, object]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers, with ticks for connections, and with an end for all requests."""
+    """uvicorn's server without its signal handlers, with a clock for connections, and with an end for all requests."""
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
@@ -201,15 +200,15 @@ class _Server(uvicorn.Server):
         except OSError as error:
             # Another process bound the same port and listened first.
             raise UnavailableError(f"Orcas cannot listen on the address: {error.strerror}.") from None
-        await super().on_tick(0)  # the first Date header
         self.ready()
 
-    async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second: tick the connections every `TICK_SECONDS`."""
-        if counter % _TICKS == 0:
+    async def keep_ticking(self) -> None:
+        """Every `TICK_SECONDS`: set the date of responses, and tick the connections."""
+        while True:
+            set_date(formatdate(usegmt=True).encode())
             self._tick_connections()
             report_suppressed()
-        return await super().on_tick(counter)
+            await asyncio.sleep(TICK_SECONDS)
 
     def _tick_connections(self) -> None:
         for connection in list(self.server_state.connections):
@@ -217,20 +216,18 @@ class _Server(uvicorn.Server):
                 try:
                     connection.tick()
                 except Exception:
-                    # An exception would end uvicorn's main loop, so one faulty connection must not raise here.
+                    # An exception would end the clock, so one faulty connection must not raise here.
                     log.exception("The clock of a connection failed")
                     connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting and drain. Connections are ticked meanwhile."""
+        """Stop accepting and drain. The clock goes on meanwhile."""
         loop = asyncio.get_running_loop()
-        clock = asyncio.create_task(self._keep_ticking())
         self.draining()
         timers = loop.call_later(_FAREWELL_SECONDS, self._cut_streams), loop.call_later(_SILENT_SECONDS, self._report)
         try:
             await super().shutdown(sockets)
         finally:
-            clock.cancel()
             for timer in timers:
                 timer.cancel()
 
@@ -247,11 +244,6 @@ class _Server(uvicorn.Server):
     def _report(self) -> None:
         waiting = {"requests": len(self.server_state.tasks), "unread_responses": self._unread()}
         log.info("Waiting for requests in progress, and for clients to read their responses", extra={"orcas": waiting})
-
-    async def _keep_ticking(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._tick_connections()
 
     async def finish(self) -> None:
         """End requests that the drain time was too short for: cancel them, then close their connections."""

@@ -16,13 +16,14 @@ from starlette.requests import ClientDisconnect
 
 from orcas.http.extensions import ENDLESS, GONE, MORE, REFUSED, RESPONSE, REST, ConnectionDropped, client_of
 from orcas.http.refusals import COUNTS, FAILED, SLOW_DOWN, STOPPING
+from orcas.http.status import START_LINES
 from orcas.settings.config import KIB
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
-    from uvicorn.protocols.http.flow_control import FlowControl
 
     from orcas.http.extensions import ReadyResponse
+    from orcas.http.flow import FlowControl
     from orcas.http.refusals import Refusal
     from orcas.http.streaming import Sink
 
@@ -51,9 +52,6 @@ class Connection(Protocol):
     endless: bool
     # Of all connections. A server that stops waits for them.
     tasks: set[asyncio.Task[None]]
-
-    def start_lines(self, status: int) -> bytes:
-        """Status line and Date header."""
 
     def exchange_done(self, exchange: Exchange) -> None:
         """The response is written."""
@@ -321,7 +319,7 @@ class Exchange:
         self._begin_response()
         if response.closes:
             self.keep_alive = False
-        start = self.connection.start_lines(response.status)
+        start = START_LINES[response.status]
         if not self.keep_alive:
             start += _CLOSE
         rest = response.rest
@@ -339,7 +337,7 @@ class Exchange:
         self._complete()
 
     def _make_head(self, status: int, headers: Any) -> bytes:
-        start = self.connection.start_lines(status)
+        start = START_LINES[status]
         parts = [start]
         has_close = False
         for name, value in headers:

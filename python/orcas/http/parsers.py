@@ -51,7 +51,7 @@ class Callbacks(Protocol):
 
 
 def new_parser(callbacks: Callbacks) -> httptools.HttpRequestParser:
-    """A parser as uvicorn creates it for a new connection."""
+    """A parser to which bytes after a request with `Connection: close` are no error: they are ignored."""
     parser = httptools.HttpRequestParser(callbacks)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: uvicorn's httptools protocol, with the limits that it lacks.
+"""One HTTP/1.1 connection, which uvicorn's server creates: a protocol over httptools that has limits.
 
 Limits the size of a head, the number of its headers and the time it takes, the rate of a body, the time that a connection is
 idle, and what is received after a refusal. Refuses every framing that two parsers could read differently; drops trailers.
@@ -12,24 +12,24 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import unquote
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.protocols.utils import get_local_addr, get_remote_addr
-from uvicorn.server import ServerState
 
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
 from orcas.http.extensions import EXTENSIONS
+from orcas.http.flow import FlowControl
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADERS_MAX, new_parser, origin_form, parser_of_body
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
 from orcas.settings.config import MIB, Settings
 from orcas.telemetry.reports import address, new_request_id, report
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+    from uvicorn.server import ServerState
 
 TICK_SECONDS: Final = 1
 # What is still received after a refusal: some clients read it only when they have sent everything, and closing at once
@@ -46,20 +46,7 @@ _H: Final = ord("H")
 _HASH: Final = ord("#")
 
 
-class _Date:
-    """The Date header as a line, and status lines with it, made once a second with uvicorn's list of headers."""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.line = b""
-        self.starts: dict[int, bytes] = {}
-
-
-# Not in the class of connections: whenever a class changes, the interpreter forgets where its instances have what.
-_date: Final = _Date()
-
-
-class LimitedProtocol(HttpToolsProtocol):
+class LimitedProtocol(asyncio.Protocol):
     """Made by `limited_protocol`, which binds the limits."""
 
     limits: ClassVar[Settings]
@@ -71,7 +58,17 @@ class LimitedProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        self.app = config.loaded_app
+        self.loop = _loop or asyncio.get_running_loop()
+        self.connections: set[Any] = server_state.connections
+        self.tasks = server_state.tasks
+        self.parser = new_parser(self)
+        self.transport: asyncio.Transport
+        self.flow: FlowControl
+        self.client: tuple[str, int] | None = None
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.expect_100_continue = False
         # The exchange being answered, the one whose body is being parsed, and those between.
         self.running: Exchange | None = None
         self.reading: Exchange | None = None
@@ -109,17 +106,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self.connections.add(self)
         self.transport = transport
         self.flow = FlowControl(transport)
-        self.server = get_local_addr(transport)
-        self.client = get_remote_addr(transport)
-        self.scheme = "http"
+        self.client = _address(transport.get_extra_info("peername"))
         # Of all requests. `on_headers_complete` fills in a copy, which costs half of what a new dictionary does.
         self.blank_scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "",
-            "server": self.server,
+            "server": _address(transport.get_extra_info("sockname")),
             "client": self.client,
-            "scheme": self.scheme,
+            "scheme": "http",
             "method": "",
             "root_path": "",
             "path": "",
@@ -138,11 +133,14 @@ class LimitedProtocol(HttpToolsProtocol):
             if exchange is not None:
                 exchange.disconnect()
         self.flow.resume_writing()
-        self.parser = None  # type: ignore[assignment]  # as in uvicorn: breaks the reference cycle
+        self.parser = None  # type: ignore[assignment]  # breaks the reference cycle
 
     def pause_writing(self) -> None:
         self.write_pauses += 1
-        super().pause_writing()
+        self.flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.flow.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self.draining:
@@ -211,6 +209,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.body_follows = False
         self.body_length = None
         self.expect_100_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -369,25 +370,6 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self._answer(refusal, exchange)
 
-    def date_line(self) -> bytes:
-        """The Date header as a line."""
-        headers = self.server_state.default_headers
-        if headers is not _date.headers:
-            _date.headers = headers
-            _date.line = b"".join(b"%b: %b\r\n" % header for header in headers)
-            _date.starts = {}
-        return _date.line
-
-    def start_lines(self, status: int) -> bytes:
-        """Status line and Date header."""
-        if self.server_state.default_headers is _date.headers:
-            start = _date.starts.get(status)
-            if start is not None:
-                return start
-        start = STATUS_LINE[status] + self.date_line()
-        _date.starts[status] = start
-        return start
-
     def shutdown(self) -> None:
         """The server is stopping: finish what runs, then close."""
         if self.running is not None:
@@ -483,7 +465,7 @@ class LimitedProtocol(HttpToolsProtocol):
             "client": address(self.client), "request_id": request_id, "cause": refusal.message,
         }  # fmt: skip
         report(log, refusal.status, refusal.code, lambda: fields)
-        self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
+        self.transport.write(refusal.response(request_id, bodiless=method == "HEAD"))
         self.running = None
         self.queue.clear()
         self.backlog = b""
@@ -511,6 +493,11 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 self.transport.close()
+
+
+def _address(name: Any) -> tuple[str, int] | None:
+    """Host and port of the name of a socket, which a connection that was reset at once does not have."""
+    return (name[0], name[1]) if isinstance(name, tuple) else None
 
 
 def limited_protocol(settings: Settings) -> type[LimitedProtocol]:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from orcas.http.status import START_LINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Refusal:
             f"<Error><Code>{self.code}</Code><Message>{self.message}</Message><RequestId>{request_id}</RequestId></Error>"
         ).encode()
 
-    def response(self, date: bytes, request_id: str, *, bodiless: bool) -> bytes:
-        """The whole response. `date` is a header line with its end, or empty; `bodiless` answers HEAD."""
+    def response(self, request_id: str, *, bodiless: bool) -> bytes:
+        """The whole response; `bodiless` answers HEAD."""
         document = self.document(request_id)
         lines = (
-            STATUS_LINE[self.status] + date,
+            START_LINES[self.status],
             b"content-type: application/xml\r\nconnection: close\r\n",
             b"x-amz-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(document)),
         )

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from tests.fixtures.servers.connections import CLOSE, DATE, HOST, Running, read_all, read_response
 
 from orcas.http.extensions import RESPONSE
+from orcas.http.status import set_date
 
 ETAG = b'"d41d8cd98f00b204e9800998ecf8427e"'
 CLOSING = b"connection: close\r\n"
@@ -173,14 +174,13 @@ def test_an_exchange_is_over_with_its_response(server: Running) -> None:
 
 def test_the_date_is_the_one_of_the_moment(server: Running) -> None:
     other = b"Fri, 02 Jan 1970 00:00:00 GMT"
-    before = server.state.default_headers
     with server.connect() as client:
         client.sendall(get("/whole/1"))
         assert read_response(client)[0].startswith(start())
         try:
-            server.state.default_headers = [(b"date", other)]
+            set_date(other)
             # Its status was requested in the last second too.
             client.sendall(get("/whole/1", more=CLOSE))
             assert read_all(client).endswith(start(date=other) + CLOSING + head(1) + b"z")
         finally:
-            server.state.default_headers = before
+            set_date(DATE)

@@ -155,7 +155,7 @@ def test_the_parts_of_the_compose_file_fit_together() -> None:
             source = volume.split(":")[0]
             assert (DEPLOY / source).is_dir() if source.startswith(".") else source in document["volumes"], volume
     build = services["orcas"]["build"]
-    assert (DEPLOY / build["context"] / build["dockerfile"]).samefile(DEPLOY / "Dockerfile")
+    assert (DEPLOY / build["context"] / build["dockerfile"]).samefile(DEPLOY / "Containerfile")
     [job] = yaml_of(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["orcas:9000"]}]
     assert job["authorization"]["credentials_file"] == services["orcas"]["environment"]["ORCAS_METRICS_TOKEN_FILE"]
@@ -164,8 +164,8 @@ def test_the_parts_of_the_compose_file_fit_together() -> None:
 
 
 def test_the_image_is_made_of_files_that_exist() -> None:
-    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    ignored = (DEPLOY / "Containerfile.dockerignore").read_text(encoding="utf-8")
     sent = {line[1:] for line in ignored.splitlines() if line.startswith("!")}
     for line in lines:
         if line.startswith("COPY ") and "--from" not in line:
@@ -182,7 +182,7 @@ def test_the_image_has_what_traces_backups_and_targets_need() -> None:
     wanted = {"otel", "backup", "kafka", "nats"}
     assert wanted <= set(extras)
     for path, marker in (
-        (DEPLOY / "Dockerfile", "/tmp/wheels/"),
+        (DEPLOY / "Containerfile", "/tmp/wheels/"),
         (ROOT / "docs" / "deployment.md", "/opt/orcas/bin/pip"),
     ):
         [line] = [
@@ -203,7 +203,7 @@ def test_the_health_check_asks_the_server_and_no_proxy(status: int, code: int) -
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
     found = re.search(r"HEALTHCHECK .*\\\n\s+CMD (\[.*\])\n", text)
     assert found is not None
     _, *arguments = json.loads(found[1])

@@ -1,11 +1,13 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test full fuzz fuzz-seeds crash crash-long schedules planted flips conformance clients
+.PHONY: install run wheels fmt lint test full fuzz fuzz-seeds crash crash-long schedules planted flips conformance clients
 .PHONY: bench bench-short instructions compare compare-short notebooks docs clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
 run:          ## install as users do, then `orcas serve`
 	bash .ci/run serve
+wheels:       ## [TARGETS=triples] source distribution and wheels in dist, checked and tried
+	bash .ci/run wheels
 fmt:          ## rewrite the sources in the project's format
 	bash .ci/run format
 lint:         ## format, clippy, ruff, mypy, import contracts, stubs

@@ -64,7 +64,7 @@ PRINTED = {
     ],
 }
 # The rest of the output of pytest depends on its plugins.
-TESTS_PASSED = {"test_with_server.py": 3}
+TESTS_PASSED = {"test_with_plugin.py": 4}
 
 
 def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:

@@ -1,13 +1,12 @@
 //! From an intent to the rules that decide it.
 
+use super::buckets::{changes, creation, snapshots};
 use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
+use super::objects::{annotations, appends, deletions, moves, uploads, versions, writes};
 use super::outcome::Failure;
+use super::upkeep::{expirations, stored_copies, stored_sealing};
 use super::view::View;
-use super::{
-    annotations, appends, bucket_changes, buckets, deletions, expirations, moves, objects, snapshots, stored_copies,
-    stored_sealing, uploads, versions,
-};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -17,18 +16,18 @@ use orcas_record::Upload;
 pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Decision, Failure> {
     match intent {
         Intent::CreateBucket { name, owner, location, settings, object_lock, documents } => {
-            let new = buckets::NewBucket { name, owner, location, settings, object_lock, documents };
-            buckets::create(view, context, new)
+            let new = creation::NewBucket { name, owner, location, settings, object_lock, documents };
+            creation::create(view, context, new)
         }
         Intent::DeleteBucket { bucket } => snapshots::delete_bucket(view, context, bucket),
         Intent::DropBucket { bucket } => snapshots::drop_bucket(view, context, bucket),
-        Intent::UpdateBucket { bucket, change } => bucket_changes::update(view, context, bucket, change),
-        Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
+        Intent::UpdateBucket { bucket, change } => changes::update(view, context, bucket, change),
+        Intent::PutDocument { bucket, kind, document } => creation::put_document(view, bucket, kind, document),
         Intent::CreateSnapshot { bucket, name } => snapshots::create(view, context, bucket, &name),
         Intent::DeleteSnapshot { bucket, name } => snapshots::delete(view, context, bucket, &name),
         Intent::ForkBucket { bucket, snapshot, name } => snapshots::fork(view, context, bucket, snapshot, name),
         Intent::RestoreBucket { bucket, snapshot } => snapshots::restore(view, context, bucket, &snapshot),
-        Intent::PutObject(put) => objects::put(view, context, *put),
+        Intent::PutObject(put) => writes::put(view, context, *put),
         Intent::AppendObject(append) => appends::append(view, context, *append),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
@@ -37,9 +36,9 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::Expire(expire) => expirations::expire(view, context, *expire),
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::Annotate(annotate) => annotations::annotate(view, context, *annotate),
-        Intent::CopyObject(copy) => objects::copy(view, context, *copy),
-        Intent::MoveObject(moved) => objects::move_object(view, context, *moved),
-        Intent::MoveOnce { moved, token } => objects::move_once(view, context, *moved, &token),
+        Intent::CopyObject(copy) => writes::copy(view, context, *copy),
+        Intent::MoveObject(moved) => writes::move_object(view, context, *moved),
+        Intent::MoveOnce { moved, token } => writes::move_once(view, context, *moved, &token),
         Intent::MovePrefix(moved, under) => moves::move_prefix(view, &moved, &under),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;

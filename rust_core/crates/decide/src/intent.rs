@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::attributes::{CopyAttributes, UpdateVersion};
-use super::conditions::{EtagMatch, Precondition, SourceConditions};
-use super::expired::Expire;
-use super::sealed::SealStored;
+use crate::objects::attributes::{CopyAttributes, UpdateVersion};
+use crate::objects::conditions::{EtagMatch, Precondition, SourceConditions};
+use crate::upkeep::expired::Expire;
+use crate::upkeep::sealed::SealStored;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use orcas_record::{
     Annotations, Attributes, BucketId, BucketSettings, ChunkLocation, Chunking, DocumentKind, Durability, Encryption,

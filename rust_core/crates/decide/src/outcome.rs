@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::sealed::Sealed;
+use crate::upkeep::sealed::Sealed;
 use orcas_base::error::Error;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, Encryption, Sequence, UploadId, VersionId};

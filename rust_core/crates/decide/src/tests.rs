@@ -185,12 +185,12 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
     state.run(put("long", size)).unwrap();
     let manifest = state.version("long").manifest;
     assert!(matches!(manifest[..], [Extent::Segment { length, .. }] if length == size));
-    let sliced = manifest::slice(&state, &manifest, 10, (4 << 20) + 4).unwrap();
+    let sliced = crate::objects::manifest::slice(&state, &manifest, 10, (4 << 20) + 4).unwrap();
     let [Extent::Blob { start: 10, length: first, .. }, Extent::Blob { start: 0, length: 5, .. }] = sliced[..] else {
         panic!("{sliced:?}");
     };
     assert_eq!(first, (4 << 20) - 10);
-    assert_eq!(manifest::slice(&state, &manifest, 0, size - 1).unwrap(), manifest);
+    assert_eq!(crate::objects::manifest::slice(&state, &manifest, 0, size - 1).unwrap(), manifest);
     assert_eq!(state.version("long").version_id, VersionId::Null);
 }
 

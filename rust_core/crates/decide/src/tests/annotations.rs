@@ -209,6 +209,6 @@ fn changes_of_tags_renames_and_snapshots_keep_them() {
     run(&mut state, Annotate { key: "l".into(), ..annotate("b", None, DELETE) }).unwrap();
     assert_eq!(annotations(&state.version("l")), names(&[("a", 1), ("b", 2)]), "the frozen layer");
     let bucket = state.buckets[&BUCKET].clone();
-    let shown = crate::layers::object(&state, &bucket, b"l").unwrap().unwrap();
+    let shown = crate::buckets::layers::object(&state, &bucket, b"l").unwrap().unwrap();
     assert_eq!(annotations(&shown.version), names(&[("a", 1)]));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::versions::{delete, delete_one};
 use super::*;
-use crate::layers;
+use crate::buckets::layers;
 use orcas_record::{ObjectLock, Versioning};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];

@@ -27,7 +27,7 @@ impl TestView {
     /// The size of an object, as the bucket with this id shows it.
     fn shown(&self, bucket: BucketId, key: &'static str) -> Option<u64> {
         let bucket = self.buckets.get(&bucket).expect("a bucket");
-        let found = crate::layers::object(self, bucket, key.as_bytes()).expect("a map");
+        let found = crate::buckets::layers::object(self, bucket, key.as_bytes()).expect("a map");
         found.map(|object| object.version.size)
     }
 }
@@ -136,7 +136,7 @@ fn frozen_objects_are_changed_in_the_top_layer() {
     };
     state.run(Intent::MoveObject(Box::new(moved))).unwrap();
     let bucket = &state.buckets[&BUCKET];
-    let changed = crate::layers::object(&state, bucket, b"a").unwrap().unwrap();
+    let changed = crate::buckets::layers::object(&state, bucket, b"a").unwrap().unwrap();
     let expected = Version {
         bucket: bucket.top(),
         attributes: Attributes { tags, ..Default::default() },

@@ -62,7 +62,7 @@ impl View for TestView {
     }
     fn shows_nothing(&self, bucket: &Bucket) -> Result<bool> {
         let mut keys = self.objects.keys().filter(|(layer, _)| bucket.layers.contains(layer)).map(|(_, key)| key);
-        Ok(keys.all(|key| crate::layers::newest(self, bucket, key).expect("a map").is_none()))
+        Ok(keys.all(|key| crate::buckets::layers::newest(self, bucket, key).expect("a map").is_none()))
     }
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
         self.documents.get(&(bucket, kind)).cloned()

@@ -1,7 +1,7 @@
 //! Object Lock: which locks new versions get, what a locked version permits, and how its lock may change. Time is the
 //! context's.
 
-use super::outcome::Refusal;
+use crate::outcome::Refusal;
 use orcas_record::{Attributes, Bucket, DefaultRetention, Period, Retention, RetentionMode, Version};
 
 const DAY_MS: u64 = 86_400_000;
@@ -9,7 +9,7 @@ const DAY_MS: u64 = 86_400_000;
 const DAYS_PER_YEAR: u64 = 365;
 
 /// Whether `attributes` may be given to an object of this bucket.
-pub(super) fn check_new(bucket: &Bucket, attributes: &Attributes, now_ms: u64) -> Result<(), Refusal> {
+pub(crate) fn check_new(bucket: &Bucket, attributes: &Attributes, now_ms: u64) -> Result<(), Refusal> {
     if let Some(retention) = attributes.retention {
         check_future(retention, now_ms)?;
     }
@@ -20,7 +20,7 @@ pub(super) fn check_new(bucket: &Bucket, attributes: &Attributes, now_ms: u64) -
 }
 
 /// Gives a version that has no retention of its own the default of its bucket.
-pub(super) fn apply_default(bucket: &Bucket, attributes: &mut Attributes, now_ms: u64) {
+pub(crate) fn apply_default(bucket: &Bucket, attributes: &mut Attributes, now_ms: u64) {
     if attributes.retention.is_none()
         && let Some(DefaultRetention { mode, period }) = bucket.object_lock.and_then(|lock| lock.default)
     {
@@ -45,7 +45,7 @@ pub fn check_object_lock(bucket: &Bucket) -> Result<(), Refusal> {
 
 /// Whether `version` may be removed or replaced. Whoever bypasses governance is still bound by a legal hold and by
 /// retention in compliance mode.
-pub(super) fn check_removal(version: &Version, bypass: bool, now_ms: u64) -> Result<(), Refusal> {
+pub(crate) fn check_removal(version: &Version, bypass: bool, now_ms: u64) -> Result<(), Refusal> {
     if version.attributes.legal_hold == Some(true) {
         return Err(Refusal::ObjectLocked);
     }
@@ -58,7 +58,7 @@ pub(super) fn check_removal(version: &Version, bypass: bool, now_ms: u64) -> Res
 
 /// Whether the retention of a version may become `new`. One in force can be extended in its mode by everybody. In
 /// governance mode, whoever bypasses it may change it in every way; in compliance mode, nobody.
-pub(super) fn check_retention(
+pub(crate) fn check_retention(
     current: Option<Retention>,
     new: Option<Retention>,
     bypass: bool,

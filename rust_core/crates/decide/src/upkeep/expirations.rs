@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::expired::{Expire, ExpireEntry, ExpiredPlace};
-use super::layers::{self, delete_marker};
-use super::locks;
-use super::outcome::{Expired, Failure, Outcome};
-use super::view::View;
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers::{self, delete_marker};
+use crate::decision::{Context, Decision};
+use crate::objects::locks;
+use crate::outcome::{Expired, Failure, Outcome};
+use crate::upkeep::expired::{Expire, ExpireEntry, ExpiredPlace};
+use crate::view::View;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, DocumentKind, Object, Record, VersionId, Versioning};
 
-pub(super) fn expire(view: &dyn View, context: &Context, expire: Expire) -> Result<Decision, Failure> {
+pub(crate) fn expire(view: &dyn View, context: &Context, expire: Expire) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, expire.bucket)?;
     let void = view.document(bucket.id, DocumentKind::Lifecycle).as_ref() != Some(&expire.document);
     if void || expire.top.is_some_and(|top| !bucket.layers.contains(&top)) {

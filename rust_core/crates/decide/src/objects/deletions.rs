@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::live_bucket;
-use super::conditions::Precondition;
-use super::decision::{Context, Decision};
-use super::intent::DeleteEntry;
-use super::layers::{self, delete_marker};
-use super::locks;
-use super::objects::evaluate;
-use super::outcome::{Deleted, Failure, Outcome};
-use super::view::View;
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers::{self, delete_marker};
+use crate::decision::{Context, Decision};
+use crate::intent::DeleteEntry;
+use crate::objects::conditions::Precondition;
+use crate::objects::locks;
+use crate::objects::writes::evaluate;
+use crate::outcome::{Deleted, Failure, Outcome};
+use crate::view::View;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
 
-pub(super) fn one(
+pub(crate) fn one(
     view: &dyn View,
     context: &Context,
     bucket: BucketId,
@@ -34,7 +34,7 @@ pub(super) fn one(
     Ok(Decision { outcome: Outcome::DeletedOne(deleted), records: deletion.records })
 }
 
-pub(super) fn many(
+pub(crate) fn many(
     view: &dyn View,
     context: &Context,
     bucket: BucketId,

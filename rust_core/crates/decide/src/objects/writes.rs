@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
-use super::buckets::live_bucket;
-use super::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
-use super::decision::{Context, Decision};
-use super::intent::{Copy, CopyHeaders, Move, PutObject, RequestToken, Source};
-use super::layers::{self, delete_marker};
-use super::limits::PUT_SIZE_MAX;
-use super::manifest::Draft;
-use super::outcome::{Failure, Outcome, Put, Refusal};
-use super::view::View;
-use super::{locks, versions};
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers::{self, delete_marker};
+use crate::decision::{Context, Decision};
+use crate::intent::{Copy, CopyHeaders, Move, PutObject, RequestToken, Source};
+use crate::limits::PUT_SIZE_MAX;
+use crate::objects::conditions::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
+use crate::objects::locks;
+use crate::objects::manifest::Draft;
+use crate::objects::versions;
+use crate::outcome::{Failure, Outcome, Put, Refusal};
+use crate::view::View;
 use orcas_base::error::Error;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_record::{
     Bucket, BucketId, BucketRole, Encryption, Object, ObjectHeaders, Record, Version, VersionId, Versioning,
 };
 
-pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
+pub(crate) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
     put_with(view, context, Draft::new(context.next_sequence), put)
 }
 
 /// The same with what its attributes name in the draft already.
-pub(super) fn put_with(
+pub(crate) fn put_with(
     view: &dyn View,
     context: &Context,
     mut draft: Draft,
@@ -54,7 +55,7 @@ pub(super) fn put_with(
 }
 
 /// Refuses new headers that are not sealed as their object says.
-pub(super) fn check_headers(headers: &ObjectHeaders, encryption: Option<&Encryption>) -> Result<(), Error> {
+pub(crate) fn check_headers(headers: &ObjectHeaders, encryption: Option<&Encryption>) -> Result<(), Error> {
     if headers.fit(encryption) {
         return Ok(());
     }
@@ -62,7 +63,7 @@ pub(super) fn check_headers(headers: &ObjectHeaders, encryption: Option<&Encrypt
 }
 
 /// Closes a draft with the record that makes `version` the object. Gives it its id and the default retention.
-pub(super) fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
+pub(crate) fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
     version.version_id = versions::new_id(bucket, context, draft.next_sequence());
     locks::apply_default(bucket, &mut version.attributes, context.now_ms);
     let mut answer = answer(0, &version);
@@ -72,7 +73,7 @@ pub(super) fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, 
     Decision { outcome: Outcome::Put(answer), records: draft.into_records() }
 }
 
-pub(super) fn answer(sequence: u64, version: &Version) -> Put {
+pub(crate) fn answer(sequence: u64, version: &Version) -> Put {
     Put {
         sequence,
         etag: version.etag,
@@ -86,7 +87,7 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
 
 /// The blobs are shared with the source: no bytes are read or written. The copy keeps the ETag and the checksum of its
 /// source, also one that was uploaded in parts. One that was appended to counts as one part in its copy, as in S3.
-pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
+pub(crate) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, copy.bucket)?;
     let source = source(view, &copy.source, &copy.source_conditions)?;
     check_copy_size(&source.version)?;
@@ -130,7 +131,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 /// version that is moved away would leave a history without it, and one that is locked must stay.
 ///
 /// An object that a lower layer shows stays there: its new name is a copy, and a delete marker hides the old one.
-pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Result<Decision, Failure> {
+pub(crate) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Result<Decision, Failure> {
     let [from, bucket] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
@@ -159,7 +160,7 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
 
 /// The source and the destination of a move, unless one of them has or had versioning. That a bucket is gone counts
 /// first.
-pub(super) fn never_versioned(view: &dyn View, from: BucketId, to: BucketId) -> Result<[Arc<Bucket>; 2], Failure> {
+pub(crate) fn never_versioned(view: &dyn View, from: BucketId, to: BucketId) -> Result<[Arc<Bucket>; 2], Failure> {
     let buckets = [live_bucket(view, from)?, live_bucket(view, to)?];
     if buckets.iter().all(|bucket| bucket.versioning == Versioning::Unversioned) {
         return Ok(buckets);
@@ -169,7 +170,7 @@ pub(super) fn never_versioned(view: &dyn View, from: BucketId, to: BucketId) -> 
 }
 
 /// A move that was carried out under the same token is not repeated.
-pub(super) fn move_once(
+pub(crate) fn move_once(
     view: &dyn View,
     context: &Context,
     moved: Move,
@@ -183,7 +184,7 @@ pub(super) fn move_once(
 }
 
 /// The source of a copy or move, if it exists and its conditions are met.
-pub(super) fn source(
+pub(crate) fn source(
     view: &dyn View,
     (bucket, key, version): &Source,
     conditions: &SourceConditions,
@@ -268,7 +269,7 @@ fn names(kind: SourceKind) -> [&'static str; 4] {
 }
 
 /// Looks the object up only when a precondition asks for it.
-pub(super) fn check_precondition(
+pub(crate) fn check_precondition(
     view: &dyn View,
     bucket: &Bucket,
     key: &[u8],
@@ -282,7 +283,7 @@ pub(super) fn check_precondition(
     Ok(())
 }
 
-pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
+pub(crate) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
     if let Some(wanted) = &precondition.if_match {
         // A missing object answers 404, not 412 (PutObject, Amazon S3 user guide, conditional writes).
         let current = current.ok_or(Refusal::NoSuchKey)?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::{check_name_is_free, live_bucket};
-use super::decision::{Context, Decision};
-use super::limits::{DOCUMENTS_LEN_MAX, LAYERS_MAX, SNAPSHOT_NAME_LEN_MAX, SNAPSHOTS_MAX};
-use super::outcome::{Failure, Outcome, Refusal};
-use super::view::View;
+use crate::buckets::creation::{check_name_is_free, live_bucket};
+use crate::decision::{Context, Decision};
+use crate::limits::{DOCUMENTS_LEN_MAX, LAYERS_MAX, SNAPSHOT_NAME_LEN_MAX, SNAPSHOTS_MAX};
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record, Versioning};
@@ -91,7 +91,7 @@ impl Records<'_> {
     }
 }
 
-pub(super) fn create(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+pub(crate) fn create(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, bucket)?;
     check_snapshot_name(name)?;
     let full_name = snapshot_name(&bucket.name, name);
@@ -116,7 +116,7 @@ pub(super) fn create(view: &dyn View, context: &Context, bucket: BucketId, name:
 }
 
 /// Layers that nothing else names go with it.
-pub(super) fn delete(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+pub(crate) fn delete(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, bucket)?;
     let snapshot = snapshot_of(view, &bucket, name)?;
     let mut made = Records { context, records: vec![Record::DeleteBucket { bucket: snapshot.id }] };
@@ -125,7 +125,7 @@ pub(super) fn delete(view: &dyn View, context: &Context, bucket: BucketId, name:
 }
 
 /// Only an empty bucket goes.
-pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
+pub(crate) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
     let bucket = bucket_to_delete(view, bucket)?;
     let is_empty = match bucket.layers.is_empty() {
         true => view.bucket_is_empty(bucket.id)?,
@@ -141,7 +141,7 @@ pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId
 }
 
 /// The bucket goes with all that it has, at once: reclamation empties it.
-pub(super) fn drop_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
+pub(crate) fn drop_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
     Ok(give_up(view, context, &*bucket_to_delete(view, bucket)?))
 }
 
@@ -165,7 +165,7 @@ fn give_up(view: &dyn View, context: &Context, bucket: &Bucket) -> Decision {
 }
 
 /// The fork gets the settings and the documents that the bucket has now, also as a fork of a snapshot.
-pub(super) fn fork(
+pub(crate) fn fork(
     view: &dyn View,
     context: &Context,
     bucket: BucketId,
@@ -198,7 +198,7 @@ pub(super) fn fork(
 }
 
 /// What the bucket shows now goes, unless a snapshot or a fork shows it too.
-pub(super) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+pub(crate) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, bucket)?;
     if bucket.object_lock.is_some() {
         let reason = "A restore would remove what was written since, which Object Lock forbids: fork the snapshot.";
@@ -215,7 +215,7 @@ pub(super) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name
 
 /// Gives a bucket with layers its first versioning, which `bucket` says. From now on it has histories, which do not
 /// go into a layer from before.
-pub(super) fn begin_histories(view: &dyn View, context: &Context, bucket: &Bucket) -> Result<Decision, Failure> {
+pub(crate) fn begin_histories(view: &dyn View, context: &Context, bucket: &Bucket) -> Result<Decision, Failure> {
     let mut made = Records { context, records: Vec::new() };
     check_depth(view, &bucket.layers)?;
     let bucket = made.push_stack(bucket, &bucket.layers);

@@ -1,20 +1,22 @@
 //! Appending to an object: the new version names the content of the one before, and what was sent.
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::intent::{Append, Body, PutObject};
-use super::limits::{OBJECT_PARTS_MAX, OBJECT_SIZE_MAX};
-use super::manifest::Draft;
-use super::objects::{self, evaluate};
-use super::outcome::{ChecksumRefusal, Failure, Refusal};
-use super::view::View;
-use super::{layers, locks, versions};
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers;
+use crate::decision::{Context, Decision};
+use crate::intent::{Append, Body, PutObject};
+use crate::limits::{OBJECT_PARTS_MAX, OBJECT_SIZE_MAX};
+use crate::objects::locks;
+use crate::objects::manifest::Draft;
+use crate::objects::versions;
+use crate::objects::writes::{self, evaluate};
+use crate::outcome::{ChecksumRefusal, Failure, Refusal};
+use crate::view::View;
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::ObjectChecksum;
 use orcas_record::{Attributes, Encryption, Extent, INLINE_MAX, Version};
 
 /// The body of an append is a content, however small it is: only a content can become part of a segment.
-pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Result<Decision, Failure> {
+pub(crate) fn append(view: &dyn View, context: &Context, append: Append) -> Result<Decision, Failure> {
     let Append { put, offset, user_metadata, .. } = &append;
     let bucket = live_bucket(view, put.bucket)?;
     let current = layers::object(view, &bucket, &put.key)?;
@@ -25,7 +27,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
     }
     let Some(current) = current else {
         let body = inline_if_small(append.put.body);
-        return objects::put(view, context, PutObject { body, ..append.put });
+        return writes::put(view, context, PutObject { body, ..append.put });
     };
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let before = &current.version;
@@ -69,7 +71,7 @@ pub(super) fn append(view: &dyn View, context: &Context, append: Append) -> Resu
         parts: Vec::new(),
         manifest,
     };
-    Ok(objects::put_version(context, &bucket, draft, version))
+    Ok(writes::put_version(context, &bucket, draft, version))
 }
 
 /// The metadata, the tags and the encryption of an object stay what they are.

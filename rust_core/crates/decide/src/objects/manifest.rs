@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::intent::{Body, ChunkPlace, PlacedChunk, Sharing};
-use super::outcome::Refusal;
-use super::view::View;
+use crate::intent::{Body, ChunkPlace, PlacedChunk, Sharing};
+use crate::outcome::Refusal;
+use crate::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
     Encryption, Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Seal, Sequence,
@@ -26,7 +26,7 @@ const TOO_MANY: Refusal =
     Refusal::InvalidRequest { reason: "The parts are made of too many ranges of other objects to be put together." };
 
 /// The records of a decision as they are drafted; each knows the sequence it will get.
-pub(super) struct Draft {
+pub(crate) struct Draft {
     next: Sequence,
     records: Vec<Record>,
     /// The shared chunks among `records`.
@@ -191,7 +191,7 @@ fn is_blob(extent: &Extent) -> bool {
 }
 
 /// The extents that hold bytes `first..=last` of `manifest`, segments resolved where only a part of them is wanted.
-pub(super) fn slice(view: &dyn View, manifest: &[Extent], first: u64, last: u64) -> Result<Vec<Extent>> {
+pub(crate) fn slice(view: &dyn View, manifest: &[Extent], first: u64, last: u64) -> Result<Vec<Extent>> {
     let mut out = Vec::new();
     slice_into(view, manifest, first, last, &mut out, true)?;
     Ok(out)

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::intent::BucketChange;
-use super::outcome::{Failure, Outcome, Refusal};
-use super::snapshots;
-use super::view::View;
+use crate::buckets::creation::live_bucket;
+use crate::buckets::snapshots;
+use crate::decision::{Context, Decision};
+use crate::intent::BucketChange;
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_record::{Bucket, BucketId, Record, Versioning};
 
-pub(super) fn update(
+pub(crate) fn update(
     view: &dyn View,
     context: &Context,
     bucket: BucketId,

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use super::attributes::{AttributeChange, UpdateVersion};
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::outcome::{Failure, Outcome, Refusal};
-use super::view::View;
-use super::{layers, locks};
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers;
+use crate::decision::{Context, Decision};
+use crate::objects::attributes::{AttributeChange, UpdateVersion};
+use crate::objects::locks;
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
-pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
+pub(crate) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
     match bucket.versioning {
         Versioning::Enabled => context.version_id(sequence),
         Versioning::Unversioned | Versioning::Suspended => VersionId::Null,
@@ -20,7 +21,7 @@ pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> 
 }
 
 /// `id` for an answer, which names versions only where there is or was versioning.
-pub(super) fn shown(bucket: &Bucket, id: VersionId) -> Option<VersionId> {
+pub(crate) fn shown(bucket: &Bucket, id: VersionId) -> Option<VersionId> {
     (bucket.versioning != Versioning::Unversioned).then_some(id)
 }
 
@@ -28,7 +29,7 @@ pub(super) fn shown(bucket: &Bucket, id: VersionId) -> Option<VersionId> {
 ///
 /// # Errors
 /// [`Refusal::NoSuchKey`], [`Refusal::NoSuchVersion`], [`Refusal::DeleteMarker`].
-pub(super) fn named(
+pub(crate) fn named(
     view: &dyn View,
     bucket: &Bucket,
     key: &[u8],
@@ -41,7 +42,7 @@ pub(super) fn named(
     if found.version.delete_marker { Err(Refusal::DeleteMarker.into()) } else { Ok(found) }
 }
 
-pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) -> Result<Decision, Failure> {
+pub(crate) fn update(view: &dyn View, context: &Context, update: UpdateVersion) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, update.bucket)?;
     if !matches!(update.change, AttributeChange::Tags(_)) {
         locks::check_object_lock(&bucket)?;
@@ -68,7 +69,7 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
 }
 
 /// As [`named`]. Unlike a read, a change says that there is a delete marker.
-pub(super) fn named_for_change(
+pub(crate) fn named_for_change(
     view: &dyn View,
     bucket: &Bucket,
     key: &[u8],

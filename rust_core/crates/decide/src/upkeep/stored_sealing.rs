@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::intent::Body;
-use super::manifest::Draft;
-use super::objects;
-use super::outcome::{Failure, Outcome};
-use super::sealed::{SealKey, SealPart, SealStored, SealUpload, SealVersion, Sealed, SealedContent, SealedExtent};
-use super::view::View;
+use crate::buckets::creation::live_bucket;
+use crate::decision::{Context, Decision};
+use crate::intent::Body;
+use crate::objects::manifest::Draft;
+use crate::objects::writes;
+use crate::outcome::{Failure, Outcome};
+use crate::upkeep::sealed::{
+    SealKey, SealPart, SealStored, SealUpload, SealVersion, Sealed, SealedContent, SealedExtent,
+};
+use crate::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
     Annotation, Annotations, Attributes, BucketId, BucketRole, Encryption, Extent, Object, Part, Record, Sequence,
@@ -24,7 +26,7 @@ use orcas_record::{
 };
 
 /// `blobs`: sealed contents and chunks, each of them one blob.
-pub(super) fn seal_stored(
+pub(crate) fn seal_stored(
     view: &dyn View,
     context: &Context,
     seal: SealStored,
@@ -108,7 +110,7 @@ fn sealed(
     }
     let annotations = Annotations::from_sorted(annotations).ok_or(UNFIT)?;
     let encryption = Some(Encryption::Managed);
-    objects::check_headers(&content.headers, encryption.as_ref())?;
+    writes::check_headers(&content.headers, encryption.as_ref())?;
     let attributes = Attributes { annotations, encryption, ..version.attributes.clone() };
     Ok(Version { manifest: draft.segmented(extents), attributes, headers: content.headers, ..version.clone() })
 }
@@ -126,7 +128,7 @@ fn is_as_found(view: &dyn View, seal: &SealUpload) -> Result<bool> {
 fn seal_upload(view: &dyn View, draft: &mut Draft, blobs: &mut Blobs, seal: SealUpload) -> Result<()> {
     let SealUpload { upload, headers, parts } = seal;
     let encryption = Some(Encryption::Managed);
-    objects::check_headers(&headers, encryption.as_ref())?;
+    writes::check_headers(&headers, encryption.as_ref())?;
     let mut sealed = Vec::with_capacity(parts.len());
     for SealPart { part, extents } in parts {
         let extents = blobs.extents(view, draft, extents, part.size)?;

@@ -4,20 +4,20 @@
 //! A removal is bound by Object Lock as that of the version is. Writing is not: annotations may be added to a locked
 //! version and replaced (DeleteObjectAnnotation and PutObjectAnnotation, Amazon S3 API reference).
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::intent::{Annotate, AnnotationChange};
-use super::layers::changed;
-use super::locks;
-use super::manifest::Draft;
-use super::outcome::{Failure, Outcome, Refusal};
-use super::versions::{named_for_change, shown};
-use super::view::View;
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers::changed;
+use crate::decision::{Context, Decision};
+use crate::intent::{Annotate, AnnotationChange};
+use crate::objects::locks;
+use crate::objects::manifest::Draft;
+use crate::objects::versions::{named_for_change, shown};
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;
 use orcas_record::{Annotation, Attributes, Encryption, Extent};
 
-pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -> Result<Decision, Failure> {
+pub(crate) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -> Result<Decision, Failure> {
     let Annotate { bucket, key, version, name, if_match, change } = annotate;
     let bucket = live_bucket(view, bucket)?;
     let found = named_for_change(view, &bucket, &key, version)?;
@@ -54,7 +54,7 @@ pub(super) fn annotate(view: &dyn View, context: &Context, annotate: Annotate) -
 }
 
 /// The place of a text.
-pub(super) fn in_one_piece(stored: Vec<Extent>) -> Result<Extent> {
+pub(crate) fn in_one_piece(stored: Vec<Extent>) -> Result<Extent> {
     let [text] = <[_; 1]>::try_from(stored)
         .map_err(|_| Error::Record { reason: "the text of an annotation is not in one piece" })?;
     Ok(text)

@@ -4,29 +4,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::buckets::live_bucket;
-use super::decision::{Context, Decision};
-use super::intent::{Complete, CompletePart, CopyPart, PutPart};
-use super::limits::{OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
-use super::manifest::{Draft, slice};
-use super::objects::{check_headers, check_precondition, source};
-use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
-use super::view::View;
-use super::{layers, locks, versions};
+use crate::buckets::creation::live_bucket;
+use crate::buckets::layers;
+use crate::decision::{Context, Decision};
+use crate::intent::{Complete, CompletePart, CopyPart, PutPart};
+use crate::limits::{OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+use crate::objects::locks;
+use crate::objects::manifest::{Draft, slice};
+use crate::objects::versions;
+use crate::objects::writes::{check_headers, check_precondition, source};
+use crate::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
+use crate::view::View;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, CompletedPart, Encryption, Extent, Part, Record, Upload, UploadId, Version};
 
 const HIDDEN_CHECKSUM: &str = "The checksum of the whole object cannot be compared: with SSE-KMS and SSE-C none of its \
                                parts is stored.";
 
-pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
+pub(crate) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, upload.bucket)?;
     locks::check_new(&bucket, &upload.attributes, context.now_ms)?;
     check_headers(&upload.headers, upload.attributes.encryption.as_ref())?;
     Ok(Decision { outcome: Outcome::Upload(upload.id), records: vec![Record::CreateUpload(upload)] })
 }
 
-pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
+pub(crate) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, put.bucket, &put.key, put.upload)?;
     let checksum = part_checksum(&upload, put.checksum, put.computed)?;
     let encryption = upload.attributes.encryption.as_ref();
@@ -49,7 +51,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
 }
 
 /// Refers to the bytes of the source that its digests were computed from, or asks to compute them again.
-pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> Result<Decision, Failure> {
+pub(crate) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, copy.bucket, &copy.key, copy.upload)?;
     // Computed for the copy, in the place of what a client would have declared.
     let checksum = part_checksum(&upload, copy.checksum, None)?;
@@ -123,7 +125,7 @@ fn part_checksum(
     Ok(storable(checksum))
 }
 
-pub(super) fn abort(
+pub(crate) fn abort(
     view: &dyn View,
     bucket: BucketId,
     key: &[u8],
@@ -141,7 +143,7 @@ pub(super) fn abort(
     Ok(Decision { outcome: Outcome::Done, records: vec![Record::AbortUpload { upload }] })
 }
 
-pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -> Result<Decision, Failure> {
+pub(crate) fn complete(view: &dyn View, context: &Context, complete: Complete) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, complete.bucket)?;
     let request = request_digest(&complete.parts);
     let upload = match open_upload(view, complete.bucket, &complete.key, complete.upload) {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::decision::{Context, Decision};
-use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
-use super::outcome::{Failure, Outcome, Refusal};
-use super::view::View;
+use crate::decision::{Context, Decision};
+use crate::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_base::error::Error;
 use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
 
-pub(super) struct NewBucket {
+pub(crate) struct NewBucket {
     pub name: Bytes,
     pub owner: Bytes,
     pub location: Bytes,
@@ -20,7 +20,7 @@ pub(super) struct NewBucket {
     pub documents: Vec<(DocumentKind, Bytes)>,
 }
 
-pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
+pub(crate) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
     check_name_is_free(view, &new.name, &new.owner)?;
     let added: usize = new.documents.iter().map(|(_, document)| document.len()).sum();
     if view.documents_len() + added > DOCUMENTS_LEN_MAX {
@@ -47,7 +47,7 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
 }
 
 /// Whether `owner` may create a bucket of this name.
-pub(super) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) -> Result<(), Refusal> {
+pub(crate) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) -> Result<(), Refusal> {
     if let Some(existing) = view.bucket_by_name(name) {
         let mine = existing.owner == *owner;
         return Err(if mine { Refusal::BucketAlreadyOwnedByYou } else { Refusal::BucketAlreadyExists });
@@ -57,7 +57,7 @@ pub(super) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) ->
 
 /// Writes nothing if the document is that already. The first removal is written even if there is no document: that of
 /// a bucket without one may have a meaning of its own.
-pub(super) fn put_document(
+pub(crate) fn put_document(
     view: &dyn View,
     bucket: BucketId,
     kind: DocumentKind,
@@ -76,7 +76,7 @@ pub(super) fn put_document(
 }
 
 /// The bucket an intent was authorised for, unless it has gone meanwhile.
-pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, Failure> {
+pub(crate) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, Failure> {
     let bucket = view.bucket(id).filter(|bucket| bucket.role == BucketRole::Bucket);
     let bucket = bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))?;
     // What were written to a layer that damage has taken would be lost with the next rebuild of the index.

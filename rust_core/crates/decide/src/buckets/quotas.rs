@@ -1,6 +1,6 @@
 //! Quotas: how much a bucket or an owner may hold. Pure: who counts what they hold, and when, is no concern of this file.
 
-use super::outcome::{QuotaOf, Refusal};
+use crate::outcome::{QuotaOf, Refusal};
 
 /// The most that may be held. `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

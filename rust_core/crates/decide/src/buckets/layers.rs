@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::histories::{Layers, find_newest, find_version};
-use super::outcome::Failure;
-use super::view::View;
+use crate::buckets::histories::{Layers, find_newest, find_version};
+use crate::outcome::Failure;
+use crate::view::View;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::Etag;
@@ -45,7 +45,7 @@ fn is_unversioned(bucket: &Bucket) -> bool {
 }
 
 /// The current version of a key; never a delete marker.
-pub(super) fn object(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Option<Arc<Object>>> {
+pub(crate) fn object(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Option<Arc<Object>>> {
     match &bucket.layers[..] {
         [] => view.layer_object(bucket.id, key),
         layers if is_unversioned(bucket) => shown_by(view, layers, key),
@@ -54,7 +54,7 @@ pub(super) fn object(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Opt
 }
 
 /// The newest version of a key, in a bucket with versioning also a delete marker.
-pub(super) fn newest(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Option<Arc<Object>>> {
+pub(crate) fn newest(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Option<Arc<Object>>> {
     match &bucket.layers[..] {
         [] => view.layer_newest(bucket.id, key, Sequence::MAX),
         layers if is_unversioned(bucket) => shown_by(view, layers, key),
@@ -63,7 +63,7 @@ pub(super) fn newest(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Opt
 }
 
 /// The version of a key with this id. In a bucket with versioning also a delete marker.
-pub(super) fn version(view: &dyn View, bucket: &Bucket, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+pub(crate) fn version(view: &dyn View, bucket: &Bucket, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
     match (&bucket.layers[..], id) {
         ([], _) => view.layer_version(bucket.id, key, id),
         (layers, VersionId::Null) if is_unversioned(bucket) => shown_by(view, layers, key),
@@ -73,7 +73,7 @@ pub(super) fn version(view: &dyn View, bucket: &Bucket, key: &[u8], id: VersionI
 }
 
 /// Whether a layer below the top one shows the key. Only for buckets without versioning.
-pub(super) fn is_below(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<bool> {
+pub(crate) fn is_below(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<bool> {
     Ok(shown_by(view, bucket.lower(), key)?.is_some())
 }
 
@@ -87,7 +87,7 @@ fn shown_by(view: &dyn View, layers: &[BucketId], key: &[u8]) -> Result<Option<A
 }
 
 /// Adds the records that remove a version from what `bucket` shows. `new`: earlier ones of them have put it there.
-pub(super) fn remove(
+pub(crate) fn remove(
     view: &dyn View,
     bucket: &Bucket,
     (key, version_id): (Bytes, VersionId),
@@ -111,7 +111,7 @@ pub(super) fn remove(
 }
 
 /// The record that gives a version that `bucket` shows these attributes.
-pub(super) fn changed(bucket: &Bucket, found: &Object, attributes: Attributes) -> Record {
+pub(crate) fn changed(bucket: &Bucket, found: &Object, attributes: Attributes) -> Record {
     let version = &found.version;
     if bucket.written().contains(&version.bucket) {
         return Record::UpdateVersion {

@@ -1,18 +1,18 @@
 //! Copies whose bytes were stored again: between owners, and where source and copy are not encrypted alike. They count
 //! only if the source is still what was read.
 
-use super::annotations::in_one_piece;
-use super::decision::{Context, Decision};
-use super::intent::{PutObject, StoredAnnotations, StoredCopy, StoredInto};
-use super::manifest::Draft;
-use super::objects::{self, source};
-use super::outcome::{Failure, Refusal};
-use super::uploads;
-use super::view::View;
+use crate::decision::{Context, Decision};
+use crate::intent::{PutObject, StoredAnnotations, StoredCopy, StoredInto};
+use crate::objects::annotations::in_one_piece;
+use crate::objects::manifest::Draft;
+use crate::objects::uploads;
+use crate::objects::writes::{self, source};
+use crate::outcome::{Failure, Refusal};
+use crate::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{Annotation, Annotations, Encryption};
 
-pub(super) fn stored_copy(view: &dyn View, context: &Context, copy: StoredCopy) -> Result<Decision, Failure> {
+pub(crate) fn stored_copy(view: &dyn View, context: &Context, copy: StoredCopy) -> Result<Decision, Failure> {
     let source = source(view, &copy.source, &copy.source_conditions)?;
     if source.sequence != copy.source_sequence {
         return Err(Refusal::SourceChanged.into());
@@ -30,7 +30,7 @@ pub(super) fn stored_copy(view: &dyn View, context: &Context, copy: StoredCopy) 
                 let (encryption, now_ms) = (attributes.encryption.as_ref(), context.now_ms);
                 attributes.annotations = annotations(view, &mut draft, stored, encryption, now_ms)?;
             }
-            objects::put_with(view, context, draft, PutObject { attributes, ..*put })
+            writes::put_with(view, context, draft, PutObject { attributes, ..*put })
         }
         StoredInto::Part(part) => uploads::put_part(view, context, *part),
     }

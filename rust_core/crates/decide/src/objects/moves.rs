@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::decision::Decision;
-use super::intent::{MovePrefix, UnderPrefix};
-use super::lengths::record_len;
-use super::limits::{KEY_LEN_MAX, MOVE_RECORDS_LEN_MAX};
-use super::objects::never_versioned;
-use super::outcome::{Failure, Outcome, Refusal};
-use super::view::View;
+use crate::decision::Decision;
+use crate::intent::{MovePrefix, UnderPrefix};
+use crate::lengths::record_len;
+use crate::limits::{KEY_LEN_MAX, MOVE_RECORDS_LEN_MAX};
+use crate::objects::writes::never_versioned;
+use crate::outcome::{Failure, Outcome, Refusal};
+use crate::view::View;
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Object, Record, Sequence, Version, VersionId};
 
 /// An object may have been changed after it was looked up for this: it is taken as it is now.
-pub(super) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPrefix) -> Result<Decision, Failure> {
+pub(crate) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPrefix) -> Result<Decision, Failure> {
     let [from, to] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     if from.owner != to.owner {
         let reason = "A prefix can be moved only between buckets of one owner.";

@@ -41,12 +41,24 @@ def test_variables_of_clients_in_documents_are_those_of_orcas_env() -> None:
         assert used <= known, relative(path)
 
 
+# Where paths in documents begin.
+PLACES = (PACKAGE, ROOT / "rust_core", ROOT / "rust_core" / "crates", ROOT)
+
+
 def test_the_functions_of_the_walkthrough_exist() -> None:
-    rows = re.findall(r"^\| `([\w/.]+)` \| `(\w+)` \|", (ROOT / "docs" / "walkthrough.md").read_text(), re.MULTILINE)
+    text = (ROOT / "docs" / "walkthrough.md").read_text()
+    rows = re.findall(r"^\| `([\w/.]+)` \| (`\w+`(?:, `\w+`)*) \|", text, re.MULTILINE)
     assert len(rows) > 20
-    for name, function in rows:
-        path = PACKAGE / name if name.endswith(".py") else ROOT / "rust_core" / "crates" / name
-        assert re.search(rf"\b(fn|def) {function}\b", path.read_text(encoding="utf-8")), f"{function} in {name}"
+    for name, functions in rows:
+        (path,) = (place / name for place in PLACES if (place / name).is_file())
+        for function in re.findall(r"\w+", functions):
+            assert re.search(rf"\b(fn|def) {function}\b", path.read_text(encoding="utf-8")), f"{function} in {name}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_files_that_documents_name_exist(path: Path) -> None:
+    for name in re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:rs|py))\b", path.read_text(encoding="utf-8")):
+        assert any((place / name).is_file() for place in PLACES), name
 
 
 # What a server does not run: the load of `orcas bench`, and the simulated disk.

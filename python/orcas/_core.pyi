@@ -637,7 +637,7 @@ class ScrubState(TypedDict):
 
 @type_check_only
 class Selection(TypedDict):
-    """What `inspect_store` shows. None or an empty list selects everything. Taken like `Options`."""
+    """What `inspect_store` shows. None or an empty list selects everything."""
 
     kinds: list[str]
     bucket: bytes | None

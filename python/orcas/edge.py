@@ -124,7 +124,7 @@ def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool 
     """
     try:
         keyring = _keyring(settings, required=keyring_required, noted=keyring_noted)
-        return Core.open(settings, *_lane(settings), *_identities(snapshot), keyring)
+        return Core.open(settings, *_targets(settings), *_identities(snapshot), keyring)
     except MasterKeyError as error:
         raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:
@@ -140,7 +140,7 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
     """
     try:
         keyring = _keyring(settings, required=False, read_only=True)
-        return Core.salvage(settings, *_lane(settings), *_identities(snapshot), keyring)
+        return Core.salvage(settings, *_targets(settings), *_identities(snapshot), keyring)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
@@ -208,7 +208,7 @@ def _keyring(settings: Settings, *, required: bool, read_only: bool = False, not
     }
 
 
-def _lane(settings: Settings) -> tuple[list[tuple[str, str]], int]:
+def _targets(settings: Settings) -> tuple[list[tuple[str, str]], int]:
     """The targets of events, and the number of workers."""
     targets = sorted(read_targets(settings.event_targets_file).values(), key=lambda target: target.name)
     workers = min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1)))

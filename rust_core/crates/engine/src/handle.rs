@@ -1,4 +1,5 @@
-//! The engine as its callers see it. Other files add what concerns lists, copies and maintenance.
+//! The engine as its callers see it. What concerns one subject lies in its folder: `copies`, `events`, `health`,
+//! `lifecycle`, `quotas`, `reclaim`, `scrub`, `seal_stored`, and `backup`, `lookups` and `moves` beside this file.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! The storage engine: the only place that joins log, chunks, index and decisions, and the owner of the commit order.
 //!
-//! A mutation is submitted and completes later: decide, append, sync, publish, acknowledge (`commit`), apply
-//! (`apply`). Reads see index and overlay together (`reads`, `list`, `uploads`). Threads only drive steps; clock,
-//! randomness, file system and index come from outside. The engine knows neither Python nor HTTP.
+//! A mutation is submitted and completes later: decide, append, sync, publish, acknowledge, apply (`commit`). Lookups
+//! and lists, over index and overlay together, are those of the crate `catalog`; `content` stores and reads bodies.
+//! [`Handle`] is what callers have; `opening` puts the parts together, and threads only drive steps. Clock, randomness,
+//! file system and index come from outside. The engine knows neither Python nor HTTP.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 

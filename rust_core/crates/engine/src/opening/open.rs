@@ -1,5 +1,5 @@
-//! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
-//! acknowledged is in the index or replayed into it before the first request.
+//! Opening a store and closing it: lock, ballast, directories, keys, index and log, which is replayed, packs, threads, in
+//! this order. Everything that was acknowledged is in the index or replayed into it before the first request.
 
 use std::path::Path;
 use std::sync::Arc;

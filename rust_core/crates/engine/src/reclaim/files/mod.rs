@@ -165,11 +165,12 @@ impl Reclaimer {
 
     /// Removes a pack that was idle, and not born, before a barrier.
     pub(crate) fn discard(&mut self, pack: PackId) -> Result<()> {
-        // Should it stay, it is not looked at again at once.
-        self.passed.insert(pack);
         if !self.shared.packs.unborn().contains(&pack) {
+            // From now on it is a pack like any other.
             return Ok(());
         }
+        // Should it stay, it is not looked at again at once.
+        self.passed.insert(pack);
         self.shared.packs.retire(pack)?;
         self.done.lock().packs += 1;
         Ok(())

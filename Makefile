@@ -14,7 +14,7 @@ lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt clippy lint
 test:         ## what a change must pass, in twelve minutes: lint, tests of Rust and Python, one in eight simulated stores
 	bash .ci/run
-full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. Hours
+full:         ## everything: all tests and seeds, schedules, planted defects, fuzzing, clients, benchmarks. An hour
 	bash .ci/run full
 fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz

@@ -15,6 +15,10 @@ from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, refusal, running
 from tests.fixtures.uploads import begin
 
+import orcas
+from orcas.testing import Control
+from orcas.tools.work import run_job
+
 pytestmark = pytest.mark.conformance
 
 RULES: list[dict[str, Any]] = [
@@ -322,19 +326,32 @@ def test_a_run_on_request_says_what_it_did(tmp_path: Path) -> None:
     assert document("stats", "--data", data)["buckets"][0]["objects"] == 0
 
 
-def test_uploads_are_aborted_when_no_part_has_come_for_days(tmp_path: Path) -> None:
+def test_uploads_are_aborted_when_no_part_has_come_for_days() -> None:
+    with orcas.Server(memory=True, lifecycle_interval_sec=0, abort_uploads_after_days=1) as server:
+        s3 = server.client()
+        s3.create_bucket(Bucket="bkt")
+        idle, used = begin(s3, "bkt", "idle"), begin(s3, "bkt", "used")
+        idle.put(1, b"part")
+        with Control(server) as control:
+            control.advance(hours=23)
+            used.put(1, b"part")
+            control.advance(hours=2)
+            done = run_job(control._session, "task uploads", lambda _: None, path="tasks/uploads")
+        assert done == {"seen": 2, "aborted": 1, "changed": 0}
+        assert [upload["Key"] for upload in s3.list_multipart_uploads(Bucket="bkt")["Uploads"]] == ["used"]
+        assert refusal(s3.list_parts, Bucket="bkt", Key="idle", UploadId=idle.id) == (404, "NoSuchUpload")
+        used.complete()
+        s3.close()
+
+
+def test_a_task_runs_on_request(tmp_path: Path) -> None:
     data = tmp_path / "store"
     with running(data, lifecycle_day_sec=1, lifecycle_interval_sec=0, abort_uploads_after_days=1) as target:
         s3 = target.client()
         s3.create_bucket(Bucket="bkt")
-        idle, used = begin(s3, "bkt", "idle"), begin(s3, "bkt", "used")
-        idle.put(1, b"part")
+        begin(s3, "bkt", "idle")
         time.sleep(1.1)
-        used.put(1, b"part")
-        assert document("tasks", "run", "uploads", "--data", data) == {"seen": 2, "aborted": 1, "changed": 0}
-        assert [upload["Key"] for upload in s3.list_multipart_uploads(Bucket="bkt")["Uploads"]] == ["used"]
-        assert refusal(s3.list_parts, Bucket="bkt", Key="idle", UploadId=idle.id) == (404, "NoSuchUpload")
-        used.complete()
+        assert document("tasks", "run", "uploads", "--data", data) == {"seen": 1, "aborted": 1, "changed": 0}
         listed = {task["name"]: task for task in document("tasks", "list", "--data", data)["tasks"]}
         assert (listed["uploads"]["runs"], listed["uploads"]["failures"]) == (1, 0)
         assert listed["uploads"]["next_run"] is None

@@ -29,7 +29,8 @@ from orcas.process.memory import private_directory
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    # The second says that it ended between opening the file and reading it.
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

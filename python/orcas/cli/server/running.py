@@ -46,6 +46,18 @@ def run(
         with Control(server) as control:
             for name in bucket or ():
                 control.create_bucket(name)
+        # Handled before there is a child, so that none is lost while it starts.
+        child: subprocess.Popen[bytes] | None = None
+        early: list[int] = []
+
+        def pass_on(number: int, _: object) -> None:
+            if child is None:
+                early.append(number)
+            else:
+                child.send_signal(number)
+
+        for number in _PASSED_ON:
+            signal.signal(number, pass_on)
         try:
             child = subprocess.Popen(command)
         except FileNotFoundError:
@@ -53,8 +65,8 @@ def run(
             raise typer.Exit(_NOT_FOUND) from None
         except OSError as error:
             raise UnavailableError(f"{command[0]} cannot be run: {error.strerror}.") from None
-        for number in _PASSED_ON:
-            signal.signal(number, lambda number, _: child.send_signal(number))
+        for pending in early:
+            child.send_signal(pending)
         code = _wait(child)
     raise typer.Exit(code if code >= 0 else _BY_SIGNAL - code)
 

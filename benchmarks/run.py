@@ -56,6 +56,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "put-10mib": large.upload_cost,
     "memory": large.memory,
     "ready": startup.ready,
+    "first-use": startup.first_use,
     "million": index.million,
     "sharing": sharing.overhead,
     "repeated": sharing.repeated,

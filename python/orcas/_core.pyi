@@ -46,9 +46,11 @@ __all__ = [
     "inspect_store",
     "md5",
     "names_bucket",
+    "open_secret",
     "parse_event_records",
     "read_keyring",
     "repair_store",
+    "seal_secret",
     "set_object_headers",
     "set_object_headers_with_content_type",
     "sign",
@@ -213,6 +215,18 @@ def names_bucket(host: bytes, domains: list[str], website_host: str | None) -> b
         domains: the names under which buckets are hosts besides `localhost`, in lower case.
         website_host: the name under which websites are hosts, in lower case.
     """
+
+def seal_secret(key: bytes, nonce: bytes, bound: bytes, secret: bytes) -> bytes:
+    """A secret sealed with AES-256-GCM, its tag of 16 bytes at the end.
+
+    Args:
+        key: 32 bytes.
+        nonce: 12 bytes, new for this key.
+        bound: what must be the same when it is opened.
+    """
+
+def open_secret(key: bytes, nonce: bytes, bound: bytes, sealed: bytes) -> bytes | None:
+    """The secret that `seal_secret` has sealed; None if it was changed, or key, nonce or `bound` is another one."""
 
 def sign(
     method: str,

@@ -49,6 +49,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::read_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(store::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(admin::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(admin::seal_secret, module)?)?;
+    module.add_function(wrap_pyfunction!(admin::open_secret, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::wait_for_events, module)?)?;
     module.add_function(wrap_pyfunction!(diagnostics::take_events, module)?)?;

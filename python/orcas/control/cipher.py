@@ -12,9 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+from orcas._core import open_secret, seal_secret
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME
 from orcas.control.files.twice import read_twice, secure, write_twice
 from orcas.control.sealing import Sealer
@@ -31,7 +29,6 @@ class Cipher:
 
     def __init__(self, keys: list[bytes]) -> None:
         self._keys = keys
-        self._ciphers = [AESGCM(key) for key in keys]
 
     @property
     def has_old(self) -> bool:
@@ -41,7 +38,7 @@ class Cipher:
     def encrypt(self, access_key: str, identity: str, secret: str) -> tuple[bytes, bytes]:
         """A nonce, and the encrypted secret."""
         nonce = os.urandom(_NONCE_BYTES)
-        return nonce, self._ciphers[0].encrypt(nonce, secret.encode(), _binding(access_key, identity))
+        return nonce, seal_secret(self._keys[0], nonce, _binding(access_key, identity), secret.encode())
 
     def decrypt(self, access_key: str, identity: str, nonce: bytes, encrypted: bytes) -> str:
         """The secret.
@@ -49,11 +46,11 @@ class Cipher:
         Raises:
             UnavailableError: it cannot be decrypted with the key of this directory.
         """
-        for cipher in self._ciphers:
-            try:
-                return cipher.decrypt(nonce, encrypted, _binding(access_key, identity)).decode()
-            except (InvalidTag, ValueError):
-                continue
+        # A damaged row may have a nonce of any length.
+        for key in self._keys if len(nonce) == _NONCE_BYTES else ():
+            secret = open_secret(key, nonce, _binding(access_key, identity), encrypted)
+            if secret is not None:
+                return secret.decode()
         raise UnavailableError(
             f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, or of "
             f"another store: restore both from one backup, or run {GIVE_UP} to go on with the root key alone."

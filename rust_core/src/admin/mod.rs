@@ -10,5 +10,7 @@ mod usage;
 
 pub(crate) use maintenance::Maintenance;
 pub(crate) use seal_stored::SealProgress;
-pub(crate) use tools::{BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge, sign};
+pub(crate) use tools::{
+    BackupPin, LifecycleState, Pools, ReclaimState, ReclaimStats, Stats, judge, open_secret, seal_secret, sign,
+};
 pub(crate) use usage::UsageCounts;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
@@ -12,6 +13,7 @@ use orcas_gateway::Gateway;
 use orcas_gateway::admission::replays::NotAdmitted;
 use orcas_gateway::gateway::now_ms;
 use orcas_http::{Headers, RequestHead, hex};
+use orcas_seal::Secret;
 use orcas_sigv4::{Authentication, PayloadMode, Signer};
 
 /// A bucket as `Core.stats` shows it.
@@ -292,4 +294,29 @@ pub fn sign(
     let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
     let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
     signer.sign_request(&head, payload).map_err(|error| refused(error.to_string()))
+}
+
+/// A secret sealed with AES-256-GCM, its tag at the end. `bound` must be the same when it is opened.
+#[pyfunction]
+pub fn seal_secret<'py>(
+    py: Python<'py>,
+    key: [u8; 32],
+    nonce: [u8; 12],
+    bound: &[u8],
+    secret: &[u8],
+) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &orcas_seal::seal_message(&Secret::new(&key), nonce, bound, secret))
+}
+
+/// The secret that `seal_secret` has sealed; `None` if it was changed, or the key, the nonce or `bound` is another one.
+#[pyfunction]
+pub fn open_secret<'py>(
+    py: Python<'py>,
+    key: [u8; 32],
+    nonce: [u8; 12],
+    bound: &[u8],
+    sealed: &[u8],
+) -> Option<Bound<'py, PyBytes>> {
+    let secret = orcas_seal::open_message(&Secret::new(&key), nonce, bound, sealed).ok()?;
+    Some(PyBytes::new(py, &secret))
 }

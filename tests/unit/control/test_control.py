@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
 
 from orcas.control import Control, salvaged_root
@@ -343,3 +344,23 @@ def test_threads_note_the_keyring_at_the_same_time(tmp_path: Path) -> None:
             (tmp_path / "root.json.copy").unlink()
         list(threads.map(lambda generation: note_keyring(tmp_path, generation), reversed(range(1, 41))))
     assert noted_keyring(tmp_path) == 40
+
+
+def test_a_secret_opens_with_what_sealed_it_alone() -> None:
+    cipher = Cipher([bytes(range(32))])
+    nonce, sealed = cipher.encrypt("AK", "owner", "geheim ä")
+    # Another implementation of AES-256-GCM, which stores of before were written with.
+    other = AESGCM(bytes(range(32)))
+    assert other.decrypt(nonce, sealed, b"owner:AK") == "geheim ä".encode()
+    assert cipher.decrypt("AK", "owner", nonce, other.encrypt(nonce, b"x", b"owner:AK")) == "x"
+    old = Cipher([bytes(32), bytes(range(32))])
+    assert old.decrypt("AK", "owner", nonce, sealed) == "geheim ä"
+    flipped = bytes((sealed[0] ^ 1, *sealed[1:]))
+    for broken in (
+        (cipher, "AK", "other", nonce, sealed), (cipher, "BK", "owner", nonce, sealed),
+        (cipher, "AK", "owner", nonce, flipped), (cipher, "AK", "owner", nonce, sealed[:8]),
+        (cipher, "AK", "owner", nonce[:11], sealed), (cipher, "AK", "owner", b"", b""),
+        (old.without_old(), "AK", "owner", nonce, sealed),
+    ):  # fmt: skip
+        with pytest.raises(UnavailableError, match="cannot be decrypted"):
+            broken[0].decrypt(*broken[1:])

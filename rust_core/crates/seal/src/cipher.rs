@@ -7,7 +7,7 @@ use std::fmt;
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
 use crate::error::{Error, Result};
-use crate::secret::Wiped;
+use crate::secret::{Secret, Wiped};
 
 /// Bytes of a tag.
 pub const TAG_LENGTH: usize = 16;
@@ -103,6 +103,27 @@ impl Cipher {
         }
         Ok(())
     }
+}
+
+/// Seals one message of the control plane with AES-256-GCM: its bytes, and the tag behind them. `bound` must be the same
+/// when it is opened. The nonce must be new for this key.
+pub fn seal_message(key: &Secret, nonce: [u8; 12], bound: &[u8], message: &[u8]) -> Vec<u8> {
+    let mut sealed = Vec::with_capacity(message.len() + TAG_LENGTH);
+    sealed.extend_from_slice(message);
+    let tag = Cipher::new(Algorithm::Aes256Gcm, key.expose()).seal(nonce, bound, &mut sealed);
+    sealed.extend_from_slice(&tag);
+    sealed
+}
+
+/// The message that [`seal_message`] has sealed.
+///
+/// # Errors
+/// [`Error::NotAuthentic`].
+pub fn open_message(key: &Secret, nonce: [u8; 12], bound: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
+    let (message, tag) = sealed.split_last_chunk::<TAG_LENGTH>().ok_or(Error::NotAuthentic)?;
+    let mut message = message.to_vec();
+    Cipher::new(Algorithm::Aes256Gcm, key.expose()).open(nonce, bound, &mut message, tag)?;
+    Ok(message)
 }
 
 impl fmt::Debug for Cipher {

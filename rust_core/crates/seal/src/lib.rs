@@ -19,7 +19,7 @@ mod tests;
 
 pub use blob::{BlobKey, BlobSealer, METADATA_MAX, block_range, tag_count};
 pub use cache::{CacheCounts, CacheLimits, KeyCache};
-pub use cipher::{Algorithm, TAG_LENGTH, Tag};
+pub use cipher::{Algorithm, TAG_LENGTH, Tag, open_message, seal_message};
 pub use error::{Error, Result};
 pub use fresh::{FreshId, Random};
 pub use id::{KeyId, SEAL_ID_LENGTH, SealId, StoreId};

@@ -7,7 +7,6 @@ stays cheap for test suites.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -160,6 +159,8 @@ class Server:
         self.stop()
 
     async def __aenter__(self) -> Self:
+        import asyncio
+
         try:
             await asyncio.to_thread(self._wait)
         except asyncio.CancelledError:
@@ -171,6 +172,8 @@ class Server:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio
+
         await asyncio.to_thread(self.stop)
 
     def __repr__(self) -> str:
@@ -259,6 +262,10 @@ class Server:
 
 def _in_coroutine() -> bool:
     """Whether this thread runs an event loop, which must not be blocked."""
+    # Half of what `import orcas` would take, and in a program that runs a loop it is there.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -162,6 +162,14 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
+/// Names and values of a query string as sent; without `=`, there is no value.
+pub fn raw_pairs(raw: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
+    raw.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| match memchr::memchr(b'=', pair) {
+        Some(at) => (&pair[..at], Some(&pair[at + 1..])),
+        None => (pair, None),
+    })
+}
+
 /// A decoded query string: names and values in the order of the request. A name without `=` has an empty value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
@@ -175,16 +183,15 @@ impl Query {
     /// Splits at `&` and `=`, then decodes names and values. A `+` is a space, as in every S3 server. `None` if an escape is
     /// malformed.
     pub fn parse(raw: &[u8]) -> Option<Self> {
-        let (mut text, mut pairs) = (Vec::with_capacity(raw.len()), Vec::new());
-        for pair in raw.split(|&b| b == b'&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = match memchr::memchr(b'=', pair) {
-                Some(at) => (&pair[..at], &pair[at + 1..]),
-                None => (pair, &b""[..]),
-            };
+        if raw.is_empty() {
+            return Some(Self::default());
+        }
+        let (mut text, mut pairs) = (Vec::with_capacity(raw.len()), Vec::with_capacity(8));
+        for (name, value) in raw_pairs(raw) {
             let begin = text.len();
             form_decode_into(&mut text, name)?;
             let middle = text.len();
-            form_decode_into(&mut text, value)?;
+            form_decode_into(&mut text, value.unwrap_or_default())?;
             pairs.push([begin, middle, text.len()]);
         }
         Some(Self { text, pairs })
@@ -202,7 +209,7 @@ impl Query {
     }
 
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.pairs.iter().map(|&[begin, middle, end]| (&self.text[begin..middle], &self.text[middle..end]))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::error::SignatureError;
 use super::payload::PayloadMode;
+use orcas_http::Query;
 
 /// What the server requires of a signature at this moment.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,7 @@ pub struct Authenticated {
     pub access_key: String,
     pub how: Authentication,
     pub payload: PayloadMode,
+    pub query: Query,
     /// Set for a request that is signed in its headers.
     pub stamp: Option<Stamp>,
 }

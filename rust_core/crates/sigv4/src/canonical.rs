@@ -10,44 +10,27 @@ use std::iter;
 use sha2::{Digest, Sha256};
 
 use super::date::Timestamp;
-use orcas_http::{Headers, hex_pairs, hex_value, percent_encode_into};
+use orcas_http::{Headers, Query, hex_pairs, hex_value, percent_encode_into, raw_pairs};
 
 /// The service that every scope here names.
 pub(super) const SERVICE: &str = "s3";
 
-/// A part of the request line has a malformed `%` escape.
-#[derive(Debug)]
-pub(super) struct BadEscape;
-
-/// Appends the strict encoding of what `raw` decodes to. With `query`, a `+` is a space and a slash is encoded.
-pub(super) fn encode_decoded_into(out: &mut Vec<u8>, raw: &[u8], query: bool) -> Result<(), BadEscape> {
-    let mut rest = raw;
-    loop {
-        let escape = if query { memchr::memchr2(b'%', b'+', rest) } else { memchr::memchr(b'%', rest) };
-        let Some(at) = escape else {
-            percent_encode_into(out, rest, !query);
-            return Ok(());
-        };
-        percent_encode_into(out, &rest[..at], !query);
-        let (decoded, length) = if rest[at] == b'+' {
-            (b' ', 1)
-        } else {
-            let digit = |index: usize| rest.get(index).copied().and_then(hex_value).ok_or(BadEscape);
-            (digit(at + 1)? << 4 | digit(at + 2)?, 3)
-        };
-        percent_encode_into(out, &[decoded], !query);
-        rest = &rest[at + length..];
-    }
-}
-
-/// The canonical form of a raw path; the empty path is `/`.
-pub(super) fn canonical_path(raw: &[u8]) -> Result<Vec<u8>, BadEscape> {
+/// The canonical form of a raw path, the strict encoding of what it decodes to; the empty path is `/`. `None` if an
+/// escape is malformed.
+pub(super) fn canonical_path(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len() + 16);
-    encode_decoded_into(&mut out, raw, false)?;
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        percent_encode_into(&mut out, &rest[..at], true);
+        let digit = |index: usize| rest.get(index).copied().and_then(hex_value);
+        percent_encode_into(&mut out, &[digit(at + 1)? << 4 | digit(at + 2)?], true);
+        rest = &rest[at + 3..];
+    }
+    percent_encode_into(&mut out, rest, true);
     if out.is_empty() {
         out.push(b'/');
     }
-    Ok(out)
+    Some(out)
 }
 
 /// Whether the bytes can be used as sent in a canonical request, because none could be taken for a line end.
@@ -56,7 +39,7 @@ pub(super) fn is_graphic(raw: &[u8]) -> bool {
 }
 
 /// The encoded pairs of a query, sorted by name, then value.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct CanonicalQuery {
     text: Vec<u8>,
     pairs: Vec<Pair>,
@@ -74,34 +57,32 @@ struct Pair {
 const SETS: [&str; 3] = ["bucket", "event", "events"];
 
 impl CanonicalQuery {
-    /// Each name and value decoded once and strictly encoded.
-    pub(super) fn strict(raw: &[u8]) -> Result<Self, BadEscape> {
-        Self::build(raw, |out, part| encode_decoded_into(out, part, true))
+    /// Each name and value strictly encoded.
+    pub(super) fn strict(query: &Query) -> Self {
+        Self::build(query.iter(), |out, part| percent_encode_into(out, part, false))
     }
 
     /// Each name and value as on the wire: botocore signs a ready URL in this form. Accepting it as well is safe, because
     /// it is accepted only for the very bytes that were signed.
     pub(super) fn as_sent(raw: &[u8]) -> Self {
-        let copied = Self::build(raw, |out, part| {
-            out.extend_from_slice(part);
-            Ok(())
-        });
-        copied.unwrap_or_default()
+        let pairs = raw_pairs(raw).map(|(name, value)| (name, value.unwrap_or_default()));
+        Self::build(pairs, Vec::extend_from_slice)
     }
 
-    fn build(raw: &[u8], encode: impl Fn(&mut Vec<u8>, &[u8]) -> Result<(), BadEscape>) -> Result<Self, BadEscape> {
-        if raw.is_empty() {
-            return Ok(Self::default());
-        }
-        let mut query = Self { text: Vec::with_capacity(raw.len() + 32), pairs: Vec::with_capacity(8) };
-        for pair in raw.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
-            let split = memchr::memchr(b'=', pair);
-            let (name, value) = split.map_or((pair, &b""[..]), |at| (&pair[..at], &pair[at + 1..]));
+    fn build<'q>(
+        pairs: impl Iterator<Item = (&'q [u8], &'q [u8])> + Clone,
+        write: impl Fn(&mut Vec<u8>, &[u8]),
+    ) -> Self {
+        // Room for `=` and a few escapes.
+        let count = |(pairs, bytes), (name, value): (&[u8], &[u8])| (pairs + 1, bytes + name.len() + value.len() + 8);
+        let (count, bytes) = pairs.clone().fold((0, 0), count);
+        let mut query = Self { text: Vec::with_capacity(bytes), pairs: Vec::with_capacity(count) };
+        for (name, value) in pairs {
             let start = query.text.len();
-            encode(&mut query.text, name)?;
+            write(&mut query.text, name);
             let equals = query.text.len();
             query.text.push(b'=');
-            encode(&mut query.text, value)?;
+            write(&mut query.text, value);
             query.pairs.push(Pair { start, equals, end: query.text.len() });
         }
         let Self { text, pairs } = &mut query;
@@ -109,15 +90,7 @@ impl CanonicalQuery {
             Ordering::Equal => text[a.equals..a.end].cmp(&text[b.equals..b.end]),
             order => order,
         });
-        Ok(query)
-    }
-
-    /// The encoded value of `name`, which must be made of unreserved characters.
-    pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
-        self.pairs
-            .iter()
-            .find(|pair| self.text[pair.start..pair.equals] == *name.as_bytes())
-            .map(|pair| &self.text[pair.equals + 1..pair.end])
+        query
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 
 use super::PRESIGN_EXPIRES_S_MAX;
 use super::authentication::{Authentication, check_session_token};
-use super::canonical::{CanonicalQuery, SERVICE, parse_hex, parts};
+use super::canonical::{CanonicalQuery, SERVICE, is_graphic, parse_hex, parts};
 use super::date::Timestamp;
 use super::error::SignatureError;
-use orcas_http::{Headers, percent_decode};
+use orcas_http::{Headers, Query};
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The SHA-256 of no bytes.
@@ -23,14 +23,15 @@ const SIGNED_HEADERS_MAX: usize = 128;
 #[derive(Clone)]
 pub(super) struct Claim<'a> {
     pub(super) how: Authentication,
-    pub(super) access_key: Cow<'a, str>,
-    pub(super) region: Cow<'a, str>,
+    pub(super) access_key: &'a str,
+    pub(super) region: &'a str,
     pub(super) timestamp: Timestamp,
     /// Lower-case names, strictly ascending, joined with `;`.
-    pub(super) signed: Cow<'a, str>,
+    pub(super) signed: &'a str,
+    pub(super) query: CanonicalQuery,
     pub(super) signature: [u8; 32],
     /// The text that stands for the payload in the canonical request; the hash of an empty one if none was sent.
-    pub(super) payload: Cow<'a, [u8]>,
+    pub(super) payload: &'a [u8],
     pub(super) payload_sent: bool,
     /// Seconds that a presigned request lives.
     pub(super) expires_s: Option<i64>,
@@ -45,10 +46,9 @@ pub(super) enum Claimed<'a> {
 }
 
 impl<'a> Claimed<'a> {
-    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
-        let presigned =
-            ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"].iter().any(|n| query.get(n).is_some());
-        let version_two = ["AWSAccessKeyId", "Signature"].iter().any(|n| query.get(n).is_some());
+    pub(super) fn parse(headers: &Headers<'a>, query: &'a Query) -> Result<Self, SignatureError> {
+        let presigned = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"].iter().any(|n| query.has(n));
+        let version_two = ["AWSAccessKeyId", "Signature"].iter().any(|n| query.has(n));
         let mut authorizations = headers.get_all("authorization");
         let authorization = authorizations.next();
         if authorizations.next().is_some()
@@ -71,15 +71,15 @@ impl<'a> Claimed<'a> {
 
 impl<'a> Claim<'a> {
     /// What a request signed with version 4 claims; `Ok(None)` for any other.
-    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Option<Self>, SignatureError> {
+    pub(super) fn parse(headers: &Headers<'a>, query: &'a Query) -> Result<Option<Self>, SignatureError> {
         match Claimed::parse(headers, query)? {
             Claimed::VersionFour(claim) => Ok(Some(claim)),
             Claimed::Nobody | Claimed::VersionTwo => Ok(None),
         }
     }
 
-    fn from_header(value: &'a [u8], headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
-        check_names(query)?;
+    fn from_header(value: &'a [u8], headers: &Headers<'a>, query: &Query) -> Result<Self, SignatureError> {
+        let query = canonical_query(query)?;
         let fields = AuthorizationHeader::parse(value)?;
         let scope = Scope::parse(fields.credential).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         let timestamp = header_date(headers)?;
@@ -89,48 +89,50 @@ impl<'a> Claim<'a> {
         let payload = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
         Ok(Self {
             how: Authentication::Header,
-            access_key: Cow::Borrowed(scope.access_key),
-            region: Cow::Borrowed(scope.region),
+            access_key: scope.access_key,
+            region: scope.region,
             timestamp,
-            signed: Cow::Borrowed(fields.signed),
+            signed: fields.signed,
+            query,
             signature: parse_hex(fields.signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
-            payload: Cow::Borrowed(payload.unwrap_or(EMPTY_PAYLOAD)),
+            payload: payload.unwrap_or(EMPTY_PAYLOAD),
             payload_sent: payload.is_some(),
             expires_s: None,
         })
     }
 
-    fn from_query(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
+    fn from_query(headers: &Headers<'a>, query: &'a Query) -> Result<Self, SignatureError> {
         let fault = |message: &'static str| SignatureError::AuthorizationQueryParameters(message.into());
-        check_names(query)?;
+        let canonical = canonical_query(query)?;
         let parameter = |name: &str| {
-            query.get(name).and_then(decoded).ok_or_else(|| {
+            query.get(name).and_then(|value| std::str::from_utf8(value).ok()).ok_or_else(|| {
                 fault(
                     "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
                  X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",
                 )
             })
         };
-        match &*parameter("X-Amz-Algorithm")? {
+        match parameter("X-Amz-Algorithm")? {
             ALGORITHM => {}
             ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),
             _ => return Err(fault("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
         }
         let (credential, signature) = (parameter("X-Amz-Credential")?, parameter("X-Amz-Signature")?);
-        let scope = Scope::parse(&credential).map_err(SignatureError::InvalidQueryCredential)?;
+        let scope = Scope::parse(credential).map_err(SignatureError::InvalidQueryCredential)?;
         let timestamp = Timestamp::parse_iso(parameter("X-Amz-Date")?.as_bytes())
             .ok_or(fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""))?;
         scope.check_day(&timestamp).map_err(SignatureError::AuthorizationQueryParameters)?;
-        let expires_s = expires(&parameter("X-Amz-Expires")?).map_err(fault)?;
+        let expires_s = expires(parameter("X-Amz-Expires")?).map_err(fault)?;
         let signed = parameter("X-Amz-SignedHeaders")?;
-        check_signed_names(&signed).map_err(fault)?;
+        check_signed_names(signed).map_err(fault)?;
         check_session_token(query.get("X-Amz-Security-Token"))?;
         Ok(Self {
             how: Authentication::Presigned,
-            access_key: Cow::Owned(scope.access_key.to_owned()),
-            region: Cow::Owned(scope.region.to_owned()),
+            access_key: scope.access_key,
+            region: scope.region,
             timestamp,
-            signed: Cow::Owned(signed.into_owned()),
+            signed,
+            query: canonical,
             signature: parse_hex(signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
             payload: presigned_payload(headers, query)?,
             payload_sent: true,
@@ -139,7 +141,7 @@ impl<'a> Claim<'a> {
     }
 
     pub(super) fn is_signed(&self, name: &[u8]) -> bool {
-        parts(&self.signed, b';').any(|signed| signed.as_bytes() == name)
+        parts(self.signed, b';').any(|signed| signed.as_bytes() == name)
     }
 }
 
@@ -248,10 +250,11 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Refuses a query that repeats a name: one signature would cover two interpretations of it. No parameter of S3 may be
-/// repeated; those of streams of events may.
-fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
-    if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(()) }
+/// The query as it is signed. One that repeats a name is refused: one signature would cover two interpretations of it. No
+/// parameter of S3 may be repeated; those of streams of events may.
+fn canonical_query(query: &Query) -> Result<CanonicalQuery, SignatureError> {
+    let query = CanonicalQuery::strict(query);
+    if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(query) }
 }
 
 pub(super) const DUPLICATE_PARAMETER: SignatureError =
@@ -299,14 +302,6 @@ fn check_signed_names(signed: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The value of a parameter, copied only if something in it is encoded.
-fn decoded(value: &[u8]) -> Option<Cow<'_, str>> {
-    if memchr::memchr(b'%', value).is_some() {
-        return String::from_utf8(percent_decode(value)?).ok().map(Cow::Owned);
-    }
-    std::str::from_utf8(value).ok().map(Cow::Borrowed)
-}
-
 fn expires(text: &str) -> Result<i64, &'static str> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -323,13 +318,13 @@ fn expires(text: &str) -> Result<i64, &'static str> {
 }
 
 /// `UNSIGNED-PAYLOAD`, unless the header or the query parameter says more. Two that differ are refused.
-fn presigned_payload<'a>(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Cow<'a, [u8]>, SignatureError> {
+fn presigned_payload<'a>(headers: &Headers<'a>, query: &'a Query) -> Result<&'a [u8], SignatureError> {
     let header = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
     let Some(parameter) = query.get("X-Amz-Content-Sha256") else {
-        return Ok(Cow::Borrowed(header.unwrap_or(b"UNSIGNED-PAYLOAD")));
+        return Ok(header.unwrap_or(b"UNSIGNED-PAYLOAD"));
     };
-    if header.is_some_and(|value| value != parameter) {
+    if header.is_some_and(|value| value != parameter) || !is_graphic(parameter) {
         return Err(SignatureError::InvalidContentSha256);
     }
-    Ok(Cow::Owned(parameter.to_vec()))
+    Ok(parameter)
 }

@@ -6,15 +6,13 @@
 //! signed follow from the request alone, and S3 shows them to every client. A cause reveals which change makes a signature
 //! right, so it is shown only to operators and in development mode.
 
-use std::borrow::Cow;
-
 use super::SignatureError;
 use super::authentication::{Authentication, Requirements};
 use super::canonical::{CanonicalQuery, SERVICE, canonical_path, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::keys::{Credential, SigningKey};
 use super::verify::{canonical_request, matches_as_sent};
-use orcas_http::{Headers, RequestHead, hex, percent_decode, percent_encode_into};
+use orcas_http::{Headers, Query, RequestHead, hex, percent_decode, percent_encode_into};
 
 /// The texts that a client needs in order to find its mistake; they hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,22 +47,22 @@ pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
     if head_bytes(head) > HEAD_BYTES_MAX {
         return None;
     }
-    let query = CanonicalQuery::strict(head.query).ok()?;
+    let query = Query::parse(head.query)?;
     let claim = Claim::parse(&head.headers, &query).ok()??;
-    let path = canonical_path(head.path).ok()?;
-    let canonical_request = canonical_request(&claim, head, &path, &query);
-    let string_to_sign = string_to_sign(&claim.timestamp, &claim.region, SERVICE, &canonical_request);
+    let path = canonical_path(head.path)?;
+    let canonical_request = canonical_request(&claim, head, &path, &claim.query);
+    let string_to_sign = string_to_sign(&claim.timestamp, claim.region, SERVICE, &canonical_request);
     Some(Explanation { canonical_request, string_to_sign })
 }
 
 /// The access key and the signature that a request names, whoever signed it.
 pub fn claimed_signature(head: &RequestHead<'_>) -> Option<(String, String)> {
-    let query = CanonicalQuery::strict(head.query).ok()?;
+    let query = Query::parse(head.query)?;
     match Claimed::parse(&head.headers, &query).ok()? {
         Claimed::Nobody => None,
-        Claimed::VersionFour(claim) => Some((claim.access_key.into_owned(), hex(&claim.signature))),
+        Claimed::VersionFour(claim) => Some((claim.access_key.to_owned(), hex(&claim.signature))),
         Claimed::VersionTwo => {
-            let parameter = |name: &str| String::from_utf8(percent_decode(query.get(name)?)?).ok();
+            let parameter = |name: &str| String::from_utf8(query.get(name)?.to_vec()).ok();
             Some((parameter("AWSAccessKeyId")?, parameter("Signature").unwrap_or_default()))
         }
     }
@@ -99,7 +97,7 @@ fn cause_of(
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Option<String> {
     use SignatureError as E;
-    let query = CanonicalQuery::strict(head.query).ok()?;
+    let query = Query::parse(head.query)?;
     let claim = Claim::parse(&head.headers, &query);
     let cause = match error {
         E::RequestTimeTooSkewed { .. } | E::RequestNotYetValid | E::RequestExpired { .. } => {
@@ -115,7 +113,7 @@ fn cause_of(
         }
         E::SignatureDoesNotMatch => match claim {
             Err(_) => "the signature is not 64 lower-case hexadecimal digits".to_owned(),
-            Ok(claim) => Trial::new(head, &query, &claim?, place).run(credential),
+            Ok(claim) => Trial { head, claim: &claim?, place }.run(credential),
         },
         _ => return None,
     };
@@ -143,23 +141,18 @@ fn clock(claim: &Claim<'_>, requirements: &Requirements<'_>) -> String {
 /// The search for a change that makes a signature right.
 struct Trial<'a> {
     head: &'a RequestHead<'a>,
-    query: &'a CanonicalQuery,
     claim: &'a Claim<'a>,
     place: &'a Place<'a>,
 }
 
-impl<'a> Trial<'a> {
-    fn new(head: &'a RequestHead<'a>, query: &'a CanonicalQuery, claim: &'a Claim<'a>, place: &'a Place<'a>) -> Self {
-        Self { head, query, claim, place }
-    }
-
+impl Trial<'_> {
     fn run(&self, credential: &dyn Fn(&str) -> Option<Credential>) -> String {
         let missing = self.claim.signed.split(';').find(|name| self.head.headers.get(name).is_none());
         if let Some(name) = missing {
             return format!("the header '{name}' was signed and did not arrive: a proxy removed it");
         }
-        let Some(known) = credential(&self.claim.access_key) else { return "unknown access key".to_owned() };
-        let key = self.key(&known.secret, &self.claim.region);
+        let Some(known) = credential(self.claim.access_key) else { return "unknown access key".to_owned() };
+        let key = self.key(&known.secret, self.claim.region);
         let found = self.host(&key).or_else(|| self.path(&key)).or_else(|| self.query(&key));
         let found = found.or_else(|| self.method(&key)).or_else(|| self.headers(&key)).or_else(|| self.payload(&key));
         found.or_else(|| self.region(&known.secret)).or_else(|| self.secret(&known.secret)).unwrap_or_else(|| {
@@ -189,16 +182,14 @@ impl<'a> Trial<'a> {
         query: &CanonicalQuery,
     ) -> bool {
         let canonical = canonical_request(claim, head, path, query);
-        key.verify(&string_to_sign(&claim.timestamp, &claim.region, SERVICE, &canonical), &claim.signature)
+        key.verify(&string_to_sign(&claim.timestamp, claim.region, SERVICE, &canonical), &claim.signature)
     }
 
     /// Whether the signature is that of `head`, in any form that would be accepted.
     fn accepts(&self, key: &SigningKey, claim: &Claim<'_>, head: &RequestHead<'_>) -> bool {
-        let (Ok(path), Ok(query)) = (canonical_path(head.path), CanonicalQuery::strict(head.query)) else {
-            return false;
-        };
+        let Some(path) = canonical_path(head.path) else { return false };
         let matches = |path: &[u8], query: &CanonicalQuery| self.is(key, claim, head, path, query);
-        matches(&path, &query) || matches_as_sent(head, &path, &query, &matches)
+        matches(&path, &claim.query) || matches_as_sent(head, &path, &claim.query, &matches)
     }
 
     /// Whether it would be right if the header `name` had another value.
@@ -247,15 +238,15 @@ impl<'a> Trial<'a> {
     }
 
     fn path(&self, key: &SigningKey) -> Option<String> {
-        let strict = canonical_path(self.head.path).ok()?;
+        let strict = canonical_path(self.head.path)?;
         let mut twice = Vec::new();
         percent_encode_into(&mut twice, &strict, true);
-        let once_less = percent_decode(self.head.path).and_then(|path| canonical_path(&path).ok());
+        let once_less = percent_decode(self.head.path).and_then(|path| canonical_path(&path));
         let spaces: Vec<u8> = self.head.path.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
         let slash = strict.strip_suffix(b"/").map_or_else(|| [&strict[..], b"/"].concat(), <[u8]>::to_vec);
         let original = ["x-original-uri", "x-original-url", "x-forwarded-uri"].into_iter();
         let original = original.filter_map(|name| self.head.headers.get(name)).next();
-        let original = original.and_then(|uri| canonical_path(uri.split(|&byte| byte == b'?').next()?).ok());
+        let original = original.and_then(|uri| canonical_path(uri.split(|&byte| byte == b'?').next()?));
         let prefixed = self.head.headers.get("x-forwarded-prefix");
         let prefixed =
             prefixed.map(|prefix| [prefix.trim_ascii_end().strip_suffix(b"/").unwrap_or(prefix), &strict].concat());
@@ -266,7 +257,7 @@ impl<'a> Trial<'a> {
                 Some(normalised(&strict)),
                 "the client signed a path without '//', '.' and '..'; in S3 they belong to the key",
             ),
-            (canonical_path(&spaces).ok(), "the client signed a space where '+' arrived; in a path a space is %20"),
+            (canonical_path(&spaces), "the client signed a space where '+' arrived; in a path a space is %20"),
             (percent_decode(self.head.path), "the client signed the path without encoding it"),
             (Some(slash), "a slash at the end of the path was added or removed"),
         ];
@@ -275,14 +266,14 @@ impl<'a> Trial<'a> {
         let as_sent = CanonicalQuery::as_sent(self.head.query);
         let right = |path: &[u8]| {
             path != strict
-                && [self.query, &as_sent].iter().any(|query| self.is(key, self.claim, self.head, path, query))
+                && [&self.claim.query, &as_sent].iter().any(|query| self.is(key, self.claim, self.head, path, query))
         };
         let found = candidates.into_iter().find(|(path, _)| path.as_deref().is_some_and(right))?;
         Some(format!("path encoding: {}", found.1))
     }
 
     fn query(&self, key: &SigningKey) -> Option<String> {
-        let path = canonical_path(self.head.path).ok()?;
+        let path = canonical_path(self.head.path)?;
         let sent = String::from_utf8_lossy(self.head.query);
         let cases = [
             (sent.replace('+', "%2B"), "the client signed '+' as %2B and sent it as '+', which is a space"),
@@ -290,8 +281,10 @@ impl<'a> Trial<'a> {
             (signature_only(&sent), "the client left the query out of the signature"),
         ];
         let found = cases.into_iter().find(|(query, _)| {
-            let query = CanonicalQuery::strict(query.as_bytes());
-            query.is_ok_and(|query| !query.is_same(self.query) && self.is(key, self.claim, self.head, &path, &query))
+            let query = Query::parse(query.as_bytes()).map(|query| CanonicalQuery::strict(&query));
+            query.is_some_and(|query| {
+                !query.is_same(&self.claim.query) && self.is(key, self.claim, self.head, &path, &query)
+            })
         })?;
         Some(format!("query encoding: {}", found.1))
     }
@@ -330,9 +323,9 @@ impl<'a> Trial<'a> {
     fn payload(&self, key: &SigningKey) -> Option<String> {
         const EMPTY: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         let signed: [&[u8]; 2] = [b"UNSIGNED-PAYLOAD", EMPTY];
-        let signed = signed.into_iter().find(|payload| {
-            let claim = Claim { payload: Cow::Borrowed(payload), ..self.claim.clone() };
-            *self.claim.payload != **payload && self.accepts(key, &claim, self.head)
+        let signed = signed.into_iter().find(|&payload| {
+            let claim = Claim { payload, ..self.claim.clone() };
+            self.claim.payload != payload && self.accepts(key, &claim, self.head)
         })?;
         let signed = String::from_utf8_lossy(signed);
         Some(format!("payload: the client signed '{signed}' and sent another x-amz-content-sha256"))
@@ -340,11 +333,11 @@ impl<'a> Trial<'a> {
 
     /// Whether the key was derived for another region, or the whole scope was another's.
     fn region(&self, secret: &[u8]) -> Option<String> {
-        let sent = &*self.claim.region;
+        let sent = self.claim.region;
         let signed =
-            [self.place.region, "us-east-1", "auto"].into_iter().filter(|region| *region != sent).find(|region| {
+            [self.place.region, "us-east-1", "auto"].into_iter().filter(|region| *region != sent).find(|&region| {
                 let key = self.key(secret, region);
-                let claim = Claim { region: Cow::Borrowed(region), ..self.claim.clone() };
+                let claim = Claim { region, ..self.claim.clone() };
                 self.accepts(&key, self.claim, self.head) || self.accepts(&key, &claim, self.head)
             })?;
         Some(format!("region: the client signed for '{signed}' and names '{sent}' in its credential"))
@@ -354,7 +347,7 @@ impl<'a> Trial<'a> {
     fn secret(&self, secret: &[u8]) -> Option<String> {
         let around: [(&[u8], &[u8]); 5] = [(b"", b"\n"), (b"", b"\r\n"), (b"", b"\r"), (b"", b" "), (b" ", b"")];
         around.into_iter().find(|(before, after)| {
-            let key = self.key(&[before, secret, after].concat(), &self.claim.region);
+            let key = self.key(&[before, secret, after].concat(), self.claim.region);
             self.accepts(&key, self.claim, self.head)
         })?;
         Some("the client's secret key has a line end or a space around it".to_owned())

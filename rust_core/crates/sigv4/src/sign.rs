@@ -9,7 +9,7 @@ use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
-use orcas_http::{Headers, RequestHead, hex, percent_encode_into};
+use orcas_http::{Headers, Query, RequestHead, hex, percent_encode_into};
 
 /// Signs the requests of one access key in one region and on one day.
 pub struct Signer {
@@ -95,8 +95,8 @@ impl Signer {
         signed: &str,
         payload: &str,
     ) -> Result<[u8; 32], SignatureError> {
-        let path = canonical_path(head.path).map_err(|_| SignatureError::InvalidUri)?;
-        let query = CanonicalQuery::strict(query).map_err(|_| SignatureError::InvalidUri)?;
+        let path = canonical_path(head.path).ok_or(SignatureError::InvalidUri)?;
+        let query = CanonicalQuery::strict(&Query::parse(query).ok_or(SignatureError::InvalidUri)?);
         let request = CanonicalRequest {
             method: head.method,
             path: &path,

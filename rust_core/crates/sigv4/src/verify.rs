@@ -11,7 +11,7 @@ use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
 use super::payload::{PayloadClaim, unsigned_payload};
 use super::version_two;
-use orcas_http::{Headers, RequestHead};
+use orcas_http::{Headers, Query, RequestHead};
 
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
 pub fn authenticate(
@@ -20,12 +20,12 @@ pub fn authenticate(
     keys: &SigningKeys,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Authenticated, SignatureError> {
-    let query = CanonicalQuery::strict(head.query).map_err(|_| SignatureError::InvalidUri)?;
+    let query = Query::parse(head.query).ok_or(SignatureError::InvalidUri)?;
     let claim = match Claimed::parse(&head.headers, &query)? {
-        Claimed::Nobody => return anonymous(&head.headers),
+        Claimed::Nobody => return anonymous(&head.headers, query),
         // Such a signature is valid in every region, so a server that accepts only its own refuses it.
         Claimed::VersionTwo => match requirements.version_two.filter(|_| requirements.region.is_none()) {
-            Some(rules) => return version_two::authenticate(head, requirements, &rules, credential),
+            Some(rules) => return version_two::authenticate(head, query, requirements, &rules, credential),
             None => return Err(SignatureError::UnsupportedMechanism),
         },
         Claimed::VersionFour(claim) => claim,
@@ -36,31 +36,31 @@ pub fn authenticate(
     check_date(&claim, requirements)?;
     check_region(&claim, requirements)?;
     check_coverage(&claim, head)?;
-    let payload = PayloadClaim::parse(&claim.payload)?;
+    let payload = PayloadClaim::parse(claim.payload)?;
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
         return Err(SignatureError::InvalidContentSha256);
     }
-    let key = verify_signature(&claim, head, &query, keys, credential)?;
-    let context = || ChunkContext::new(key, &claim.timestamp, &claim.region, SERVICE, claim.signature);
+    let key = verify_signature(&claim, head, keys, credential)?;
+    let context = || ChunkContext::new(key, &claim.timestamp, claim.region, SERVICE, claim.signature);
     Ok(Authenticated {
         payload: payload.into_mode(context),
         how: claim.how,
-        access_key: claim.access_key.into_owned(),
+        access_key: claim.access_key.to_owned(),
         stamp: (claim.how == Authentication::Header)
             .then(|| Stamp { signed_at_ms: claim.timestamp.unix_ms(), signature: claim.signature }),
+        query,
     })
 }
 
 /// Whether nothing in a request head says that it is signed.
-pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
-    let query = CanonicalQuery::strict(head.query);
-    query.is_ok_and(|query| matches!(Claimed::parse(&head.headers, &query), Ok(Claimed::Nobody)))
+pub fn claims_nobody(headers: &Headers<'_>, query: &Query) -> bool {
+    matches!(Claimed::parse(headers, query), Ok(Claimed::Nobody))
 }
 
 /// A request without a signature may declare the hash of its body, but no signed chunks.
-fn anonymous(headers: &Headers<'_>) -> Result<Authenticated, SignatureError> {
+fn anonymous(headers: &Headers<'_>, query: Query) -> Result<Authenticated, SignatureError> {
     let payload = unsigned_payload(headers)?;
-    Ok(Authenticated { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
+    Ok(Authenticated { access_key: String::new(), how: Authentication::Anonymous, payload, query, stamp: None })
 }
 
 fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
@@ -82,8 +82,8 @@ fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), 
 
 fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
     match requirements.region {
-        Some(expected) if *expected != *claim.region => {
-            let (given, expected) = (claim.region.to_string(), expected.to_owned());
+        Some(expected) if expected != claim.region => {
+            let (given, expected) = (claim.region.to_owned(), expected.to_owned());
             Err(match claim.how {
                 Authentication::Presigned => SignatureError::WrongRegionInQuery { given, expected },
                 Authentication::Header | Authentication::PresignedVersionTwo | Authentication::Anonymous => {
@@ -98,7 +98,7 @@ fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<()
 /// `host` and all `x-amz-*` headers are signed, all signed headers are there, and the method is one word.
 fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), SignatureError> {
     let (mut signs_host, mut is_complete, mut covered) = (false, true, 0);
-    for name in parts(&claim.signed, b';') {
+    for name in parts(claim.signed, b';') {
         let values = head.headers.get_all(name).count();
         is_complete &= values != 0;
         signs_host |= name == "host";
@@ -137,8 +137,8 @@ pub(super) fn canonical_request(
         path,
         query,
         headers: head.headers,
-        signed: &claim.signed,
-        payload: &claim.payload,
+        signed: claim.signed,
+        payload: claim.payload,
     }
     .to_bytes()
 }
@@ -146,26 +146,25 @@ pub(super) fn canonical_request(
 fn verify_signature(
     claim: &Claim<'_>,
     head: &RequestHead<'_>,
-    query: &CanonicalQuery,
     keys: &SigningKeys,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Arc<SigningKey>, SignatureError> {
-    let strict_path = canonical_path(head.path).map_err(|_| SignatureError::InvalidUri)?;
+    let strict_path = canonical_path(head.path).ok_or(SignatureError::InvalidUri)?;
     let day = claim.timestamp.day();
-    let found = credential(&claim.access_key);
+    let found = credential(claim.access_key);
     let (secret, generation) = found.as_ref().map_or((NOBODY, 0), |it| (&it.secret[..], it.generation));
-    let cached = keys.get(&claim.access_key, generation, &day, &claim.region);
+    let cached = keys.get(claim.access_key, generation, &day, claim.region);
     let is_cached = cached.is_some();
-    let key = cached.unwrap_or_else(|| Arc::new(SigningKey::derive(secret, &day, &claim.region, SERVICE)));
+    let key = cached.unwrap_or_else(|| Arc::new(SigningKey::derive(secret, &day, claim.region, SERVICE)));
     let matches = |path: &[u8], query: &CanonicalQuery| {
         let canonical = canonical_request(claim, head, path, query);
-        key.verify(&string_to_sign(&claim.timestamp, &claim.region, SERVICE, &canonical), &claim.signature)
+        key.verify(&string_to_sign(&claim.timestamp, claim.region, SERVICE, &canonical), &claim.signature)
     };
-    let verified = matches(&strict_path, query) || matches_as_sent(head, &strict_path, query, &matches);
+    let verified = matches(&strict_path, &claim.query) || matches_as_sent(head, &strict_path, &claim.query, &matches);
     if !verified && is_cached {
         // Every refusal derives a key, also if the key was cached. Otherwise the response time would tell an access key
         // that was used recently from one that does not exist.
-        black_box(SigningKey::derive(secret, &day, &claim.region, SERVICE));
+        black_box(SigningKey::derive(secret, &day, claim.region, SERVICE));
     }
     let Some(credential) = found else {
         return Err(SignatureError::InvalidAccessKeyId);
@@ -174,7 +173,7 @@ fn verify_signature(
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     if !is_cached {
-        keys.keep(&claim.access_key, credential.generation, day, &claim.region, Arc::clone(&key));
+        keys.keep(claim.access_key, credential.generation, day, claim.region, Arc::clone(&key));
     }
     Ok(key)
 }

@@ -17,7 +17,7 @@ use super::error::SignatureError;
 use super::keys::Credential;
 use super::payload::unsigned_payload;
 use orcas_checksum::base64_decode;
-use orcas_http::{RequestHead, form_decode};
+use orcas_http::{Query, RequestHead, raw_pairs};
 
 const CONFLICT: SignatureError =
     SignatureError::InvalidArgument("A header and a query parameter of the presigned request contradict each other");
@@ -25,11 +25,12 @@ const CONFLICT: SignatureError =
 /// Verifies a request that claims such a signature.
 pub(super) fn authenticate(
     head: &RequestHead<'_>,
+    query: Query,
     requirements: &Requirements<'_>,
     rules: &VersionTwo<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Authenticated, SignatureError> {
-    let parameters = Parameters::parse(head.query)?;
+    let parameters = Parameters::parse(head.query, &query)?;
     let claim = Claim::parse(&parameters)?;
     claim.check_expiry(requirements)?;
     let texts = strings_to_sign(head, &parameters, &claim, rules)?;
@@ -49,6 +50,7 @@ pub(super) fn authenticate(
         access_key: claim.access_key,
         how: Authentication::PresignedVersionTwo,
         payload: unsigned_payload(&head.headers)?,
+        query,
         stamp: None,
     })
 }
@@ -65,13 +67,10 @@ struct Parameters(Vec<Parameter>);
 
 impl Parameters {
     /// Refuses a name that stands twice.
-    fn parse(raw: &[u8]) -> Result<Self, SignatureError> {
+    fn parse(raw: &[u8], query: &Query) -> Result<Self, SignatureError> {
         let mut list = Vec::with_capacity(8);
-        for pair in raw.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
-            let equals = memchr::memchr(b'=', pair);
-            let (name, value) = equals.map_or((pair, &b""[..]), |at| (&pair[..at], &pair[at + 1..]));
-            let decode = |part| form_decode(part).ok_or(SignatureError::InvalidUri);
-            let mut name = decode(name)?;
+        for ((name, value), (_, sent)) in query.iter().zip(raw_pairs(raw)) {
+            let mut name = name.to_vec();
             let lower = name.to_ascii_lowercase();
             if lower.starts_with(b"x-amz-") || [&b"content-md5"[..], b"content-type"].contains(&&lower[..]) {
                 // A colon or a line end would let one name pass for a header and its value, or for two headers.
@@ -80,7 +79,7 @@ impl Parameters {
                 }
                 name = lower;
             }
-            list.push(Parameter { name, value: decode(value)?, has_equals: equals.is_some() });
+            list.push(Parameter { name, value: value.to_vec(), has_equals: sent.is_some() });
         }
         list.sort_by(|a, b| a.name.cmp(&b.name));
         if list.windows(2).any(|two| two[0].name == two[1].name) { Err(DUPLICATE_PARAMETER) } else { Ok(Self(list)) }

@@ -49,13 +49,13 @@ impl Gateway {
         let principal = request.map(Request::principal);
         let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
         let is_form = finished.operation == Some(Operation::PostObject);
+        let query = Query::parse(head.query);
         let auth = match () {
             () if is_form => Auth::Form,
             () if head.headers.get("authorization").is_some() => Auth::Header,
-            () if claims_nobody(head) => Auth::Anonymous,
+            () if query.as_ref().is_some_and(|query| claims_nobody(&head.headers, query)) => Auth::Anonymous,
             () => Auth::Query,
         };
-        let query = Query::parse(head.query);
         AccessRecord {
             head,
             http_version: seen.http_version,

@@ -14,7 +14,7 @@ use crate::requests::reply::Responder;
 use crate::requests::request::Request;
 use crate::requests::response::{CorsLines, Response};
 use orcas_bodies::problem::Problem;
-use orcas_http::{Headers, Query, RequestHead};
+use orcas_http::{Headers, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
@@ -86,7 +86,7 @@ impl Gateway {
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
         let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements(ingress.time_ms))?;
-        let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
+        let query = authenticated.query;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
             Authentication::PresignedVersionTwo => {

@@ -62,13 +62,15 @@ impl Gateway {
         responder: &Arc<dyn Responder>,
     ) -> Option<Result<Box<FormHead>, Refused>> {
         let root = ingress.root;
-        let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
-        if !is_form || self.website_bucket(head).is_some() {
+        if head.method != b"POST" || !is_form(&head.headers) {
+            return None;
+        }
+        let query = Query::parse(head.query).filter(|query| claims_nobody(&head.headers, query))?;
+        if self.website_bucket(head).is_some() {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, root), host, &self.options.domains).ok()?;
-        let query = Query::parse(head.query)?;
         let (Target::Bucket(bucket), Ok(Operation::PostObject)) =
             (&target, resolve(head.method, &target, &query, &head.headers))
         else {

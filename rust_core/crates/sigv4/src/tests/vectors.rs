@@ -8,6 +8,7 @@ use super::super::{
     verify_payload_hash,
 };
 use super::{ACCESS_KEY, MAY_24_2013, Request, signer};
+use orcas_http::Query;
 
 const S3_HOST: (&str, &str) = ("host", "examplebucket.s3.amazonaws.com");
 
@@ -169,7 +170,7 @@ fn generic_test_suite() {
         let (request, body) = parse_request(request);
         let signed = canonical.rsplit('\n').nth(1).expect("signed headers");
         let built = request.with_head(|head| {
-            let query = CanonicalQuery::strict(head.query).expect("escapes");
+            let query = CanonicalQuery::strict(&Query::parse(head.query).expect("escapes"));
             let path = canonical_path(head.path).expect("escapes");
             let payload = sha256_hex(body.as_bytes());
             let (method, headers) = (head.method, head.headers);
@@ -191,7 +192,7 @@ fn paths_are_not_normalised() {
         assert_eq!(canonical_path(path.as_bytes()).expect("no escapes"), path.as_bytes());
     }
     assert_eq!(canonical_path(b"/year=2024/%7e%2f%2520").expect("escapes"), b"/year%3D2024/~/%2520");
-    assert!(canonical_path(b"/%4").is_err() && canonical_path(b"/%zz").is_err());
+    assert!(canonical_path(b"/%4").is_none() && canonical_path(b"/%zz").is_none());
 }
 
 #[test]

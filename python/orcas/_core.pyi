@@ -933,7 +933,7 @@ class EventDelivery(TypedDict):
     time_ms: int
     bucket: str
     key: str
-    message: str
+    message: bytes
     is_test: bool
 
 @final

@@ -53,7 +53,7 @@ class Delivery(TypedDict):
     time_ms: int
     bucket: str
     key: str
-    message: str
+    message: bytes
     is_test: bool
 
 
@@ -338,7 +338,7 @@ class _Worker(threading.Thread):
         log.warning("An event for the target %s became a dead letter: %s", self._target.name, failure.reason)
         letter = Letter(
             id=delivery["id"], bucket=delivery["bucket"], key=delivery["key"], time=now, attempts=attempts,
-            reason=failure.reason, message=delivery["message"],
+            reason=failure.reason, message=delivery["message"].decode(),
         )  # fmt: skip
         self.dead.add(letter)
 
@@ -355,7 +355,7 @@ class _Worker(threading.Thread):
                     raise _Stopped
                 delivery: Delivery = {
                     "id": letter.id, "time_ms": 0, "bucket": letter.bucket, "key": letter.key,
-                    "message": letter.message, "is_test": False,
+                    "message": letter.message.encode(), "is_test": False,
                 }  # fmt: skip
                 failure = self._send(self._senders[0], message_of(self._target.format, delivery))
                 self._note(failure, is_last=True)
@@ -418,10 +418,10 @@ def message_of(form: Format, delivery: Delivery) -> Message:
     body, content_type = delivery["message"], "application/json"
     if form == "cloudevents":
         body, content_type = _cloud_event(delivery), "application/cloudevents+json"
-    return Message(delivery["id"], delivery["bucket"], delivery["key"], body.encode(), content_type)
+    return Message(delivery["id"], delivery["bucket"], delivery["key"], body, content_type)
 
 
-def _cloud_event(delivery: Delivery) -> str:
+def _cloud_event(delivery: Delivery) -> bytes:
     (record,) = json.loads(delivery["message"])["Records"]
     event = {
         "specversion": "1.0",
@@ -433,4 +433,4 @@ def _cloud_event(delivery: Delivery) -> str:
         "datacontenttype": "application/json",
         "data": record,
     }
-    return json.dumps(event)
+    return json.dumps(event).encode()

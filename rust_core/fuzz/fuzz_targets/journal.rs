@@ -151,7 +151,8 @@ fn read_all(of_journal: &JournalFiles) -> (Vec<StoredEvent>, bool) {
     let mut reader = JournalReader::new(of_journal.clone(), JournalCursor::After(Place::default()));
     let (mut found, mut lost) = (Vec::new(), false);
     for _ in 0..1000 {
-        let Ok(look) = reader.read(64) else { return (found, true) };
+        let stored = |place, time_ms, payload: &[u8]| Ok(StoredEvent { place, time_ms, payload: payload.to_vec() });
+        let Ok(look) = reader.read(64, stored) else { return (found, true) };
         lost |= look.lost;
         if look.events.is_empty() && !look.lost {
             return (found, lost);

@@ -12,6 +12,7 @@ use crate::requests::piece::view;
 use orcas_engine::EventsState;
 use orcas_event_streams::{Deliveries, Delivery, DeliveryReader, Listener};
 use orcas_gateway::{Event, Responder};
+use orcas_http::lossy_text;
 
 /// One stream of events.
 #[pyclass(frozen, module = "orcas._core")]
@@ -52,12 +53,12 @@ impl EventListener {
 
 /// An event for a target.
 #[derive(IntoPyObject)]
-pub struct EventDelivery {
+pub struct EventDelivery<'py> {
     id: String,
     time_ms: u64,
     bucket: String,
     key: String,
-    message: String,
+    message: Bound<'py, PyBytes>,
     is_test: bool,
 }
 
@@ -82,13 +83,13 @@ impl EventDeliveries {
 
     /// The next events, the place behind them, and whether events before them are gone. None: the store is closed. Waits
     /// for so long if there are none.
-    fn next(&self, py: Python<'_>, wait_ms: u64) -> PyResult<Option<(Vec<EventDelivery>, String, bool)>> {
+    fn next<'py>(&self, py: Python<'py>, wait_ms: u64) -> PyResult<Option<(Vec<EventDelivery<'py>>, String, bool)>> {
         let next = py.detach(|| self.reader.lock().next(Duration::from_millis(wait_ms))).map_err(store_error)?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(next.map(|Deliveries { found, after, lost }| {
             let found = found.into_iter().map(|delivery| {
                 let Delivery { id, time_ms, bucket, key, message, is_test } = delivery;
-                EventDelivery { id, time_ms, bucket, key: text(key), message: text(message), is_test }
+                let (key, message) = (lossy_text(&key).into_owned(), PyBytes::new(py, &message));
+                EventDelivery { id, time_ms, bucket, key, message, is_test }
             });
             (found.collect(), after, lost)
         }))

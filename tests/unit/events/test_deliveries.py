@@ -29,7 +29,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def event(number: int, key: str = "k") -> Delivery:
     record = {"s3": {"object": {"key": key, "size": number}}}
-    message = json.dumps({"Records": [record]})
+    message = json.dumps({"Records": [record]}).encode()
     return {"id": str(number), "time_ms": number, "bucket": "photos", "key": key, "message": message, "is_test": False}
 
 

@@ -48,7 +48,7 @@ pub use content::body::{BodyObserver, BodyWriter};
 pub use content::encrypting::{ObjectKeys, key_arn};
 pub use content::reads::ObjectReader;
 pub use copies::copy::{CopyKeys, CopyPartRequest, CopyRequest, run_copy};
-pub use events::{Change, ChangeKind, EventOptions, EventReader, EventSink, EventsRead, EventsState};
+pub use events::{Change, ChangeKind, EventOptions, EventReader, EventSink, EventsState};
 pub use handle::Handle;
 pub use health::condition::{Condition, Health, Pools, Space};
 pub use health::faults::StorePart;

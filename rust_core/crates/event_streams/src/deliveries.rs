@@ -93,7 +93,7 @@ impl DeliveryReader {
             if reached > self.place {
                 let read = self.reader.read(JOURNAL_AT_ONCE)?;
                 self.lost |= read.lost;
-                self.changes.extend(read.changes);
+                self.changes.extend(read.events);
                 if self.changes.is_empty() {
                     self.place = self.reader.place().unwrap_or(self.place).max(self.place);
                     if !read.lost {

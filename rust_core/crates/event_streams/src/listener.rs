@@ -181,14 +181,14 @@ impl Listener {
             let read = reader.read(JOURNAL_AT_ONCE)?;
             let (place, reached) = (reader.place(), reached.min(streams.engine.events_reached()));
             if read.lost {
-                let gap = read.changes.first().map_or(place.unwrap_or_default(), |change| before(change.place));
+                let gap = read.events.first().map_or(place.unwrap_or_default(), |change| before(change.place));
                 self.write_gap(&streams, gap, &mut out);
                 is_whole = false;
             }
-            for event in read.changes.iter().filter_map(event_of).filter(|event| self.takes(event)) {
+            for event in read.events.iter().filter_map(event_of).filter(|event| self.takes(event)) {
                 self.write(&streams, &event, &mut out);
             }
-            let ended = read.changes.is_empty() && !read.lost;
+            let ended = read.events.is_empty() && !read.lost;
             *self.cursor.lock() = match place {
                 Some(place) if ended => JournalCursor::After(place.max(reached)),
                 Some(place) => JournalCursor::After(place),

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{FileSystem, Open};
 
-use super::format::{FrameKind, HEADER};
-use super::reader::StoredEvent;
+use super::format::{FrameKind, HEADER, Place};
 use super::scan::{Scanned, Scanner, read_header};
 use super::{DIRECTORY, segment_names};
 
@@ -23,6 +22,14 @@ pub struct JournalExamined {
     pub torn: Option<(PathBuf, u64)>,
     /// Files that cannot be read, and why.
     pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// An event as it was pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub place: Place,
+    pub time_ms: u64,
+    pub payload: Vec<u8>,
 }
 
 /// Gets each event, with its file and the byte where its frame begins. `false` ends the reading of that file.

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Random};
 
-pub use examine::{EventSink, JournalExamined, examine};
+pub use examine::{EventSink, JournalExamined, StoredEvent, examine};
 pub use format::{MARK, Mark, Place};
 pub use open::{Resumed, discard};
-pub use reader::{JournalCursor, JournalReader, ReadEvents, StoredEvent};
+pub use reader::{Decode, JournalCursor, JournalReader, ReadEvents};
 pub use shared::JournalFiles;
 pub use writer::{Journal, Start};
 

@@ -19,22 +19,17 @@ pub enum JournalCursor {
     Since(u64),
 }
 
-/// An event as it was pushed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredEvent {
-    pub place: Place,
-    pub time_ms: u64,
-    pub payload: Vec<u8>,
-}
-
 /// What one look brings.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct ReadEvents {
+#[derive(Debug, PartialEq, Eq)]
+pub struct ReadEvents<T> {
     /// In order. Empty at the end of the journal.
-    pub events: Vec<StoredEvent>,
+    pub events: Vec<T>,
     /// Events before these, or behind them if there are none here, are gone.
     pub lost: bool,
 }
+
+/// Makes an event of its place, its time and its payload.
+pub type Decode<T> = fn(Place, u64, &[u8]) -> Result<T>;
 
 pub struct JournalReader {
     files: JournalFiles,
@@ -56,12 +51,12 @@ impl JournalReader {
         }
     }
 
-    /// The next events, until their payloads have `bytes`. Blocking.
+    /// The next events, until their payloads have `bytes`, each as `decode` makes it. Blocking.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for damage that only the writer can pass over, or what reading ran into.
-    pub fn read(&mut self, bytes: usize) -> Result<ReadEvents> {
-        let mut read = ReadEvents::default();
+    /// [`Error::Corrupt`] for damage that only the writer can pass over, or what reading and decoding ran into.
+    pub fn read<T>(&mut self, bytes: usize, decode: Decode<T>) -> Result<ReadEvents<T>> {
+        let mut read = ReadEvents { events: Vec::new(), lost: false };
         let Some(mut segment) = self.segment() else { return Ok(read) };
         let mut taken = 0;
         loop {
@@ -71,9 +66,9 @@ impl JournalReader {
                 return Ok(read);
             }
             self.enter(&segment, &mut read);
-            let intact = match self.scan(&segment, bytes, &mut taken, &mut read) {
+            let intact = match self.scan(&segment, bytes, decode, &mut taken, &mut read) {
                 // It was removed just now.
-                Err(Error::Missing { .. }) => return self.again(read, bytes),
+                Err(Error::Missing { .. }) => return self.again(read, bytes, decode),
                 done => done?,
             };
             if taken >= bytes {
@@ -93,9 +88,9 @@ impl JournalReader {
         }
     }
 
-    fn again(&mut self, read: ReadEvents, bytes: usize) -> Result<ReadEvents> {
+    fn again<T>(&mut self, read: ReadEvents<T>, bytes: usize, decode: Decode<T>) -> Result<ReadEvents<T>> {
         self.at = None;
-        if read.events.is_empty() && self.segment().is_some() { self.read(bytes) } else { Ok(read) }
+        if read.events.is_empty() && self.segment().is_some() { self.read(bytes, decode) } else { Ok(read) }
     }
 
     /// The segment in which the next event is.
@@ -117,7 +112,7 @@ impl JournalReader {
     }
 
     /// Goes to the beginning of a segment, and notes whether something is missing before it.
-    fn enter(&mut self, segment: &Segment, read: &mut ReadEvents) {
+    fn enter<T>(&mut self, segment: &Segment, read: &mut ReadEvents<T>) {
         if self.is_behind(segment) {
             read.lost = true;
             self.cursor = JournalCursor::After(segment.after);
@@ -127,7 +122,14 @@ impl JournalReader {
     }
 
     /// Reads on in a segment. False if it is damaged before its end.
-    fn scan(&mut self, segment: &Segment, bytes: usize, taken: &mut usize, read: &mut ReadEvents) -> Result<bool> {
+    fn scan<T>(
+        &mut self,
+        segment: &Segment,
+        bytes: usize,
+        decode: Decode<T>,
+        taken: &mut usize,
+        read: &mut ReadEvents<T>,
+    ) -> Result<bool> {
         let options = &self.files.options;
         let file = options.fs.open(&options.path(segment.number), Open::Read)?;
         let offset = self.at.filter(|(number, _)| *number == segment.number).map_or(HEADER as u64, |(_, at)| at);
@@ -146,9 +148,8 @@ impl JournalReader {
             };
             if wanted {
                 *taken += frame.payload.len() + 1;
-                let (place, time_ms, payload) = (frame.place, frame.time_ms, frame.payload.to_vec());
-                read.events.push(StoredEvent { place, time_ms, payload });
-                self.cursor = JournalCursor::After(place);
+                self.cursor = JournalCursor::After(frame.place);
+                read.events.push(decode(frame.place, frame.time_ms, frame.payload)?);
             }
         }
         self.at = Some((segment.number, scanner.offset()));

@@ -33,6 +33,10 @@ fn files_on(fs: Arc<dyn FileSystem>, dir: &Path, max_bytes: u64) -> JournalFiles
     })
 }
 
+fn stored(place: Place, time_ms: u64, payload: &[u8]) -> Result<StoredEvent> {
+    Ok(StoredEvent { place, time_ms, payload: payload.to_vec() })
+}
+
 fn mark(sequence: u64) -> Mark {
     let mut mark = [0; MARK];
     mark[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -82,7 +86,7 @@ impl Store {
         let mut reader = JournalReader::new(self.files.clone(), cursor);
         let (mut found, mut lost) = (Vec::new(), false);
         loop {
-            let read = reader.read(300).unwrap();
+            let read = reader.read(300, stored).unwrap();
             lost |= read.lost;
             for event in &read.events {
                 assert_eq!(
@@ -226,14 +230,14 @@ fn a_reader_under_way_learns_that_its_segment_is_gone() {
     let mut store = Store::new(1);
     store.write(1..=100);
     let mut reader = JournalReader::new(store.files.clone(), JournalCursor::Oldest);
-    assert_eq!(reader.read(300).unwrap().events.len(), 3);
+    assert_eq!(reader.read(300, stored).unwrap().events.len(), 3);
     store.roll();
     store.write(101..=102);
     store.journal.expire(0).unwrap();
-    let read = reader.read(300).unwrap();
+    let read = reader.read(300, stored).unwrap();
     assert!(read.lost);
     assert_eq!(read.events.iter().map(|event| event.place.sequence).collect::<Vec<_>>(), [101, 102]);
-    let read = reader.read(300).unwrap();
+    let read = reader.read(300, stored).unwrap();
     assert!(!read.lost && read.events.is_empty());
 }
 
@@ -280,10 +284,11 @@ fn a_gap_is_told_also_when_more_segments_follow() {
     std::fs::remove_file(&store.segments()[1]).unwrap();
     let store = store.reopen();
     let mut reader = JournalReader::new(store.files.clone(), JournalCursor::Oldest);
-    let sequences = |read: &ReadEvents| read.events.iter().map(|event| event.place.sequence).collect::<Vec<_>>();
-    let before = reader.read(usize::MAX).unwrap();
+    let sequences =
+        |read: &ReadEvents<StoredEvent>| read.events.iter().map(|event| event.place.sequence).collect::<Vec<_>>();
+    let before = reader.read(usize::MAX, stored).unwrap();
     assert_eq!((sequences(&before), before.lost), (vec![1, 2, 3], false));
-    let behind = reader.read(usize::MAX).unwrap();
+    let behind = reader.read(usize::MAX, stored).unwrap();
     assert_eq!((sequences(&behind), behind.lost), (vec![21, 22, 23, 31, 32, 33], true));
 }
 

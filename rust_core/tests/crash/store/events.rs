@@ -113,12 +113,12 @@ impl Followed {
                 assert!(expires, "{place}: events are missing behind {:?}", changes.last().map(|change| change.place));
                 changes.clear();
             }
-            if read.changes.is_empty() && !read.lost {
+            if read.events.is_empty() && !read.lost {
                 assert!(changes.is_sorted_by(|one, next| one.place < next.place), "{place}: places do not ascend");
                 return changes;
             }
             // What is made again from the log has the time of what was before it.
-            changes.extend(read.changes.into_iter().map(|change| Change { time_ms: 0, ..change }));
+            changes.extend(read.events.into_iter().map(|change| Change { time_ms: 0, ..change }));
         }
     }
 

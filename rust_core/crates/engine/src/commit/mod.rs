@@ -282,7 +282,7 @@ impl Committer {
         }
         self.updates += u64::from(matches!(record, Record::UpdateVersion { .. }));
         self.pending.insert(sequence, &record, &self.buckets);
-        let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
+        let sequenced = Arc::new(Sequenced { sequence, kind, record, cause: *cause, payload, frame });
         self.records.push(Arc::clone(&sequenced));
         self.fresh.push(sequenced);
     }

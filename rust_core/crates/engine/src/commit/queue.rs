@@ -23,6 +23,7 @@ pub(crate) struct Sequenced {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Record,
+    pub cause: Cause,
     /// Empty for contents, whose bytes stay in the log.
     pub payload: Bytes,
     pub frame: BatchFrame,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::super::commit::queue::Sequenced;
 use super::super::state::EngineState;
 use super::change::Change;
 use super::sink::EventSink;
@@ -13,7 +14,7 @@ use super::source::{Brought, Source};
 use orcas_base::error::{Error, Result};
 use orcas_journal::{Journal, JournalFiles, Place, Resumed, Start};
 use orcas_log::{LogFiles, LogPosition};
-use orcas_record::{self as record, Sequence, keeps_cause};
+use orcas_record::{self as record, Cause, Record, Sequence, keeps_cause};
 
 /// Between two syncs of the journal.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
@@ -106,8 +107,9 @@ impl Follower {
             if batch.position.sequence <= following.reached.sequence {
                 continue;
             }
-            for mention in batch.mentions {
-                following.take(mention.sequence, mention.kind, &mention.payload, now_ms)?;
+            for made in batch.records {
+                let Sequenced { sequence, kind, record, cause, payload, .. } = &*made;
+                following.take(*sequence, *kind, payload, record, *cause, now_ms);
             }
             last = Some(batch.position);
         }
@@ -204,7 +206,8 @@ impl Follower {
                 let payload = Bytes::copy_from_slice(&record.payload);
                 // Nothing tells when it was, but what is known of what was before it.
                 let time_ms = following.time_ms;
-                following.take(record.sequence, record.kind, &payload, time_ms)?;
+                let (decoded, cause) = record::decode_caused(record.kind, &payload)?;
+                following.take(record.sequence, record.kind, &payload, &decoded, cause, time_ms);
             }
             following.reached = position;
             if following.changes.len() >= CHANGES_MAX {
@@ -275,8 +278,8 @@ impl Following {
         self.journal.roll(&self.start(after), states.iter().map(Vec::as_slice))
     }
 
-    fn take(&mut self, sequence: Sequence, kind: u8, payload: &Bytes, now_ms: u64) -> Result<()> {
-        let (record, cause) = record::decode_caused(kind, payload)?;
+    /// The next record. `kind` and `payload` are its encoding.
+    fn take(&mut self, sequence: Sequence, kind: u8, payload: &[u8], record: &Record, cause: Cause, now_ms: u64) {
         let Brought { changes, state } = self.source.take(sequence, record, cause, now_ms);
         for change in changes {
             // Every payload fits: keys and names are bounded.
@@ -288,7 +291,6 @@ impl Following {
             let state = [&[kind][..], payload].concat();
             self.journal.push_state(Place { sequence, ordinal: 0 }, now_ms, &state);
         }
-        Ok(())
     }
 
     /// Writes what was pushed, which is everything up to `position`, and shows it to those who listen.

@@ -6,7 +6,7 @@ use super::super::handle::Handle;
 use super::change::Change;
 use super::sink::EventSink;
 use orcas_base::error::{Error, Result};
-use orcas_journal::{JournalCursor, JournalFiles, JournalReader, Place};
+use orcas_journal::{JournalCursor, JournalFiles, JournalReader, Place, ReadEvents};
 
 /// How the journal is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +22,6 @@ pub struct EventsState {
     pub failed: Option<Arc<str>>,
 }
 
-/// What a look at the journal brings.
-#[derive(Debug, Default)]
-pub struct EventsRead {
-    /// Empty at its end.
-    pub changes: Vec<Change>,
-    /// Events before these are gone.
-    pub lost: bool,
-}
-
 /// Reads the journal from a cursor on.
 pub struct EventReader {
     reader: JournalReader,
@@ -41,13 +32,11 @@ impl EventReader {
     ///
     /// # Errors
     /// What reading the files ran into.
-    pub fn read(&mut self, bytes: usize) -> Result<EventsRead> {
-        let read = self.reader.read(bytes)?;
-        let decoded = read.events.iter().map(|event| {
-            let change = Change::decode(event.place, event.time_ms, &event.payload);
+    pub fn read(&mut self, bytes: usize) -> Result<ReadEvents<Change>> {
+        self.reader.read(bytes, |place, time_ms, payload| {
+            let change = Change::decode(place, time_ms, payload);
             change.ok_or(Error::Record { reason: "an event in the journal cannot be decoded" })
-        });
-        Ok(EventsRead { changes: decoded.collect::<Result<_>>()?, lost: read.lost })
+        })
     }
 
     /// The place behind which the next look begins, if it is known.

@@ -16,7 +16,7 @@ mod source;
 pub use change::{Change, ChangeKind};
 pub(super) use driver::run;
 pub(super) use follower::Follower;
-pub use listen::{EventReader, EventsRead, EventsState};
+pub use listen::{EventReader, EventsState};
 pub(super) use queue::EventQueue;
 pub use sink::EventSink;
 

@@ -5,10 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::sink::EventSink;
-use crate::commit::queue::AppendedBatch;
+use crate::commit::queue::{AppendedBatch, Sequenced};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
@@ -24,16 +22,9 @@ const RECORDS_WORTH: usize = 4_096;
 /// How long a batch waits if nobody listens: a look at many costs little more than one at few.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// A record that may have changed something that clients hear of.
-pub(super) struct Mention {
-    pub sequence: Sequence,
-    pub kind: u8,
-    pub payload: Bytes,
-}
-
-/// What a durable batch has of those.
+/// What a durable batch has of records that may have changed something that clients hear of.
 pub(super) struct Durable {
-    pub mentions: Vec<Mention>,
+    pub records: Vec<Arc<Sequenced>>,
     /// The end of the batch.
     pub position: LogPosition,
 }
@@ -112,12 +103,9 @@ impl EventQueue {
         if self.journal.is_none() {
             return;
         }
-        let mentioned = batch.records.iter().filter(|record| keeps_cause(record.kind));
-        let mentions: Vec<Mention> = mentioned
-            .map(|record| Mention { sequence: record.sequence, kind: record.kind, payload: record.payload.clone() })
-            .collect();
-        let records = mentions.len() + 1;
-        let bytes: usize = mentions.iter().map(|mention| mention.payload.len()).sum();
+        let kept: Vec<_> = batch.records.iter().filter(|record| keeps_cause(record.kind)).cloned().collect();
+        let records = kept.len() + 1;
+        let bytes: usize = kept.iter().map(|record| record.payload.len()).sum();
         let mut state = self.state.lock();
         state.end = batch.position.clone();
         let was_idle = state.batches.is_empty() && state.dropped.is_none();
@@ -128,7 +116,7 @@ impl EventQueue {
         } else {
             state.records += records;
             state.bytes += bytes;
-            state.batches.push_back(Durable { mentions, position: batch.position.clone() });
+            state.batches.push_back(Durable { records: kept, position: batch.position.clone() });
         }
         let wake = was_idle || state.records >= RECORDS_WORTH && state.records - records < RECORDS_WORTH;
         drop(state);

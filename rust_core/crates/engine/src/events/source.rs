@@ -61,7 +61,7 @@ impl Source {
         for state in states {
             let (kind, payload) = state.split_first().ok_or(Error::Record { reason: "a state has no bytes" })?;
             match record::decode(*kind, &Bytes::copy_from_slice(payload))? {
-                Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => drop(source.replace(bucket)),
+                Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => drop(source.replace(&bucket)),
                 Record::DeleteBucket { bucket } => drop(source.remove(bucket)),
                 _ => return Err(Error::Record { reason: "a state is about no bucket" }),
             }
@@ -80,7 +80,7 @@ impl Source {
     }
 
     /// The next record. `now_ms` is the time of what has none of its own.
-    pub fn take(&mut self, sequence: u64, record: Record, cause: Cause, now_ms: u64) -> Brought {
+    pub fn take(&mut self, sequence: u64, record: &Record, cause: Cause, now_ms: u64) -> Brought {
         let mut made = Making { sequence, cause, now_ms, changes: Vec::new() };
         let mut state = false;
         let removed = self.removed.take();
@@ -97,7 +97,7 @@ impl Source {
                 }
             }
             Record::DeleteBucket { bucket } => {
-                if let Some(bucket) = self.remove(bucket) {
+                if let Some(bucket) = self.remove(*bucket) {
                     state = true;
                     made.bucket(ChangeKind::BucketRemoved, &bucket, now_ms);
                 }
@@ -109,57 +109,56 @@ impl Source {
                     // What became of a version that a lower layer has.
                     let of = (bucket.id, version.key.clone(), version.version_id);
                     match version.delete_marker {
-                        false => made.removed(ChangeKind::Updated, bucket, version.key, version.version_id),
+                        false => made.removed(ChangeKind::Updated, bucket, &version.key, version.version_id),
                         // The same deletion removed the null version of the top layer.
                         true if removed.as_ref().is_some_and(|removed| removed.is_before(sequence, &of)) => {}
-                        true => made.removed(ChangeKind::Removed, bucket, version.key, version.version_id),
+                        true => made.removed(ChangeKind::Removed, bucket, &version.key, version.version_id),
                     }
                 } else if let Some(bucket) = self.of_object(version.bucket) {
                     match (version.delete_marker, bucket.versioning) {
-                        (false, _) => made.stored(ChangeKind::Stored, bucket, version),
+                        (false, _) => made.stored(ChangeKind::Stored, bucket, version, version.modified_ms),
                         // It hides the object of a lower layer, which clients see as gone.
                         (true, Versioning::Unversioned) => {
-                            made.removed(ChangeKind::Removed, bucket, version.key, version.version_id);
+                            made.removed(ChangeKind::Removed, bucket, &version.key, version.version_id);
                         }
-                        (true, _) => made.removed(ChangeKind::Marked, bucket, version.key, version.version_id),
+                        (true, _) => made.removed(ChangeKind::Marked, bucket, &version.key, version.version_id),
                     }
                 }
             }
             Record::CompleteUpload { version, .. } => {
                 if let Some(bucket) = self.of_object(version.bucket) {
-                    made.stored(ChangeKind::Completed, bucket, version);
+                    made.stored(ChangeKind::Completed, bucket, version, version.modified_ms);
                 }
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                let version_id = version.version_id;
                 if let Some(bucket) = self.of_object(version.bucket) {
                     // Its time is that of the object, not that of the move.
-                    made.stored(ChangeKind::Renamed, bucket, Version { modified_ms: now_ms, ..version });
+                    made.stored(ChangeKind::Renamed, bucket, version, now_ms);
                 }
-                if let Some(bucket) = self.of_object(from_bucket) {
-                    made.removed(ChangeKind::Removed, bucket, from_key, version_id);
+                if let Some(bucket) = self.of_object(*from_bucket) {
+                    made.removed(ChangeKind::Removed, bucket, from_key, version.version_id);
                 }
             }
             Record::DeleteVersion { bucket, key, version_id } => {
-                if let Some(bucket) = self.of_object(bucket) {
-                    let amended = bucket.amendments().map(|_| (bucket.id, key.clone(), version_id));
-                    made.removed(ChangeKind::Removed, bucket, key, version_id);
+                if let Some(bucket) = self.of_object(*bucket) {
+                    let amended = bucket.amendments().map(|_| (bucket.id, key.clone(), *version_id));
+                    made.removed(ChangeKind::Removed, bucket, key, *version_id);
                     self.removed = amended.map(|of| Removed { sequence, of });
                 }
             }
             Record::UpdateVersion { bucket, key, version_id, .. } => {
-                if let Some(bucket) = self.of_object(bucket).or_else(|| self.of_amendment(bucket)) {
-                    made.removed(ChangeKind::Updated, bucket, key, version_id);
+                if let Some(bucket) = self.of_object(*bucket).or_else(|| self.of_amendment(*bucket)) {
+                    made.removed(ChangeKind::Updated, bucket, key, *version_id);
                 }
             }
             Record::PutDocument { bucket, kind: DocumentKind::Notification, document } => {
                 // Not for a fork, which gets a copy of the document.
                 if !document.is_empty()
                     && matches!(cause, Cause::Request(_))
-                    && let Some(bucket) = self.buckets.get(&bucket)
+                    && let Some(bucket) = self.buckets.get(bucket)
                 {
                     let change = made.change(ChangeKind::Configured, bucket, now_ms);
-                    let etag = Etag::simple(Md5Hasher::digest(&document));
+                    let etag = Etag::simple(Md5Hasher::digest(document));
                     made.push(Change { content: Some((document.len() as u64, etag)), ..change });
                 }
             }
@@ -190,10 +189,10 @@ impl Source {
     }
 
     /// Replaces a bucket, also by one that clients do not see any more. Returns the former one.
-    fn replace(&mut self, bucket: Bucket) -> Option<Arc<Bucket>> {
+    fn replace(&mut self, bucket: &Bucket) -> Option<Arc<Bucket>> {
         let former = self.remove(bucket.id);
         if bucket.role == BucketRole::Bucket {
-            self.insert(Arc::new(bucket));
+            self.insert(Arc::new(bucket.clone()));
         }
         former
     }
@@ -250,15 +249,15 @@ impl Making {
         self.push(change);
     }
 
-    fn stored(&mut self, kind: ChangeKind, bucket: &Bucket, version: Version) {
-        let change = self.change(kind, bucket, version.modified_ms);
+    fn stored(&mut self, kind: ChangeKind, bucket: &Bucket, version: &Version, time_ms: u64) {
+        let change = self.change(kind, bucket, time_ms);
         let content = Some((version.size, version.etag));
-        self.push(Change { key: version.key, version: shown(bucket, version.version_id), content, ..change });
+        self.push(Change { key: version.key.clone(), version: shown(bucket, version.version_id), content, ..change });
     }
 
-    fn removed(&mut self, kind: ChangeKind, bucket: &Bucket, key: Bytes, id: VersionId) {
+    fn removed(&mut self, kind: ChangeKind, bucket: &Bucket, key: &Bytes, id: VersionId) {
         let change = self.change(kind, bucket, self.now_ms);
-        self.push(Change { key, version: shown(bucket, id), ..change });
+        self.push(Change { key: key.clone(), version: shown(bucket, id), ..change });
     }
 }
 

@@ -27,10 +27,10 @@ pub(super) fn read(handle: &Handle, cursor: JournalCursor) -> (Vec<Change>, bool
     loop {
         let read = reader.read(10_000).unwrap();
         lost |= read.lost;
-        if read.changes.is_empty() && !read.lost {
+        if read.events.is_empty() && !read.lost {
             return (changes, lost);
         }
-        changes.extend(read.changes);
+        changes.extend(read.events);
     }
 }
 

@@ -13,6 +13,9 @@ __all__ = [
     "METRICS",
     "METRIC_LABELS",
     "OPERATIONS",
+    "PLAN_IN_PIECES",
+    "PLAN_RUN",
+    "PLAN_STREAM",
     "BackupPin",
     "BodySink",
     "CheckProgress",
@@ -70,6 +73,9 @@ METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
+PLAN_RUN: Final[int]
+PLAN_STREAM: Final[int]
+PLAN_IN_PIECES: Final[int]
 
 @type_check_only
 class Event(TypedDict):
@@ -1520,19 +1526,15 @@ class Request:
         """The id of its trace in hexadecimal digits, if it is traced."""
 
     @property
-    def streams(self) -> bool:
-        """Whether the body is taken in piece by piece."""
+    def plan(self) -> int:
+        """Bytes that its body may have on the wire, if it is collected.
 
-    @property
-    def in_pieces(self) -> bool:
-        """Whether it may take many seconds, and ends early if it is abandoned."""
+        Otherwise `PLAN_RUN`; `PLAN_STREAM`: its body is taken in piece by piece; `PLAN_IN_PIECES`: it may take many seconds,
+        and ends early if it is abandoned.
+        """
 
     def abandon(self) -> None:
         """Nobody waits for the answer any more."""
-
-    @property
-    def body_max(self) -> int:
-        """Bytes that a collected body may have on the wire; 0 when it streams or there is none."""
 
     def admit(self, slot: int) -> bool:
         """Take memory for a collected body. False: a completion for `slot` follows once it was taken."""

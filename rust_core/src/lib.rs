@@ -72,5 +72,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FLOW_MORE", requests::FLOW_MORE)?;
     module.add("FLOW_WAIT", requests::FLOW_WAIT)?;
     module.add("FLOW_STOP", requests::FLOW_STOP)?;
+    module.add("PLAN_RUN", requests::PLAN_RUN)?;
+    module.add("PLAN_STREAM", requests::PLAN_STREAM)?;
+    module.add("PLAN_IN_PIECES", requests::PLAN_IN_PIECES)?;
     Ok(())
 }

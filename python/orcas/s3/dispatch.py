@@ -78,15 +78,7 @@ class Dispatcher:
         try:
             try:
                 if isinstance(verdict, Request):
-                    if verdict.body_max:
-                        body = await self._store.collect(verdict, receive)
-                        response = await self._store.run(verdict, body)
-                    elif verdict.streams:
-                        response = await self._store.store_body(verdict, receive)
-                    elif verdict.in_pieces:
-                        response = await self._store.run_in_pieces(verdict, receive)
-                    else:
-                        response = await self._store.run(verdict)
+                    response = await self._store.execute(verdict, receive)
                 elif isinstance(verdict, Form):
                     response = await self._store.submit_form(verdict, receive)
                 else:
@@ -142,9 +134,7 @@ class Dispatcher:
             piece = pieces.pop(0) if pieces else b""
             return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 
-        if verdict.streams:
-            return await self._store.store_body(verdict, receive)
-        return await self._store.run(verdict, await self._store.collect(verdict, receive))
+        return await self._store.execute(verdict, receive)
 
     async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request if it is MinIO's ListenBucketNotification."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from orcas._core import FLOW_STOP, FLOW_WAIT, Response
+from orcas._core import FLOW_STOP, FLOW_WAIT, PLAN_RUN, PLAN_STREAM, Response
 from orcas.http.extensions import MORE, REST
 from orcas.s3.pending import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Message, Receive
 
@@ -53,6 +53,19 @@ class Store:
         """Stop listening for completions."""
         self._loop.remove_reader(self._core.fileno())
 
+    def execute(self, request: Request, receive: Receive) -> Awaitable[Response]:
+        """Execute a request, and receive its body as it plans to.
+
+        Raises:
+            ClientDisconnectedError: the client disconnected; nothing was stored.
+        """
+        plan = request.plan
+        if plan == PLAN_RUN:
+            return self.run(request)
+        if plan > 0:
+            return self.run_collected(request, receive)
+        return self.store_body(request, receive) if plan == PLAN_STREAM else self.run_in_pieces(request, receive)
+
     async def run(self, request: Request, body: bytes = b"") -> Response:
         """Execute a request, with its complete body if it has one."""
         slot = self._take_slot()
@@ -84,8 +97,8 @@ class Store:
             raise ClientDisconnectedError
         return response
 
-    async def collect(self, request: Request, receive: Receive) -> bytes:
-        """Receive a small body completely. Bytes beyond the limit of the request are not read.
+    async def run_collected(self, request: Request, receive: Receive) -> Response:
+        """Receive a small body completely, and execute the request. Bytes beyond its limit are not read.
 
         Raises:
             ClientDisconnectedError: the client disconnected.
@@ -102,12 +115,12 @@ class Store:
             self._free.append(slot)
         else:
             await self._completion(slot)
-        return body
+        return await self.run(request, body)
 
     async def _gather(self, request: Request, message: Message, receive: Receive) -> bytes:
         """Receive what follows `message`."""
         pieces: list[bytes] = []
-        room = request.body_max
+        room = request.plan
         sender: Sender | None = message.get(MORE)
         try:
             while True:
@@ -178,9 +191,7 @@ class Store:
             message, rest = rest, None
             return message
 
-        if verdict.streams:
-            return await self.store_body(verdict, receive_file)
-        return await self.run(verdict, await self.collect(verdict, receive_file))
+        return await self.execute(verdict, receive_file)
 
     async def _read_fields(self, form: Form, receive: Receive) -> tuple[Request | Response, Message]:
         """Receive what comes before the file. Returns the verdict, and a message with what has arrived of the file."""

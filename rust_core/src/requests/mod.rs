@@ -16,5 +16,7 @@ pub(crate) use answer::{Download, ErrorNote, Response, piece_object};
 pub(crate) use describe::{Description, Diagnosis, Recovery};
 pub(crate) use event_loop::EventLoop;
 pub(crate) use form::Form;
-pub(crate) use request::{BodySink, FLOW_MORE, FLOW_STOP, FLOW_WAIT, Request, names_bucket};
+pub(crate) use request::{
+    BodySink, FLOW_MORE, FLOW_STOP, FLOW_WAIT, PLAN_IN_PIECES, PLAN_RUN, PLAN_STREAM, Request, names_bucket,
+};
 pub(crate) use request_logs::RequestLogs;

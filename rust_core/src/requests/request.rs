@@ -20,6 +20,11 @@ pub const FLOW_MORE: u8 = 0;
 pub const FLOW_WAIT: u8 = 1;
 pub const FLOW_STOP: u8 = 2;
 
+/// Plans of requests without a collected body.
+pub const PLAN_RUN: i64 = 0;
+pub const PLAN_STREAM: i64 = -1;
+pub const PLAN_IN_PIECES: i64 = -2;
+
 /// Pieces above this many bytes are copied without the GIL.
 const COPY_ATTACHED_MAX: usize = 64 * 1024;
 
@@ -55,27 +60,21 @@ impl Request {
         self.inner.tally().trace.as_ref().map(|trace| hex(&trace.trace_id))
     }
 
-    /// Whether the body is streamed.
+    /// Bytes that its body may have on the wire, if it is collected. Otherwise PLAN_RUN; PLAN_STREAM: its body is streamed; or
+    /// PLAN_IN_PIECES: it may take many seconds, and ends early if it is abandoned.
     #[getter]
-    fn streams(&self) -> bool {
-        matches!(self.inner.body(), BodyPlan::Stream(_))
-    }
-
-    /// Whether it may take many seconds, and ends early if it is abandoned.
-    #[getter]
-    fn in_pieces(&self) -> bool {
-        self.inner.in_pieces()
+    fn plan(&self) -> i64 {
+        match self.inner.body() {
+            plan @ BodyPlan::Whole(_) => plan.whole_max() as i64,
+            BodyPlan::Stream(_) => PLAN_STREAM,
+            BodyPlan::None if self.inner.in_pieces() => PLAN_IN_PIECES,
+            BodyPlan::None => PLAN_RUN,
+        }
     }
 
     /// Nobody waits for the answer any more.
     fn abandon(&self) {
         self.inner.abandon();
-    }
-
-    /// Bytes that a collected body may have on the wire.
-    #[getter]
-    fn body_max(&self) -> u64 {
-        self.inner.body().whole_max()
     }
 
     /// Takes memory of the budget for a collected body. False: not yet; a completion for `slot` follows then.

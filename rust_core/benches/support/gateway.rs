@@ -1,6 +1,9 @@
 //! A gateway without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
 //! The seam between the benchmarks and the request path.
 
+#[path = "../../crates/gateway/src/tests/options.rs"]
+mod options;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,29 +72,9 @@ impl Server {
     pub fn open(data: &Path, pooling_enabled: bool) -> Self {
         let options = crate::support::options(data, Durability::Sync);
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
-        let options = GatewayOptions {
-            encrypt_by_default: false,
-            event_targets: Vec::new(),
-            region: "us-east-1".into(),
-            strict_region: false,
-            presign_v2: true,
-            domains: Vec::new(),
-            website_host: None,
-            whole_body_max: 64 * 1024,
-            body_budget: 64 << 20,
-            workers: 16,
-            instant_upload: true,
-            explains: false,
-            event_listeners_max: 16,
-            meters_usage: true,
-            slow_request: None,
-            counts_requests: false,
-            traces: None,
-            salvage: false,
-        };
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");
         let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
-        let gateway = Gateway::new(engine.handle(), options, identities).expect("a gateway");
+        let gateway = Gateway::new(engine.handle(), options::options(), identities).expect("a gateway");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         let events = Arc::new(Events(Completions::new().expect("a queue")));
         let responder = Arc::clone(&events) as Arc<dyn Responder>;

@@ -283,7 +283,7 @@ fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
 #[test]
 fn a_full_disk_refuses_bodies_and_takes_deletions() {
     let tally = Arc::new(Tally::default());
-    let mut run = Run::new(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
+    let mut run = Run::new(1, Durability::Sync, &tally, u64::MAX, |options| options.disk_reserve = 1 << 20);
     assert!(put(&mut run));
     run.disk.set_free_bytes(1 << 19);
     assert!(!put(&mut run));

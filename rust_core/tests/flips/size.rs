@@ -1,10 +1,12 @@
 //! How large the stores are whose bytes are flipped, and with which settings.
 
+#[path = "../../crates/engine/src/tests/options.rs"]
+mod small;
+
 use std::path::Path;
 use std::time::Duration;
 
 use orcas_engine::EngineOptions;
-use orcas_record::{Durability, RefLevel};
 
 /// How large a store is.
 #[derive(Clone, Copy, Debug)]
@@ -60,25 +62,13 @@ pub const BLOCKS: Size = Size { chunk: 512 << 10, pack: 8 << 20, log_file: 64 <<
 
 pub fn options(data: &Path, size: Size) -> EngineOptions {
     EngineOptions {
-        data: data.to_owned(),
-        batch_write_enabled: true,
         write_buffer_window: Duration::from_secs(1),
         max_write_buffer_size: 64 << 10,
         max_write_buffer_count: 64,
         chunk_size: size.chunk,
-        durability: Durability::Sync,
-        ref_level: RefLevel::Full,
         sync_interval: Duration::from_secs(1),
-        db_max_open: 2,
-        db_max_idle: 2,
-        db_lifetime: Duration::MAX,
         log_file_size: size.log_file,
         pack_size: size.pack,
-        reclaim_rate: 0,
-        scrub_rate: 0,
-        reserve: 0,
-        ballast: 0,
-        pooling_enabled: true,
-        events: None,
+        ..small::options(data)
     }
 }

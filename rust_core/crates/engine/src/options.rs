@@ -31,19 +31,19 @@ pub struct EngineOptions {
     /// How long `interval` writes may wait for their sync.
     pub sync_interval: Duration,
     /// Read connections of the index.
-    pub db_max_open: u32,
-    pub db_max_idle: u32,
-    pub db_lifetime: Duration,
+    pub db_max_open_conns: u32,
+    pub db_max_idle_conns: u32,
+    pub db_conn_max_lifetime: Duration,
     /// Bytes a log file is made with.
     pub log_file_size: u64,
     /// Bytes after which a new pack is begun.
     pub pack_size: u64,
     /// Bytes a second that background reclamation reads and writes at most; 0 for no bound.
-    pub reclaim_rate: u64,
+    pub reclaim_bytes_per_sec: u64,
     /// Bytes a second that the scrub reads; 0 for no scrub.
-    pub scrub_rate: u64,
+    pub scrub_bytes_per_sec: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index can continue.
-    pub reserve: u64,
+    pub disk_reserve: u64,
     /// Bytes that the store takes at most to have room when the disk has none; 0 for none.
     pub ballast: u64,
     /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened

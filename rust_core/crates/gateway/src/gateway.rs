@@ -47,25 +47,25 @@ pub struct GatewayOptions {
     /// The name under which websites of buckets are hosts, in lower case. Nothing else is served there.
     pub website_host: Option<String>,
     /// Bodies up to this size, in bytes, are collected before they are stored; larger ones are chunked as they come.
-    pub whole_body_max: u64,
+    pub max_batch_write_file_size: u64,
     /// Bytes of request bodies in memory at most.
     pub body_budget: u64,
     pub workers: usize,
     /// Content that its owner has stored before need not be sent again.
-    pub instant_upload: bool,
+    pub instant_upload_enabled: bool,
     /// New objects are encrypted whether or not requests ask for it.
     pub encrypt_by_default: bool,
     /// The targets to which notifications of buckets can send events.
     pub event_targets: Vec<EventTarget>,
     /// Tell a client the likely cause of a wrong signature: for development.
-    pub explains: bool,
+    pub dev: bool,
     /// Streams of events at a time.
-    pub event_listeners_max: usize,
+    pub events_listeners_max: usize,
     /// Requests are counted for whoever pays for them.
     pub meters_usage: bool,
     /// Requests that take as long are reported.
     pub slow_request: Option<Duration>,
-    pub counts_requests: bool,
+    pub metrics: bool,
     /// The share of requests that are traced, and how many a second because their callers ask for it. `None`: none is.
     pub traces: Option<(f64, u32)>,
     /// The store is open for salvage: whatever would change something is refused.
@@ -139,11 +139,11 @@ impl Gateway {
                 engine.clone(),
                 options.region.clone(),
                 Arc::clone(&host_id),
-                options.event_listeners_max,
+                options.events_listeners_max,
             ),
             engine,
             meter: UsageMeter::new(options.meters_usage, now_ms),
-            watch: Watch::new(options.slow_request, options.counts_requests, options.traces),
+            watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),
             signing_keys: SigningKeys::new(),

@@ -3,10 +3,13 @@
 
 mod concurrent;
 mod cors;
+#[path = "../../engine/src/tests/options.rs"]
+mod engine_options;
 mod events;
 mod forms;
 mod identities;
 mod instant;
+mod options;
 mod pooling;
 mod website;
 
@@ -23,7 +26,7 @@ use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, EventOptions, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_http::{Headers, RequestHead};
-use orcas_record::{Durability, RefLevel};
+
 use orcas_sigv4::{Signer, sha256_hex};
 use parking_lot::Mutex;
 
@@ -63,31 +66,6 @@ fn identities(secret: &str) -> Identities {
     Identities::new([key("ROOT", secret, OWNER), key("OTHER", "other", OTHER)], OWNER.into())
 }
 
-fn engine_options(data: &Path) -> EngineOptions {
-    EngineOptions {
-        data: data.to_owned(),
-        batch_write_enabled: true,
-        write_buffer_window: Duration::from_secs(10),
-        max_write_buffer_size: 8 << 20,
-        max_write_buffer_count: 2048,
-        chunk_size: 1 << 20,
-        durability: Durability::Sync,
-        ref_level: RefLevel::Full,
-        sync_interval: Duration::from_millis(50),
-        db_max_open: 4,
-        db_max_idle: 2,
-        db_lifetime: Duration::from_secs(3600),
-        log_file_size: 4 << 20,
-        pack_size: 64 << 20,
-        reclaim_rate: 0,
-        scrub_rate: 0,
-        reserve: 0,
-        ballast: 0,
-        pooling_enabled: true,
-        events: None,
-    }
-}
-
 impl Fixture {
     fn new() -> Self {
         Self::open(tempfile::tempdir().unwrap())
@@ -108,27 +86,14 @@ impl Fixture {
             random: Arc::new(SystemRandom),
             index: IndexPlace::File,
         };
-        let options = EngineOptions { pooling_enabled, events, ..engine_options(dir.path()) };
+        let options =
+            EngineOptions { chunk_size: 1 << 20, pooling_enabled, events, ..engine_options::options(dir.path()) };
         let engine = Engine::open(options, environment).unwrap();
         let options = GatewayOptions {
-            encrypt_by_default: false,
-            event_targets: Vec::new(),
-            region: "us-east-1".into(),
-            strict_region: false,
-            presign_v2: true,
-            domains: Vec::new(),
             website_host: Some("web.test".to_owned()),
-            whole_body_max: 64 * 1024,
             body_budget: 8 << 20,
             workers: 4,
-            instant_upload: true,
-            explains: false,
-            event_listeners_max: 16,
-            meters_usage: true,
-            slow_request: None,
-            counts_requests: false,
-            traces: None,
-            salvage: false,
+            ..options::options()
         };
         let gateway = Gateway::new(engine.handle(), options, identities("secret")).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();

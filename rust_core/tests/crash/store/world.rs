@@ -1,6 +1,10 @@
 //! What the engine takes from the world, made repeatable: options small enough that files roll, a clock that the test
 //! moves, randomness that tells upload ids before they are drawn, and the box into which answers fall.
 
+#[path = "../../../crates/engine/src/tests/options.rs"]
+mod options;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -113,7 +117,6 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, durability: Durability, rng: &mut SimRng) -> Self {
         let options = EngineOptions {
-            data: "/data".into(),
             batch_write_enabled: rng.below(4) > 0,
             write_buffer_window: Duration::from_millis(20 + rng.below(100)),
             max_write_buffer_size: 8 << 10 << rng.below(4),
@@ -122,17 +125,9 @@ impl World {
             durability,
             ref_level: [RefLevel::Full, RefLevel::Full, RefLevel::Fast, RefLevel::Off][rng.below(4) as usize],
             sync_interval: INTERVAL,
-            db_max_open: 1,
-            db_max_idle: 1,
-            db_lifetime: Duration::MAX,
             log_file_size: 8 << 10 << rng.below(3),
             pack_size: 64 << 10,
-            reclaim_rate: 0,
-            scrub_rate: 0,
-            reserve: 0,
-            ballast: 0,
-            pooling_enabled: true,
-            events: None,
+            ..options::options(Path::new("/data"))
         };
         Self { options, clock: Arc::default(), random: Self::random(seed), mode: Mode::of(seed), keys: OneKey::of(1) }
     }

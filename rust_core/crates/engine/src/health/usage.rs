@@ -168,7 +168,7 @@ impl Handle {
 
     /// Free bytes below which no content is accepted.
     pub fn disk_reserve(&self) -> u64 {
-        self.shared.options.reserve
+        self.shared.options.disk_reserve
     }
 
     /// Bytes that the disk has left, for everybody.

@@ -390,7 +390,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let space = Arc::new(DiskSpace {
         fs: Arc::clone(&fs),
         data: options.data.clone(),
-        reserve: options.reserve,
+        reserve: options.disk_reserve,
         ballast: parts.ballast,
         spares: parts.spares,
         upkeep: upkeep.clone(),

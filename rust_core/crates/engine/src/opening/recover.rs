@@ -43,9 +43,9 @@ pub(crate) struct IndexOpener<'a> {
 pub(crate) fn index_options(options: &EngineOptions, path: Option<PathBuf>) -> IndexOptions {
     IndexOptions {
         path,
-        max_open: options.db_max_open,
-        max_idle: if options.pooling_enabled { options.db_max_idle } else { 0 },
-        lifetime: options.db_lifetime,
+        max_open: options.db_max_open_conns,
+        max_idle: if options.pooling_enabled { options.db_max_idle_conns } else { 0 },
+        lifetime: options.db_conn_max_lifetime,
         synchronous_off: options.durability == record::Durability::UnsafeNone,
     }
 }

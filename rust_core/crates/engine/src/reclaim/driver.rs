@@ -107,7 +107,7 @@ fn log_summary(shared: &EngineState, told: &mut Reclaimed) {
 
 /// How long to pause after a step, so that over time no more than the allowed bytes a second are moved.
 fn price(shared: &EngineState, bytes: u64) -> Duration {
-    match shared.options.reclaim_rate {
+    match shared.options.reclaim_bytes_per_sec {
         0 => Duration::ZERO,
         rate => Duration::from_secs_f64(bytes as f64 / rate as f64).min(PAUSE_MAX),
     }

@@ -40,7 +40,7 @@ impl Handle {
     /// # Errors
     /// `Closed` when there is no scrub or the store closes, and what kept the round from going on.
     pub fn scrub(&self) -> Result<()> {
-        if self.shared.options.scrub_rate == 0 {
+        if self.shared.options.scrub_bytes_per_sec == 0 {
             return Err(Error::Closed);
         }
         self.shared.scrub.push()?.recv().unwrap_or(Err(Error::Closed))
@@ -48,6 +48,6 @@ impl Handle {
 
     /// How the scrub is doing.
     pub fn scrub_progress(&self) -> ScrubProgress {
-        self.shared.scrub.progress(self.shared.options.scrub_rate)
+        self.shared.scrub.progress(self.shared.options.scrub_bytes_per_sec)
     }
 }

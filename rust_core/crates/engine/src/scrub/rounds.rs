@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
     /// Sleeps until reading so many bytes is within the rate.
     fn pay(&self, bytes: u64) -> Result<()> {
         self.shared.scrub.add_done(bytes);
-        let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_rate as f64);
+        let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_bytes_per_sec as f64);
         if self.shared.scrub.sleep(length) { Ok(()) } else { Err(Error::Closed) }
     }
 

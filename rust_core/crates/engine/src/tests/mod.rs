@@ -6,6 +6,7 @@ mod health;
 mod layers;
 mod lifecycle;
 mod objects;
+mod options;
 mod quotas;
 mod reclaim;
 mod rounds;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{CompletionSink, Condition, Effort, Waiter};
+use super::{CompletionSink, Condition, Effort, EngineOptions, Waiter};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, Refusal};
 use orcas_record::{Cause, Durability};

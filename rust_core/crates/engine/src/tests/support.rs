@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, Stepper, SystemClock};
+pub use super::options::options;
 use orcas_base::error::Result;
 use orcas_catalog::{ListObjects, ListPage};
 use orcas_checksum::Md5Hasher;
@@ -15,7 +16,7 @@ use orcas_decide::{
 };
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_index::{Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings, DocumentKind, Durability, ObjectHeaders, RefLevel, UploadId};
+use orcas_record::{Bucket, BucketSettings, DocumentKind, ObjectHeaders, UploadId};
 
 impl Handle {
     /// A page of objects.
@@ -23,31 +24,6 @@ impl Handle {
         let mut page = ListPage::default();
         let next = orcas_catalog::list_objects(&self.shared.catalog, list, &mut page)?;
         Ok(ListPage { next, ..page })
-    }
-}
-
-pub fn options(data: &Path) -> EngineOptions {
-    EngineOptions {
-        data: data.to_owned(),
-        batch_write_enabled: true,
-        write_buffer_window: Duration::from_secs(10),
-        max_write_buffer_size: 8 << 20,
-        max_write_buffer_count: 2048,
-        chunk_size: 4 << 20,
-        durability: Durability::Sync,
-        ref_level: RefLevel::Full,
-        sync_interval: Duration::from_millis(50),
-        db_max_open: 4,
-        db_max_idle: 2,
-        db_lifetime: Duration::from_secs(3600),
-        log_file_size: 4 << 20,
-        pack_size: 64 << 20,
-        reclaim_rate: 0,
-        scrub_rate: 0,
-        reserve: 0,
-        ballast: 0,
-        pooling_enabled: true,
-        events: None,
     }
 }
 

@@ -9,7 +9,7 @@ use orcas_decide::{Intent, Outcome};
 /// Whoever holds all connections may want the overlay next, and the applier wants it too.
 #[test]
 fn whoever_waits_for_a_connection_to_the_index_keeps_nobody_from_the_overlay() {
-    let mut steps = Steps::with(|options| options.db_max_open = 1);
+    let mut steps = Steps::with(|options| options.db_max_open_conns = 1);
     let bucket = steps.bucket("b");
     steps.apply();
     let shared = Arc::clone(steps.shared());

@@ -1,6 +1,10 @@
 //! A small store in which everything happens soon: files roll after a few objects, all content is shared, and the same
 //! seed gives the same store.
 
+#[path = "../../src/tests/options.rs"]
+mod engine_options;
+
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -79,7 +83,6 @@ fn options(rng: &mut SimRng) -> EngineOptions {
         _ => Durability::Sync,
     };
     EngineOptions {
-        data: "/data".into(),
         batch_write_enabled: rng.below(2) > 0,
         write_buffer_window: Duration::from_millis(20),
         max_write_buffer_size: 16 << 10,
@@ -88,17 +91,9 @@ fn options(rng: &mut SimRng) -> EngineOptions {
         durability,
         ref_level: if rng.below(4) > 0 { RefLevel::Full } else { RefLevel::Fast },
         sync_interval: Duration::from_millis(20),
-        db_max_open: 1,
-        db_max_idle: 1,
-        db_lifetime: Duration::MAX,
         log_file_size: 8 << 10,
         pack_size: 32 << 10,
-        reclaim_rate: 0,
-        scrub_rate: 0,
-        reserve: 0,
-        ballast: 0,
-        pooling_enabled: true,
-        events: None,
+        ..engine_options::options(Path::new("/data"))
     }
 }
 

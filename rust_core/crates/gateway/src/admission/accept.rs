@@ -68,7 +68,7 @@ impl Gateway {
     /// What the answer to a refused head says about its signature: as S3, what was signed if the signature is wrong; in
     /// development also why it is.
     fn explanation(&self, head: &RequestHead<'_>, code: ErrorCode) -> Option<Diagnosis> {
-        if self.options.explains {
+        if self.options.dev {
             return self.diagnose(head);
         }
         let explanation = (code == ErrorCode::SignatureDoesNotMatch).then(|| explain(head))?;

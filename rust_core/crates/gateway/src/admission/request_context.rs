@@ -202,7 +202,7 @@ impl<'a> RequestContext<'a> {
     /// A body that becomes content of the store.
     pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
         let declared = Box::new(DeclaredBody::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
-        let whole = declared.length <= self.gateway.options.whole_body_max;
+        let whole = declared.length <= self.gateway.options.max_batch_write_file_size;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 }

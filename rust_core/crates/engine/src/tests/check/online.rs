@@ -20,7 +20,7 @@ fn a_store_is_clean_while_it_is_written_and_compacted() {
         options.log_file_size = 512 << 10;
         options.chunk_size = 70_000;
         options.pack_size = 2 << 20;
-        options.reclaim_rate = 0;
+        options.reclaim_bytes_per_sec = 0;
     });
     let bucket = store.bucket("b");
     let over = AtomicBool::new(false);
@@ -97,7 +97,7 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     else {
         panic!()
     };
-    store.store.change(|options| options.scrub_rate = 1 << 30);
+    store.store.change(|options| options.scrub_bytes_per_sec = 1 << 30);
     store.store.open();
     store.store.handle().scrub().unwrap();
     let progress = store.store.handle().scrub_progress();
@@ -136,7 +136,7 @@ fn content_that_was_found_damaged_is_stored_again() {
             flip(&path, at + 1_000);
         }
         if by_scrub {
-            store.change(|options| options.scrub_rate = 1 << 30);
+            store.change(|options| options.scrub_bytes_per_sec = 1 << 30);
         }
         store.open();
         if by_scrub {
@@ -157,7 +157,7 @@ fn content_that_was_found_damaged_is_stored_again() {
 #[test]
 fn a_slow_scrub_ends_at_once() {
     let mut store = Everything::new();
-    store.store.change(|options| options.scrub_rate = 1);
+    store.store.change(|options| options.scrub_bytes_per_sec = 1);
     store.store.open();
     let handle = store.store.handle();
     let round = std::thread::spawn(move || handle.scrub());

@@ -359,7 +359,7 @@ fn below_the_reserve_the_oldest_events_give_way() {
     let mut steps = Steps::on(&disk, |options| {
         small(options);
         options.events = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 512 << 10 });
-        options.reserve = 1 << 20;
+        options.disk_reserve = 1 << 20;
     });
     let bucket = steps.bucket("b");
     let key = |n: u64| format!("{n:0>1000}");

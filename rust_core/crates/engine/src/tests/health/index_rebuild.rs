@@ -296,7 +296,7 @@ fn the_scrub_finds_a_damaged_page() {
     let pages = open(&path).metadata().unwrap().len() / PAGE;
     garble(&path, pages - 3, 1);
     store.change(|options| {
-        options.scrub_rate = 1 << 30;
+        options.scrub_bytes_per_sec = 1 << 30;
         // Otherwise what is known is looked up at once.
         options.ref_level = orcas_record::RefLevel::Off;
     });

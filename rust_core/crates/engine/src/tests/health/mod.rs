@@ -17,7 +17,7 @@ fn the_worst_that_is_known_counts() {
     store.put(&bucket, "kept", b"content").unwrap();
     store.put(&bucket, "gone", b"content").unwrap();
     assert_eq!(store.handle().health().condition, Condition::Ok);
-    store.change(|options| options.reserve = u64::MAX);
+    store.change(|options| options.disk_reserve = u64::MAX);
     store.reopen();
     let said = |writable: bool| {
         let health = store.handle().health();

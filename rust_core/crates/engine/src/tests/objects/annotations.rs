@@ -349,7 +349,7 @@ fn put_annotated(steps: &mut Steps, bucket: &Bucket, of: &str) {
 fn below_the_reserve_a_record_as_long_as_a_body_is_refused_like_one() {
     const RESERVE: u64 = 1 << 30;
     let disk = SimDisk::new();
-    let mut steps = Steps::on(&disk, |options| options.reserve = RESERVE);
+    let mut steps = Steps::on(&disk, |options| options.disk_reserve = RESERVE);
     let bucket = steps.bucket("b");
     steps.put(&bucket, "short", &noise(3_000, 1));
     put_annotated(&mut steps, &bucket, "long");

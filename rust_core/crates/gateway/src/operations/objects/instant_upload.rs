@@ -122,7 +122,7 @@ impl InstantUpload {
 
     /// Whether content of earlier uploads may stand for this one.
     fn offered(&self, gateway: &Gateway) -> bool {
-        self.own && gateway.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
+        self.own && gateway.options.instant_upload_enabled && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
     fn source(&self, gateway: &Gateway) -> Result<Option<PinnedObject>, Problem> {

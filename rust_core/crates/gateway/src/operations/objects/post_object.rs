@@ -75,7 +75,7 @@ impl Operation for PostObject {
         let declared = DeclaredBody::of_file(context.headers(), self.frame.length)?;
         let declared = Box::new(declared.keeping_sha256(self.put.bucket.settings.keep_sha256));
         check_vouched(&self.put.attributes, &self.put.bucket, &declared)?;
-        let whole = self.frame.length <= context.gateway.options.whole_body_max;
+        let whole = self.frame.length <= context.gateway.options.max_batch_write_file_size;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 

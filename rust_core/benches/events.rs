@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use orcas_events::json::{Context, parse_records, write_records};
 use orcas_events::sse::{Limits, Parser, write_event};
-use orcas_events::{Bucket, Event, EventName, Object, Position};
+use orcas_events::{Bucket, Event, EventName, Object, Place};
 use serde::{Deserialize, Serialize};
 
 const LIMITS: Limits = Limits { line_len_max: 1 << 20, data_len_max: 1 << 20 };
@@ -60,7 +60,7 @@ struct Usage {
 fn event(number: u64) -> Event {
     Event {
         name: EventName::ObjectCreatedPut,
-        position: Position { sequence: number, ordinal: 0 },
+        place: Place { sequence: number, ordinal: 0 },
         time_ms: 1_767_323_045_678 + number,
         bucket: Bucket { name: "photos".into(), owner: "d41d8cd98f00b204".repeat(4), id: 1 },
         object: Some(Object {
@@ -102,7 +102,7 @@ fn streams(criterion: &mut Criterion) {
     let mut stream = Vec::new();
     while stream.len() < STREAM_LEN {
         let number = stream.len() as u64;
-        write_event(&mut stream, &event(number).position.to_string(), "message", &message(&[event(number)]));
+        write_event(&mut stream, &event(number).place.to_string(), "message", &message(&[event(number)]));
     }
     parse(&mut group, "1 MiB of Orcas", &stream);
     group.finish();

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum, base64_encode};
 use orcas_events::json::{Context, write_records};
 use orcas_events::sse::write_event;
-use orcas_events::{Event, EventName, Position};
+use orcas_events::{Event, EventName, Place};
 use orcas_fuzz::{ACCESS_KEY, NOW_S, Request, SECRET};
 use orcas_http::percent_encode_into;
 use orcas_record::*;
@@ -307,7 +307,7 @@ fn pages_and_segments(seeds: &mut Seeds) {
 fn events(seeds: &mut Seeds) {
     let event = Event {
         name: EventName::ObjectCreatedPut,
-        position: Position { sequence: 42, ordinal: 0 },
+        place: Place { sequence: 42, ordinal: 0 },
         time_ms: 1_369_353_600_000,
         bucket: orcas_events::Bucket { name: "photos".into(), owner: "owner".into(), id: 7 },
         object: Some(orcas_events::Object { key: "a b.jpg".into(), size: Some(3), ..Default::default() }),
@@ -322,7 +322,7 @@ fn events(seeds: &mut Seeds) {
         [&event],
     );
     let mut stream = vec![5, 1, 90];
-    write_event(&mut stream, &event.position.to_string(), "message", &json[3..100]);
+    write_event(&mut stream, &event.place.to_string(), "message", &json[3..100]);
     let lines = b"\x01\x02\x03\xef\xbb\xbfretry: 10\r\n: comment\r\rid: 1\ndata:a\ndata\n\nid: \0\ndata: b\r\n\r\n";
     seeds.push(("events", "json".to_owned(), json));
     seeds.push(("events", "stream".to_owned(), stream));

@@ -195,7 +195,7 @@ fn damaged(mut input: Input<'_>) {
 fn formats(mut input: Input<'_>) {
     let salt = input.u32();
     let kind = [FrameKind::Event, FrameKind::State, FrameKind::Mark][usize::from(input.u8() % 3)];
-    let place = format::Place { sequence: input.u64(), ordinal: input.u16() };
+    let place = Place { sequence: input.u64(), ordinal: input.u16() };
     let (time_ms, at, flip) = (input.u64(), usize::from(input.u16()), input.u8().max(1));
     let header = Header {
         number: input.u64(),

@@ -73,7 +73,7 @@ impl From<Read> for EventRecord {
         Self {
             name: event.name.as_str(),
             time_ms: event.time_ms,
-            sequencer: event.position.to_string(),
+            sequencer: event.place.to_string(),
             bucket: event.bucket.name,
             owner: event.bucket.owner,
             key,

@@ -119,7 +119,7 @@ impl DeliveryReader {
             } else if let Some(event) = event_of(&change)
                 && let Some(notification) = streams.notification(&event, &self.target)
             {
-                found.push(streams.delivery(&event, change.place, &notification));
+                found.push(streams.delivery(&event, &notification));
             }
         }
         let lost = std::mem::take(&mut self.lost);
@@ -162,7 +162,7 @@ impl EventStreams {
         })
     }
 
-    fn delivery(&self, event: &Event, place: Place, notification: &Notification) -> Delivery {
+    fn delivery(&self, event: &Event, notification: &Notification) -> Delivery {
         let context = Context {
             region: &self.region,
             host_id: &self.host_id,
@@ -172,7 +172,7 @@ impl EventStreams {
         let mut message = Vec::with_capacity(1024);
         write_records(&mut message, context, [event]);
         Delivery {
-            id: self.id(place),
+            id: self.id(event.place),
             time_ms: event.time_ms,
             bucket: event.bucket.name.clone(),
             key: event.object.as_ref().map(|object| object.key.clone()).unwrap_or_default(),

@@ -33,7 +33,6 @@ pub(super) trait Waits: Send + Sync {
 
 /// An event and its formatted forms.
 pub(super) struct Shown {
-    pub place: Place,
     pub event: Event,
     pub forms: [OnceLock<Bytes>; FORMATS],
 }
@@ -62,7 +61,7 @@ impl Recent {
         while self.events.len() > EVENTS_MAX || self.key_bytes > KEYS_MAX {
             let Some(oldest) = self.events.pop_front() else { return };
             self.key_bytes -= key_len(&oldest.event);
-            self.from = oldest.place;
+            self.from = oldest.event.place;
         }
     }
 }
@@ -93,7 +92,7 @@ fn newest(changes: &[Change]) -> Newest {
         && let Some((change, before)) = left.split_last()
     {
         left = before;
-        shown.extend(event_of(change).map(|event| Shown { place: change.place, event, forms: Default::default() }));
+        shown.extend(event_of(change).map(|event| Shown { event, forms: Default::default() }));
     }
     shown.reverse();
     Newest { shown, older: left.last().map(|change| change.place) }
@@ -161,7 +160,11 @@ impl Hub {
                     recent.forget_all();
                     recent.from = older;
                 }
-                newest.shown.into_iter().filter(|shown| shown.place > before).for_each(|shown| recent.push(shown));
+                newest
+                    .shown
+                    .into_iter()
+                    .filter(|shown| shown.event.place > before)
+                    .for_each(|shown| recent.push(shown));
             }
             _ => recent.forget_all(),
         }
@@ -170,7 +173,7 @@ impl Hub {
             // What some of them want may be in the journal only.
             return recent.waiting.drain(..).map(|(resume, _)| resume).collect();
         }
-        let first = recent.events.partition_point(|shown| shown.place <= before);
+        let first = recent.events.partition_point(|shown| shown.event.place <= before);
         let woken = recent.waiting.extract_if(.., |(_, listener)| {
             let wanted = recent.events.range(first..).any(|shown| listener.wants(&shown.event));
             if !wanted {
@@ -232,10 +235,10 @@ impl Hub {
         if after < recent.from {
             return Found::Older;
         }
-        let first = recent.events.partition_point(|shown| shown.place <= after);
+        let first = recent.events.partition_point(|shown| shown.event.place <= after);
         let found: Vec<_> = recent.events.range(first..).take(count).cloned().collect();
         let to = match found.last() {
-            Some(last) if found.len() == count => last.place,
+            Some(last) if found.len() == count => last.event.place,
             _ => recent.to.max(after),
         };
         Found::Events(found, to)

@@ -22,8 +22,7 @@ pub use streams::EventStreams;
 use std::fmt;
 use std::str::FromStr;
 
-use orcas_engine::Place;
-use orcas_events::Position;
+use orcas_events::Place;
 
 /// The name of a place in a stream, as `Last-Event-ID` brings it back: which journal, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +32,12 @@ pub struct StreamId {
     pub place: Place,
 }
 
-fn position(place: Place) -> Position {
-    Position { sequence: place.sequence, ordinal: place.ordinal }
-}
-
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(journal) = self.journal {
             write!(f, "{journal:016X}-")?;
         }
-        write!(f, "{}", position(self.place))
+        write!(f, "{}", self.place)
     }
 }
 
@@ -57,8 +52,7 @@ impl FromStr for StreamId {
             }
             None => (None, text),
         };
-        let Position { sequence, ordinal } = place.parse().map_err(|_| ())?;
-        Ok(Self { journal, place: Place { sequence, ordinal } })
+        Ok(Self { journal, place: place.parse()? })
     }
 }
 

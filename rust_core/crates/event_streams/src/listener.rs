@@ -120,7 +120,7 @@ impl Listener {
                         out.extend_from_slice(&self.form(&streams, &shown));
                     }
                     if out.len() >= BYTES_AT_ONCE {
-                        to = shown.place;
+                        to = shown.event.place;
                         break;
                     }
                 }
@@ -266,8 +266,7 @@ impl Listener {
             StreamFormat::Sse => {
                 let mut data = Vec::with_capacity(1024);
                 write_records(&mut data, context, [event]);
-                let place = Place { sequence: event.position.sequence, ordinal: event.position.ordinal };
-                write_event(out, &streams.id(place), EVENT, &data);
+                write_event(out, &streams.id(event.place), EVENT, &data);
             }
         }
     }

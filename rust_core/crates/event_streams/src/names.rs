@@ -7,8 +7,6 @@ use orcas_record::{Cause, VersionId};
 use orcas_s3::Operation;
 use orcas_s3::versions::VersionName;
 
-use super::position;
-
 /// The event of a change. `None` if S3 has none for it, or only a message of another form.
 pub fn event_of(change: &Change) -> Option<Event> {
     let name = name_of(change)?;
@@ -25,7 +23,7 @@ pub fn event_of(change: &Change) -> Option<Event> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Some(Event {
         name,
-        position: position(change.place),
+        place: change.place,
         time_ms: change.time_ms,
         bucket: Bucket { name: text(&change.bucket_name), owner: text(&change.owner), id: change.bucket.0 },
         object,

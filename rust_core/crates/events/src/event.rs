@@ -9,7 +9,7 @@ use super::names::EventName;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub name: EventName,
-    pub position: Position,
+    pub place: Place,
     /// Milliseconds since the Unix epoch.
     pub time_ms: u64,
     pub bucket: Bucket,
@@ -43,16 +43,21 @@ pub struct Object {
     pub version_id: String,
 }
 
-/// Where an event stands among all others. Written as 20 hexadecimal digits, so that text is ordered as positions are.
+/// Where an event stands among all others. Written as 20 hexadecimal digits, so that text is ordered as places are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
+pub struct Place {
     /// The sequence of the record that it follows from.
     pub sequence: u64,
     /// Which of the events of this record.
     pub ordinal: u16,
 }
 
-impl Position {
+impl Place {
+    /// Behind all events of a record.
+    pub fn after(sequence: u64) -> Self {
+        Self { sequence, ordinal: u16::MAX }
+    }
+
     /// The digits as which it is written.
     pub fn digits(self) -> [u8; 20] {
         const HEX: &[u8; 16] = b"0123456789ABCDEF";
@@ -61,21 +66,18 @@ impl Position {
     }
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.digits().iter().try_for_each(|digit| f.write_char(char::from(*digit)))
     }
 }
 
-/// What is not 20 hexadecimal digits is no position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoPosition;
+impl FromStr for Place {
+    type Err = ();
 
-impl FromStr for Position {
-    type Err = NoPosition;
-
-    fn from_str(text: &str) -> Result<Self, NoPosition> {
-        let bytes = orcas_http::parse_hex::<10>(text.as_bytes()).ok_or(NoPosition)?;
+    /// What is not 20 hexadecimal digits is no place.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = orcas_http::parse_hex::<10>(text.as_bytes()).ok_or(())?;
         let [s0, s1, s2, s3, s4, s5, s6, s7, o0, o1] = bytes;
         Ok(Self {
             sequence: u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]),
@@ -91,18 +93,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn positions_are_ordered_as_their_text(one in any::<(u64, u16)>(), other in any::<(u64, u16)>()) {
-            let [one, other] = [one, other].map(|(sequence, ordinal)| Position { sequence, ordinal });
+        fn places_are_ordered_as_their_text(one in any::<(u64, u16)>(), other in any::<(u64, u16)>()) {
+            let [one, other] = [one, other].map(|(sequence, ordinal)| Place { sequence, ordinal });
             prop_assert_eq!(one.cmp(&other), one.to_string().cmp(&other.to_string()));
             prop_assert_eq!(one.to_string().parse(), Ok(one));
         }
     }
 
     #[test]
-    fn other_text_is_no_position() {
+    fn other_text_is_no_place() {
         for text in ["", "0", "000000000000002A000", "000000000000002A00000", "000000000000002A000g"] {
-            assert_eq!(text.parse::<Position>(), Err(NoPosition), "{text}");
+            assert_eq!(text.parse::<Place>(), Err(()), "{text}");
         }
-        assert_eq!("000000000000002a0001".parse(), Ok(Position { sequence: 42, ordinal: 1 }));
+        assert_eq!("000000000000002a0001".parse(), Ok(Place { sequence: 42, ordinal: 1 }));
     }
 }

@@ -57,7 +57,7 @@ pub fn write_records<'e>(out: &mut Vec<u8>, context: Context<'_>, events: impl I
 /// Appends one event.
 pub fn write_record(out: &mut Vec<u8>, context: Context<'_>, event: &Event) {
     let time = iso_time(i64::try_from(event.time_ms).unwrap_or(i64::MAX));
-    let sequencer = event.position.digits();
+    let sequencer = event.place.digits();
     let is_expiration =
         matches!(event.name, EventName::LifecycleExpirationDelete | EventName::LifecycleExpirationDeleteMarkerCreated);
     let (principal, address) = match (is_expiration, event.source_address.as_str()) {
@@ -235,7 +235,7 @@ impl Record<'_> {
         };
         let event = Event {
             name: event_name,
-            position: s3.object.sequencer.parse().ok()?,
+            place: s3.object.sequencer.parse().ok()?,
             time_ms: parse_time(self.event_time.as_bytes())?,
             bucket: Bucket { name, owner: s3.bucket.owner_identity.principal_id.into_owned(), id: 0 },
             object: (!event_name.is_of_bucket()).then_some(object),

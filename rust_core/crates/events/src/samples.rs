@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::event::{Bucket, Event, Object, Position};
+use super::event::{Bucket, Event, Object, Place};
 use super::names::EventName;
 
 /// One with everything that an event can have.
 pub fn event() -> Event {
     Event {
         name: EventName::ObjectCreatedPut,
-        position: Position { sequence: 42, ordinal: 1 },
+        place: Place { sequence: 42, ordinal: 1 },
         time_ms: 1_767_323_045_678,
         bucket: Bucket { name: "photos".into(), owner: "owner".into(), id: 0 },
         object: Some(Object {
@@ -43,7 +43,7 @@ pub fn events() -> impl Strategy<Value = Event> {
             let is_expiration = name.as_str().starts_with("LifecycleExpiration");
             Event {
                 name,
-                position: Position { sequence, ordinal },
+                place: Place { sequence, ordinal },
                 time_ms,
                 bucket: Bucket { name: bucket, owner, id: 0 },
                 object: (!name.is_of_bucket()).then_some(object),

@@ -2,7 +2,8 @@
 
 use orcas_base::block::block_crc;
 
-use super::format::{FRAME_HEADER, Frame, FrameKind, HEADER, Header, MARK, PAYLOAD_MAX, Place, VERSION};
+use super::format::{FRAME_HEADER, Frame, FrameKind, HEADER, Header, MARK, PAYLOAD_MAX, VERSION};
+use orcas_events::Place;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
 

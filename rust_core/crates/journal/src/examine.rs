@@ -6,9 +6,10 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{FileSystem, Open};
 
-use super::format::{FrameKind, HEADER, Place};
+use super::format::{FrameKind, HEADER};
 use super::scan::{Scanned, Scanner, read_header};
 use super::{DIRECTORY, segment_names};
+use orcas_events::Place;
 
 /// What a look at all segments found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

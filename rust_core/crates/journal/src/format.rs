@@ -1,6 +1,7 @@
 //! The bytes of a segment: its header and its frames. Pure.
 
 use orcas_base::block::{block_crc, field};
+use orcas_events::Place;
 
 const MAGIC: [u8; 8] = *b"ORCASEVT";
 pub(crate) const VERSION: u32 = 1;
@@ -14,22 +15,6 @@ pub const MARK: usize = 56;
 
 /// Where the writer goes on: its own bytes, opaque here.
 pub type Mark = [u8; MARK];
-
-/// Where an event is among all others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Of the record that it was made from.
-    pub sequence: u64,
-    /// Which of the events of that record.
-    pub ordinal: u16,
-}
-
-impl Place {
-    /// Behind all events of a record.
-    pub fn after(sequence: u64) -> Self {
-        Self { sequence, ordinal: u16::MAX }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -27,8 +27,9 @@ use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Random};
 
 pub use examine::{EventSink, JournalExamined, StoredEvent, examine};
-pub use format::{MARK, Mark, Place};
+pub use format::{MARK, Mark};
 pub use open::{Resumed, discard};
+pub use orcas_events::Place;
 pub use reader::{Decode, JournalCursor, JournalReader, ReadEvents};
 pub use shared::JournalFiles;
 pub use writer::{Journal, Start};

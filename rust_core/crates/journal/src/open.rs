@@ -5,12 +5,13 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{FileSystem, Open};
 
-use super::format::{FrameKind, HEADER, Header, Mark, Place};
+use super::format::{FrameKind, HEADER, Header, Mark};
 use super::scan::{Scanner, read_header};
 use super::segments::Segment;
 use super::shared::JournalFiles;
 use super::writer::{Active, Journal};
 use super::{JournalOptions, segment_names, segment_number};
+use orcas_events::Place;
 
 /// Where the writer goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]

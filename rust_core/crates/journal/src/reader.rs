@@ -3,10 +3,11 @@
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
 
-use super::format::{FrameKind, HEADER, Place};
+use super::format::{FrameKind, HEADER};
 use super::scan::Scanner;
 use super::segments::Segment;
 use super::shared::JournalFiles;
+use orcas_events::Place;
 
 /// Where reading begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

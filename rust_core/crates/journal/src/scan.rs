@@ -6,7 +6,8 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{File, FileSystem, Open};
 
-use super::format::{FRAME_HEADER, Frame, FrameKind, HEADER, Header, PAYLOAD_MAX, Place};
+use super::format::{FRAME_HEADER, Frame, FrameKind, HEADER, Header, PAYLOAD_MAX};
+use orcas_events::Place;
 
 /// Bytes that are read at once; enough for any frame.
 const WINDOW: usize = 128 << 10;

@@ -3,7 +3,8 @@
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::{AtomicU64, Ordering};
 
-use super::format::{Header, Place};
+use super::format::Header;
+use orcas_events::Place;
 
 /// One segment.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use orcas_base::error::Result;
 
-use super::format::Place;
 use super::segments::Segments;
 use super::{JournalOptions, segment_names};
+use orcas_events::Place;
 
 /// The files of the journal. Empty until a writer has opened them.
 #[derive(Clone)]

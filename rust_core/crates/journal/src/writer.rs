@@ -8,9 +8,10 @@ use std::sync::Arc;
 use orcas_base::error::Result;
 use orcas_fs::{File, Open};
 
-use super::format::{Frame, FrameKind, Header, Mark, Place};
+use super::format::{Frame, FrameKind, Header, Mark};
 use super::segments::Segment;
 use super::shared::JournalFiles;
+use orcas_events::Place;
 
 /// The segment that is written.
 pub(crate) struct Active {

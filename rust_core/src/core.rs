@@ -29,7 +29,7 @@ use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
-use orcas_gateway::{Begun, Event, Gateway, Identities, MovedPrefix, Place, Responder};
+use orcas_gateway::{Begun, BucketPrefix, Event, Gateway, Identities, MovedPrefix, Responder};
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -351,8 +351,8 @@ impl Core {
         overwrite: bool,
         limit: usize,
     ) -> PyResult<(u64, u64)> {
-        let from = Place { bucket: &source.0, prefix: &source.1 };
-        let to = Place { bucket: &target.0, prefix: &target.1 };
+        let from = BucketPrefix { bucket: &source.0, prefix: &source.1 };
+        let to = BucketPrefix { bucket: &target.0, prefix: &target.1 };
         let moved = py.detach(|| self.gateway.move_prefix(from, to, overwrite, limit));
         moved.map(|MovedPrefix { objects, bytes }| (objects, bytes)).map_err(|problem| refusal_of(problem.error))
     }

@@ -9,8 +9,8 @@ use orcas_http::{Query, percent_decode};
 use orcas_s3::query::is_resource_parameter;
 use orcas_s3::target::hosted_bucket;
 use orcas_sigv4::{
-    Authenticated, Authentication, Credential, Place, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys,
-    VersionTwo, authenticate, claimed_signature, claims_nobody, diagnose, explain,
+    Authenticated, Authentication, Credential, Requirements, SKEW_MAX_MS, ServerNames, SignatureError, Signer,
+    SigningKeys, VersionTwo, authenticate, claimed_signature, claims_nobody, diagnose, explain,
 };
 
 const EXPIRES_S: i64 = 600;
@@ -146,10 +146,10 @@ fn changed(request: &Request, part: u8, at: u8, xor: u8) -> Request {
 }
 
 fn refused(request: &Request, error: &SignatureError) {
-    let place = Place { region: "us-east-1", domains: &[] };
+    let names = ServerNames { region: "us-east-1", domains: &[] };
     request.with_head(|head| {
-        let told = diagnose(head, error, &requirements(NOW_S * 1000), &place, &credential);
-        assert_eq!(told, diagnose(head, error, &requirements(NOW_S * 1000), &place, &credential));
+        let told = diagnose(head, error, &requirements(NOW_S * 1000), &names, &credential);
+        assert_eq!(told, diagnose(head, error, &requirements(NOW_S * 1000), &names, &credential));
         assert!(error.status() >= 400 && !error.code().is_empty());
         drop((explain(head), claimed_signature(head)));
     });

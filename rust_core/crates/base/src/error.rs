@@ -58,7 +58,7 @@ pub enum Error {
     #[error("the disk has less free space than ORCAS_DISK_RESERVE keeps, which is {reserve} bytes")]
     UnderReserve { reserve: u64 },
     #[error("the store is read-only: {cause}")]
-    ReadOnly { cause: Cause },
+    ReadOnly { cause: StoreFault },
     #[error("the store is closed")]
     Closed,
 }
@@ -76,26 +76,26 @@ pub enum KeyFault {
 
 /// Why a store is read-only or degraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct StoreFault {
     /// Public: contains no path and nothing that a user stored.
     pub reason: &'static str,
     /// For the operator. May be empty.
     pub detail: Arc<str>,
 }
 
-impl Cause {
+impl StoreFault {
     pub fn new(reason: &'static str, detail: impl Into<Arc<str>>) -> Self {
         Self { reason, detail: detail.into() }
     }
 }
 
-impl From<&'static str> for Cause {
+impl From<&'static str> for StoreFault {
     fn from(reason: &'static str) -> Self {
         Self::new(reason, "")
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason)?;
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }

@@ -357,7 +357,7 @@ fn checksum_refused(refusal: &ChecksumRefusal) -> S3Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_base::error::Cause;
+    use orcas_base::error::StoreFault;
 
     #[test]
     fn signature_errors_keep_the_code_and_status_of_their_module() {
@@ -394,7 +394,7 @@ mod tests {
         let message = |error: Error| Problem::from(error).error.message.into_owned();
         let reserve = message(Error::UnderReserve { reserve: 1234 });
         assert!(reserve.contains("1234 bytes") && reserve.contains("ORCAS_DISK_RESERVE"), "{reserve}");
-        let stopped = message(Error::ReadOnly { cause: Cause::new("it stopped", "on /a/path") });
+        let stopped = message(Error::ReadOnly { cause: StoreFault::new("it stopped", "on /a/path") });
         assert_eq!(stopped, "The server is read-only: it stopped.");
     }
 

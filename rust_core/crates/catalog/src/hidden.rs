@@ -22,7 +22,7 @@ const RUNS_MAX: usize = 1_024;
 
 /// Versions of a key in a layer, as amendments leave them.
 #[derive(PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct RunKey {
     pub amendments: Vec<BucketId>,
     pub layer: BucketId,
     pub key: Bytes,
@@ -38,20 +38,20 @@ pub struct Run {
 
 #[derive(Default)]
 pub struct HiddenRuns {
-    runs: Mutex<HashMap<Place, Run>>,
+    runs: Mutex<HashMap<RunKey, Run>>,
     #[cfg(debug_assertions)]
     looked_at: AtomicU64,
 }
 
 impl HiddenRuns {
     /// What is remembered of a removed version and those behind it.
-    pub fn behind(&self, place: &Place, hidden: Sequence, merges: u64) -> Run {
+    pub fn behind(&self, place: &RunKey, hidden: Sequence, merges: u64) -> Run {
         let found = self.runs.lock().get(place).copied();
         let found = found.filter(|run| run.merges == merges && (run.oldest..=run.newest).contains(&hidden));
         found.unwrap_or(Run { newest: hidden, oldest: hidden, merges })
     }
 
-    pub fn remember(&self, place: Place, run: Run) {
+    pub fn remember(&self, place: RunKey, run: Run) {
         let mut runs = self.runs.lock();
         if runs.len() >= RUNS_MAX && !runs.contains_key(&place) {
             runs.clear();

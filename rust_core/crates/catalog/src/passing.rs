@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Catalog;
-use super::hidden::{PASSED_MAX, Passed, Place};
+use super::hidden::{PASSED_MAX, Passed, RunKey};
 use super::indexed_layers::IndexedLayers;
 use super::pages::objects::applied_to;
 use super::pages::versions::{ListVersions, Merge, Next, VersionRows, VersionStart};
@@ -28,7 +28,7 @@ pub fn pass_published(
 impl IndexedLayers<'_, '_> {
     pub fn pass(&self, above: &[BucketId], layer: BucketId, key: &[u8], hidden: Sequence) -> Result<Passed> {
         let amendments = above.iter().copied().filter(|layer| self.kind(*layer) == LayerKind::Amendments).collect();
-        let place = Place { amendments, layer, key: Bytes::copy_from_slice(key) };
+        let place = RunKey { amendments, layer, key: Bytes::copy_from_slice(key) };
         let hidden_runs = &self.catalog.hidden;
         let mut run = hidden_runs.behind(&place, hidden, self.merges());
         let (prefix, max_keys) = (place.key.clone(), usize::MAX);

@@ -21,7 +21,7 @@ pub use admission::describe::Description;
 pub use admission::form::{FormHead, FormVerdict};
 pub use admission::identities::{Identities, Principal};
 pub use admission::ingress::Ingress;
-pub use buckets::moves::{MovedPrefix, Place};
+pub use buckets::moves::{BucketPrefix, MovedPrefix};
 pub use gateway::{Gateway, GatewayOptions};
 pub use orcas_s3::event_targets::EventTarget;
 pub use requests::body_plan::BodyPlan;

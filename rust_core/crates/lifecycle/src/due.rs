@@ -18,7 +18,7 @@ pub struct Facts<'a> {
 
 /// What a version is among those of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum EntryState {
     /// The current version, which is no delete marker.
     Current,
     /// A delete marker that is the only version of its key.
@@ -34,7 +34,7 @@ pub enum Place {
     Upload,
 }
 
-impl Place {
+impl EntryState {
     /// Whether what is there has tags and a size.
     fn has_tags(self) -> bool {
         match self {
@@ -55,7 +55,7 @@ pub struct Due<'r> {
 impl Rules {
     /// When a version expires: the earliest time that an enabled rule gives. `None` if no rule applies to it.
     /// `day_ms` is the length of a day.
-    pub fn due(&self, facts: &Facts<'_>, place: Place, day_ms: u64) -> Option<Due<'_>> {
+    pub fn due(&self, facts: &Facts<'_>, place: EntryState, day_ms: u64) -> Option<Due<'_>> {
         let tags = if place.has_tags() { facts.tags } else { &[] };
         let tagged = tags.iter().flat_map(|(key, value)| self.asking_for(key, value));
         let due = |at: usize| {
@@ -99,30 +99,30 @@ impl Rule {
         self.expiration.is_some_and(|expiration| expiration != Expiration::Markers(false)) || self.noncurrent.is_some()
     }
 
-    fn due_ms(&self, facts: &Facts<'_>, place: Place, day_ms: u64) -> Option<u64> {
+    fn due_ms(&self, facts: &Facts<'_>, place: EntryState, day_ms: u64) -> Option<u64> {
         match place {
-            Place::Current => match self.expiration? {
+            EntryState::Current => match self.expiration? {
                 Expiration::Days(days) => Some(after_days(facts.modified_ms, days, day_ms)),
                 Expiration::Date(at_ms) => Some(at_ms),
                 Expiration::Markers(_) => None,
             },
-            Place::LoneMarker => match self.expiration? {
+            EntryState::LoneMarker => match self.expiration? {
                 Expiration::Days(days) => Some(after_days(facts.modified_ms, days, day_ms)),
                 Expiration::Date(at_ms) => Some(at_ms),
                 Expiration::Markers(true) => Some(facts.modified_ms),
                 Expiration::Markers(false) => None,
             },
-            Place::Noncurrent { since_ms, newer } => {
+            EntryState::Noncurrent { since_ms, newer } => {
                 let Noncurrent { days, newer: kept } = self.noncurrent?;
                 (newer >= u64::from(kept)).then(|| after_days(since_ms, days, day_ms))
             }
-            Place::Upload => Some(after_days(facts.modified_ms, self.abort_days?, day_ms)),
+            EntryState::Upload => Some(after_days(facts.modified_ms, self.abort_days?, day_ms)),
         }
     }
 }
 
 impl Filter {
-    fn admits(&self, facts: &Facts<'_>, place: Place) -> bool {
+    fn admits(&self, facts: &Facts<'_>, place: EntryState) -> bool {
         if !place.has_tags() {
             let has_no_size = self.greater_than.is_none() && self.less_than.is_none();
             return facts.key.starts_with(&self.prefix) && self.tags.is_empty() && has_no_size;

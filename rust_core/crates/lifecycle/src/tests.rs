@@ -53,7 +53,7 @@ fn only_rules_that_may_concern_a_version_are_looked_at() {
 }
 
 /// The time and the rule for a version of 100 bytes with the tag a=1.
-fn due(rules: &Rules, key: &str, modified_ms: u64, place: Place) -> Option<(u64, String)> {
+fn due(rules: &Rules, key: &str, modified_ms: u64, place: EntryState) -> Option<(u64, String)> {
     let tags = [("a".into(), "1".into())];
     let facts = Facts { key: key.as_bytes(), size: 100, modified_ms, tags: &tags };
     rules.due(&facts, place, DAY_MS).map(|due| (due.at_ms, due.rule.id.clone()))
@@ -77,17 +77,17 @@ fn days_end_at_the_next_midnight() {
         // 28 February 2016, 23:00: the leap day counts.
         (1_456_700_400_000, 1_456_617_600_000 + 4 * DAY_MS),
     ] {
-        assert_eq!(due(&three, "k", modified, Place::Current), at(expected, "r"), "{modified}");
+        assert_eq!(due(&three, "k", modified, EntryState::Current), at(expected, "r"), "{modified}");
     }
     let facts = Facts { key: b"k", size: 0, modified_ms: 25_000, tags: &[] };
-    assert_eq!(three.due(&facts, Place::Current, 10_000).map(|due| due.at_ms), Some(60_000));
+    assert_eq!(three.due(&facts, EntryState::Current, 10_000).map(|due| due.at_ms), Some(60_000));
 }
 
 #[test]
 fn a_date_holds_for_older_and_newer_objects() {
     let dated = rules(&[expiring("r", "", Expiration::Date(DAY))]);
     for modified in [0, DAY - 1, DAY + 500] {
-        assert_eq!(due(&dated, "k", modified, Place::Current), at(DAY, "r"));
+        assert_eq!(due(&dated, "k", modified, EntryState::Current), at(DAY, "r"));
     }
 }
 
@@ -96,7 +96,7 @@ fn a_filter_admits_what_meets_all_of_it() {
     let one = |change: &dyn Fn(&mut Filter)| {
         let mut rule = expiring("r", "logs/", Expiration::Days(1));
         change(&mut rule.filter);
-        due(&rules(&[rule]), "logs/1", DAY, Place::Current).is_some()
+        due(&rules(&[rule]), "logs/1", DAY, EntryState::Current).is_some()
     };
     let tag = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
     assert!(one(&|_| {}));
@@ -119,29 +119,29 @@ fn the_earliest_of_the_enabled_rules_counts() {
         expiring("off", "", Expiration::Days(1)),
     ]);
     let all = without(&all, 3);
-    assert_eq!(due(&all, "a/b", DAY, Place::Current), at(DAY + 3 * DAY_MS, "early"));
-    assert_eq!(due(&all, "b", DAY, Place::Current), at(DAY + 10 * DAY_MS, "late"));
+    assert_eq!(due(&all, "a/b", DAY, EntryState::Current), at(DAY + 3 * DAY_MS, "early"));
+    assert_eq!(due(&all, "b", DAY, EntryState::Current), at(DAY + 10 * DAY_MS, "late"));
     let all = without(&all, 0);
-    assert_eq!(due(&all, "b", DAY, Place::Current), None);
+    assert_eq!(due(&all, "b", DAY, EntryState::Current), None);
 }
 
 #[test]
 fn noncurrent_versions_count_from_when_they_became_so() {
     let kept = rules(&[noncurrent("two", 3, 2)]);
-    let version = |newer| Place::Noncurrent { since_ms: DAY + HOUR, newer };
+    let version = |newer| EntryState::Noncurrent { since_ms: DAY + HOUR, newer };
     assert_eq!(due(&kept, "k", 0, version(1)), None);
     assert_eq!(due(&kept, "k", 0, version(2)), at(DAY + 4 * DAY_MS, "two"));
     // An older rule for all of them does not lose to one that keeps some.
     let both = rules(&[noncurrent("two", 3, 2), noncurrent("all", 10, 0)]);
     assert_eq!(due(&both, "k", 0, version(0)), at(DAY + 11 * DAY_MS, "all"));
     assert_eq!(due(&both, "k", 0, version(5)), at(DAY + 4 * DAY_MS, "two"));
-    assert_eq!(due(&both, "k", 0, Place::Current), None);
+    assert_eq!(due(&both, "k", 0, EntryState::Current), None);
     assert_eq!(due(&rules(&[expiring("c", "", Expiration::Days(1))]), "k", 0, version(9)), None);
 }
 
 #[test]
 fn a_marker_expires_at_once_or_when_the_object_would() {
-    let alone = |rule: Rule| due(&rules(&[rule]), "k", DAY + HOUR, Place::LoneMarker);
+    let alone = |rule: Rule| due(&rules(&[rule]), "k", DAY + HOUR, EntryState::LoneMarker);
     assert_eq!(alone(expiring("m", "", Expiration::Markers(true))), at(DAY + HOUR, "m"));
     assert_eq!(alone(expiring("m", "", Expiration::Markers(false))), None);
     assert_eq!(alone(expiring("m", "x", Expiration::Markers(true))), None);
@@ -162,9 +162,9 @@ fn a_marker_expires_at_once_or_when_the_object_would() {
 fn uploads_are_aborted_by_their_own_rule() {
     let abort = Rule { abort_days: Some(7), ..rule("u", "tmp/") };
     let all = rules(&[abort, expiring("e", "", Expiration::Days(1))]);
-    assert_eq!(due(&all, "tmp/a", DAY + 1, Place::Upload), at(DAY + 8 * DAY_MS, "u"));
-    assert_eq!(due(&all, "other", DAY, Place::Upload), None);
-    assert_eq!(due(&all, "tmp/a", DAY, Place::Current), at(DAY + 2 * DAY_MS, "e"));
+    assert_eq!(due(&all, "tmp/a", DAY + 1, EntryState::Upload), at(DAY + 8 * DAY_MS, "u"));
+    assert_eq!(due(&all, "other", DAY, EntryState::Upload), None);
+    assert_eq!(due(&all, "tmp/a", DAY, EntryState::Current), at(DAY + 2 * DAY_MS, "e"));
 }
 
 #[test]
@@ -230,8 +230,8 @@ proptest! {
         let tags: Vec<(Bytes, Bytes)> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let facts = Facts { key: key.as_bytes(), size, modified_ms: DAY, tags: &tags };
         let all = rules(&some);
-        let since = Place::Noncurrent { since_ms: DAY, newer: 1 };
-        for place in [Place::Current, Place::LoneMarker, since, Place::Upload] {
+        let since = EntryState::Noncurrent { since_ms: DAY, newer: 1 };
+        for place in [EntryState::Current, EntryState::LoneMarker, since, EntryState::Upload] {
             let alone = |at: usize| rules(&some[at..=at]).due(&facts, place, DAY_MS).map(|due| (due.at_ms, at));
             let found = all.due(&facts, place, DAY_MS).map(|due| {
                 (due.at_ms, all.all().iter().position(|rule| std::ptr::eq(rule, due.rule)).unwrap())
@@ -247,7 +247,7 @@ proptest! {
     fn days_are_never_cut_short(modified_ms in 0..1u64 << 48, days in 1..=u32::MAX, day_ms in 1..DAY_MS) {
         let all = rules(&[expiring("r", "", Expiration::Days(days))]);
         let facts = Facts { key: b"", size: 0, modified_ms, tags: &[] };
-        let at_ms = all.due(&facts, Place::Current, day_ms).unwrap().at_ms;
+        let at_ms = all.due(&facts, EntryState::Current, day_ms).unwrap().at_ms;
         let lived = at_ms - modified_ms;
         prop_assert!(lived > u64::from(days) * day_ms && lived <= (u64::from(days) + 1) * day_ms);
         prop_assert_eq!(at_ms % day_ms, 0);

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The place of an entry; `NONE` for the end of the list.
-type Place = usize;
-const NONE: Place = usize::MAX;
+/// Instead of the index of an entry: the end of the list.
+const NONE: usize = usize::MAX;
 
 /// Lookups since the cache was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,11 +40,11 @@ pub struct KeyCache<K, V> {
 }
 
 struct Inner<K, V> {
-    places: HashMap<K, Place>,
+    places: HashMap<K, usize>,
     entries: Vec<Entry<K, V>>,
     /// Most and least recently used.
-    first: Place,
-    last: Place,
+    first: usize,
+    last: usize,
     hits: u64,
     misses: u64,
     /// Rises with each removal: what was being made before it is not kept.
@@ -56,8 +55,8 @@ struct Entry<K, V> {
     key: K,
     value: Arc<V>,
     made_ms: u64,
-    before: Place,
-    after: Place,
+    before: usize,
+    after: usize,
 }
 
 impl<K: Copy + Eq + Hash, V> KeyCache<K, V> {
@@ -171,14 +170,14 @@ impl<K: Copy + Eq + Hash, V> Inner<K, V> {
         gone
     }
 
-    fn move_first(&mut self, place: Place) {
+    fn move_first(&mut self, place: usize) {
         if self.first != place {
             self.unlink(place);
             self.link_first(place);
         }
     }
 
-    fn link_first(&mut self, place: Place) {
+    fn link_first(&mut self, place: usize) {
         let second = self.first;
         self.entries[place].before = NONE;
         self.entries[place].after = second;
@@ -189,13 +188,13 @@ impl<K: Copy + Eq + Hash, V> Inner<K, V> {
         }
     }
 
-    fn unlink(&mut self, place: Place) {
+    fn unlink(&mut self, place: usize) {
         let (before, after) = (self.entries[place].before, self.entries[place].after);
         self.link(before, after, (after, before));
     }
 
     /// What comes after `before`, and before `after`: the ends of the list stand in for missing neighbours.
-    fn link(&mut self, before: Place, after: Place, (next, previous): (Place, Place)) {
+    fn link(&mut self, before: usize, after: usize, (next, previous): (usize, usize)) {
         match self.entries.get_mut(before) {
             Some(entry) => entry.after = next,
             None => self.first = next,
@@ -207,7 +206,7 @@ impl<K: Copy + Eq + Hash, V> Inner<K, V> {
     }
 
     /// The last entry takes its place.
-    fn remove(&mut self, place: Place) -> Entry<K, V> {
+    fn remove(&mut self, place: usize) -> Entry<K, V> {
         self.unlink(place);
         let removed = self.entries.swap_remove(place);
         self.places.remove(&removed.key);

@@ -31,7 +31,7 @@ pub struct Diagnosis {
 
 /// The region and the domains of the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct ServerNames<'a> {
     pub region: &'a str,
     pub domains: &'a [String],
 }
@@ -73,13 +73,13 @@ pub fn diagnose(
     head: &RequestHead<'_>,
     error: &SignatureError,
     requirements: &Requirements<'_>,
-    place: &Place<'_>,
+    names: &ServerNames<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Option<Diagnosis> {
     if head_bytes(head) > HEAD_BYTES_MAX {
         return None;
     }
-    let cause = cause_of(head, error, requirements, place, credential);
+    let cause = cause_of(head, error, requirements, names, credential);
     let explanation = explain(head);
     (cause.is_some() || explanation.is_some()).then_some(Diagnosis { cause, explanation })
 }
@@ -93,7 +93,7 @@ fn cause_of(
     head: &RequestHead<'_>,
     error: &SignatureError,
     requirements: &Requirements<'_>,
-    place: &Place<'_>,
+    names: &ServerNames<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Option<String> {
     use SignatureError as E;
@@ -113,7 +113,7 @@ fn cause_of(
         }
         E::SignatureDoesNotMatch => match claim {
             Err(_) => "the signature is not 64 lower-case hexadecimal digits".to_owned(),
-            Ok(claim) => Trial { head, claim: &claim?, place }.run(credential),
+            Ok(claim) => Trial { head, claim: &claim?, names }.run(credential),
         },
         _ => return None,
     };
@@ -142,7 +142,7 @@ fn clock(claim: &Claim<'_>, requirements: &Requirements<'_>) -> String {
 struct Trial<'a> {
     head: &'a RequestHead<'a>,
     claim: &'a Claim<'a>,
-    place: &'a Place<'a>,
+    names: &'a ServerNames<'a>,
 }
 
 impl Trial<'_> {
@@ -222,7 +222,7 @@ impl Trial<'_> {
         let named = named.filter_map(|value| value.split(',').next()).map(str::trim).chain(forwarded);
         let mut names: Vec<String> = named.map(str::to_owned).collect();
         names.push(name.to_owned());
-        names.extend(self.place.domains.iter().cloned());
+        names.extend(self.names.domains.iter().cloned());
         names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let ports = [port, value("x-forwarded-port"), Some("80"), Some("443")];
         let mut hosts: Vec<String> = Vec::new();
@@ -335,7 +335,7 @@ impl Trial<'_> {
     fn region(&self, secret: &[u8]) -> Option<String> {
         let sent = self.claim.region;
         let signed =
-            [self.place.region, "us-east-1", "auto"].into_iter().filter(|region| *region != sent).find(|&region| {
+            [self.names.region, "us-east-1", "auto"].into_iter().filter(|region| *region != sent).find(|&region| {
                 let key = self.key(secret, region);
                 let claim = Claim { region, ..self.claim.clone() };
                 self.accepts(&key, self.claim, self.head) || self.accepts(&key, &claim, self.head)

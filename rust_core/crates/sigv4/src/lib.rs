@@ -24,7 +24,7 @@ mod version_two;
 
 pub use authentication::{Authenticated, Authentication, Requirements, Stamp, VersionTwo};
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
-pub use diagnosis::{Diagnosis, Explanation, Place, claimed_signature, diagnose, explain};
+pub use diagnosis::{Diagnosis, Explanation, ServerNames, claimed_signature, diagnose, explain};
 pub use error::SignatureError;
 pub use form::{AuthenticatedForm, FormError, SignedForm, authenticate_form};
 pub use keys::{ChunkContext, Credential, SigningKeys};

@@ -35,7 +35,7 @@ pub(crate) fn seal_stored(
     let SealStored { layer, keys, uploads } = seal;
     let gone =
         view.bucket(layer).is_none_or(|bucket| matches!(bucket.role, BucketRole::Snapshot | BucketRole::Dropped));
-    let mut blobs = Blobs { bodies: blobs.into_iter().map(Place::Body).collect() };
+    let mut blobs = Blobs { bodies: blobs.into_iter().map(BlobSource::Body).collect() };
     let mut draft = Draft::new(context.next_sequence);
     let mut counts = Sealed::default();
     for SealKey { key, versions } in keys {
@@ -147,10 +147,10 @@ const UNFIT: Error = Error::Record { reason: "what was stored again is not the c
 
 /// The blobs of an intent. Those that nothing needs after all are not recorded.
 struct Blobs {
-    bodies: Vec<Place>,
+    bodies: Vec<BlobSource>,
 }
 
-enum Place {
+enum BlobSource {
     Body(Body),
     Stored(Sequence, u32),
 }
@@ -181,12 +181,12 @@ impl Blobs {
     fn stored(&mut self, view: &dyn View, draft: &mut Draft, at: usize) -> Result<(Sequence, u32)> {
         let place = self.bodies.get_mut(at).ok_or(UNFIT)?;
         let body = match place {
-            Place::Stored(blob, length) => return Ok((*blob, *length)),
-            Place::Body(body) => std::mem::replace(body, Body::Inline(Bytes::new())),
+            BlobSource::Stored(blob, length) => return Ok((*blob, *length)),
+            BlobSource::Body(body) => std::mem::replace(body, Body::Inline(Bytes::new())),
         };
         match draft.store(view, body, Some(&Encryption::Managed))?[..] {
             [Extent::Blob { blob, start: 0, length }] => {
-                *place = Place::Stored(blob, length);
+                *place = BlobSource::Stored(blob, length);
                 Ok((blob, length))
             }
             _ => Err(UNFIT),

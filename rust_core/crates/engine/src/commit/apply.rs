@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::queue::{AppendedBatch, Next, Stall};
 use crate::state::EngineState;
 use crate::upkeep::UpkeepTask;
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result, StoreFault};
 use orcas_index::{Applied, Writer};
 
 /// Log bytes after which the index's write-ahead log is checkpointed.
@@ -84,7 +84,7 @@ impl Applier {
 
     fn fail(&self, error: &Error) {
         let reason = "the index could not follow the log: restart the server, which rebuilds it";
-        self.shared.faults.stop_writing(Cause::new(reason, error.to_string()));
+        self.shared.faults.stop_writing(StoreFault::new(reason, error.to_string()));
         self.shared.applies.fail();
     }
 

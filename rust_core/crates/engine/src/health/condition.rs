@@ -3,7 +3,7 @@
 use super::space::DiskSpace;
 use crate::handle::Handle;
 use orcas_base::buffers::BufferCounts;
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result, StoreFault};
 use orcas_index::Connections;
 use orcas_record::Durability;
 
@@ -14,9 +14,9 @@ pub enum Condition {
     /// New content is refused; reads and deletions continue, and so does everything once there is room.
     Full(Space),
     /// Nothing is written until the store is opened again; reads continue.
-    ReadOnly(Cause),
+    ReadOnly(StoreFault),
     /// Something that was stored cannot be read, or may not be; the rest is read.
-    Damaged(Cause),
+    Damaged(StoreFault),
 }
 
 /// What there is no room for.
@@ -90,7 +90,7 @@ fn space(space: &DiskSpace, stalled: bool) -> Option<Space> {
     }
 }
 
-fn condition(damage: Option<Cause>, writing: Result<()>, space: Option<Space>) -> Condition {
+fn condition(damage: Option<StoreFault>, writing: Result<()>, space: Option<Space>) -> Condition {
     match (damage, writing, space) {
         (Some(cause), ..) => Condition::Damaged(cause),
         (_, Err(Error::ReadOnly { cause }), _) => Condition::ReadOnly(cause),

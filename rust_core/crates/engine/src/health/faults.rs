@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 // Not one of `orcas_base::sync`: nothing is called while it is held.
 use parking_lot::Mutex as Kept;
 
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result, StoreFault};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,19 +27,19 @@ pub enum StorePart {
 pub(crate) struct Faults {
     /// Set after its cause.
     stopped: AtomicBool,
-    stop: Mutex<Option<Cause>>,
-    damage: Kept<BTreeMap<StorePart, Cause>>,
+    stop: Mutex<Option<StoreFault>>,
+    damage: Kept<BTreeMap<StorePart, StoreFault>>,
 }
 
 impl Faults {
     /// From now on reads only, until the store is opened again. The first cause counts.
-    pub fn stop_writing(&self, cause: Cause) {
+    pub fn stop_writing(&self, cause: StoreFault) {
         self.stop.lock().get_or_insert(cause);
         self.stopped.store(true, Ordering::Release);
     }
 
     /// Something that was stored is damaged. Changes nothing but what `health` says.
-    pub fn note_damage(&self, part: StorePart, cause: Cause) {
+    pub fn note_damage(&self, part: StorePart, cause: StoreFault) {
         let known = self.damage.lock().entry(part).or_insert_with(|| cause.clone()).clone();
         if known != cause {
             tracing::error!(part = ?part, %cause, "There is more damage: `orcas fsck` shows what is affected");
@@ -60,7 +60,7 @@ impl Faults {
     }
 
     /// The first damage in the order of the parts.
-    pub fn damage(&self) -> Option<Cause> {
+    pub fn damage(&self) -> Option<StoreFault> {
         self.damage.lock().values().next().cloned()
     }
 }

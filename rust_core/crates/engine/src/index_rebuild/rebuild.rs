@@ -16,7 +16,7 @@ use super::requests::Task;
 use crate::health::faults::StorePart;
 use crate::opening::recover::{apply_recovered, index_options};
 use crate::upkeep::UpkeepTask;
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result, StoreFault};
 use orcas_index::{Index, Writer};
 use orcas_log::{LogFiles, LogPosition, RecoveredBatch};
 use orcas_record::Sequence;
@@ -60,15 +60,15 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         built.retain(|at| now.saturating_sub(*at) < WITHIN);
         if built.len() >= TIMES_MAX {
             if is_damaged {
-                return give_up(shared, Cause::new(TOO_OFTEN, reason));
+                return give_up(shared, StoreFault::new(TOO_OFTEN, reason));
             }
             built.clear();
-            if !try_later(shared, Cause::new(UNWRITABLE, Arc::clone(&reason))) {
+            if !try_later(shared, StoreFault::new(UNWRITABLE, Arc::clone(&reason))) {
                 return;
             }
         }
         // First, because marking it waits for the disk.
-        tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
+        tell(shared, StoreFault::new(UNDER_WAY, Arc::clone(&reason)));
         // If it fails, the damage is reported again when it is met after a restart.
         let marked = mark(&*shared.fs, &shared.options.data);
         let _ = marked.inspect_err(|error| tracing::warn!(%error, "The damaged index could not be marked"));
@@ -90,17 +90,17 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             }
             Err(error @ (Error::Index { .. } | Error::Io { .. })) => {
                 tracing::warn!(%error, "The index cannot be rebuilt now");
-                if !try_later(shared, Cause::new(UNWRITABLE, error.to_string())) {
+                if !try_later(shared, StoreFault::new(UNWRITABLE, error.to_string())) {
                     return;
                 }
             }
-            Err(error) => return give_up(shared, Cause::new(IN_VAIN, error.to_string())),
+            Err(error) => return give_up(shared, StoreFault::new(IN_VAIN, error.to_string())),
         }
     }
 }
 
 /// Waits a while. False when the thread is to end.
-fn try_later(shared: &EngineState, why: Cause) -> bool {
+fn try_later(shared: &EngineState, why: StoreFault) -> bool {
     tell(shared, why);
     shared.index_rebuild.sleep()
 }
@@ -110,13 +110,13 @@ pub(crate) fn died(shared: &EngineState) {
     give_up(shared, IN_VAIN.into());
 }
 
-fn give_up(shared: &EngineState, cause: Cause) {
+fn give_up(shared: &EngineState, cause: StoreFault) {
     shared.faults.stop_writing(cause.clone());
     tell(shared, cause);
     shared.applies.give_up();
 }
 
-fn tell(shared: &EngineState, cause: Cause) {
+fn tell(shared: &EngineState, cause: StoreFault) {
     shared.faults.note_repaired(StorePart::Index);
     shared.faults.note_damage(StorePart::Index, cause);
 }

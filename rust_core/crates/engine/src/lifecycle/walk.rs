@@ -16,7 +16,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::sync::Receiver;
 use orcas_catalog::{Document, ListUploads, NewerChanges, ScanStart, VersionScanRow, VersionStart};
 use orcas_decide::{Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, Refusal};
-use orcas_lifecycle::{Facts, Place, Rules};
+use orcas_lifecycle::{EntryState, Facts, Rules};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind};
 
 /// See [`Walk::page`].
@@ -208,10 +208,10 @@ impl<'a> Walk<'a> {
         let modified_ms = row.listed.modified_ms;
         let newer_ms = std::mem::replace(&mut seen.newer_ms, modified_ms);
         let place = match (is_newest, row.delete_marker) {
-            (true, false) => Place::Current,
-            (true, true) => Place::LoneMarker,
+            (true, false) => EntryState::Current,
+            (true, true) => EntryState::LoneMarker,
             // No version is older than what it followed, whatever the clock said.
-            (false, _) => Place::Noncurrent { since_ms: newer_ms.max(modified_ms), newer: seen.kept },
+            (false, _) => EntryState::Noncurrent { since_ms: newer_ms.max(modified_ms), newer: seen.kept },
         };
         let tags = self.tags(from, rules, &row)?;
         let expires = self.expires(rules, &row, place, tags.as_ref());
@@ -219,12 +219,12 @@ impl<'a> Walk<'a> {
         let (key, sequence) = (row.key, row.sequence);
         let entry = |place| ExpireEntry { key, sequence, place, tags };
         match place {
-            Place::Current if is_hidden => {}
-            Place::Current if expires => bucket.entries.push(entry(ExpiredPlace::Current)),
-            Place::LoneMarker if expires => seen.marker = Some(entry(ExpiredPlace::LoneMarker)),
-            Place::Noncurrent { .. } if expires => bucket.entries.push(entry(ExpiredPlace::Noncurrent(row.id))),
-            Place::Noncurrent { .. } => seen.kept += 1,
-            Place::Current | Place::LoneMarker | Place::Upload => {}
+            EntryState::Current if is_hidden => {}
+            EntryState::Current if expires => bucket.entries.push(entry(ExpiredPlace::Current)),
+            EntryState::LoneMarker if expires => seen.marker = Some(entry(ExpiredPlace::LoneMarker)),
+            EntryState::Noncurrent { .. } if expires => bucket.entries.push(entry(ExpiredPlace::Noncurrent(row.id))),
+            EntryState::Noncurrent { .. } => seen.kept += 1,
+            EntryState::Current | EntryState::LoneMarker | EntryState::Upload => {}
         }
         Ok(())
     }
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         Ok(shown.is_none_or(|shown| shown.object.sequence != row.sequence))
     }
 
-    fn expires(&self, rules: &Rules, row: &VersionScanRow, place: Place, tags: Option<&Tags>) -> bool {
+    fn expires(&self, rules: &Rules, row: &VersionScanRow, place: EntryState, tags: Option<&Tags>) -> bool {
         let tags = tags.map(|tags| &tags[..]).unwrap_or_default();
         let facts = Facts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, tags };
         rules.due(&facts, place, self.options.day_ms).is_some_and(|due| due.at_ms <= self.now_ms)
@@ -274,7 +274,7 @@ impl<'a> Walk<'a> {
                     self.report.seen += 1;
                     let (key, modified_ms) = (&upload.key[..], upload.initiated_ms);
                     let facts = Facts { key, size: 0, modified_ms, tags: &[] };
-                    let due = rules.due(&facts, Place::Upload, self.options.day_ms);
+                    let due = rules.due(&facts, EntryState::Upload, self.options.day_ms);
                     if due.is_some_and(|due| due.at_ms <= self.now_ms) {
                         let (key, place) = (upload.key.clone(), ExpiredPlace::Upload(upload.id));
                         bucket.entries.push(ExpireEntry { key, sequence: 0, place, tags: None });

@@ -8,7 +8,7 @@ use crate::health::faults::StorePart;
 use crate::index_rebuild::mark::{REBUILT_NAME, is_marked, unmark};
 use crate::options::EngineOptions;
 use crate::state::EngineState;
-use orcas_base::error::{Cause, Error, Result};
+use orcas_base::error::{Error, Result, StoreFault};
 use orcas_catalog::BucketTable;
 use orcas_fs::FileSystem;
 use orcas_fsck::INDEX_NAME;
@@ -265,7 +265,7 @@ pub(crate) fn load_buckets(index: &Index) -> Result<BucketTable> {
 pub(crate) fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> {
     let reason = "a file is shorter than what was stored in it: run orcas fsck";
     if let Some(path) = logs_cut_short.first() {
-        shared.faults.note_damage(StorePart::Log, Cause::new(reason, path.display().to_string()));
+        shared.faults.note_damage(StorePart::Log, StoreFault::new(reason, path.display().to_string()));
     }
     let reader = shared.catalog.index.read()?;
     for pack in reader.packs()? {
@@ -278,7 +278,7 @@ pub(crate) fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> 
         };
         if shared.packs.is_cut_short(last, length)? {
             let path = shared.packs.path(pack);
-            shared.faults.note_damage(StorePart::Packs, Cause::new(reason, path.display().to_string()));
+            shared.faults.note_damage(StorePart::Packs, StoreFault::new(reason, path.display().to_string()));
         }
     }
     Ok(())

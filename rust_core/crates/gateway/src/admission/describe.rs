@@ -7,7 +7,7 @@ use crate::gateway::{Gateway, now_ms};
 use orcas_http::{Query, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::{Operation, Target};
-use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_signature, diagnose};
+use orcas_sigv4::{Diagnosis, ServerNames, authenticate, claimed_signature, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Gateway {
         let identities = self.identities();
         let credential = |key: &str| identities.credential(key);
         let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
-        let place = Place { region: &self.options.region, domains: &self.options.domains };
-        diagnose(head, &error, &requirements, &place, &credential)
+        let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
+        diagnose(head, &error, &requirements, &names, &credential)
     }
 }

@@ -10,7 +10,7 @@ use orcas_s3::{ErrorCode, S3Error};
 
 /// The keys of a bucket that begin with a prefix.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct BucketPrefix<'a> {
     pub bucket: &'a str,
     pub prefix: &'a str,
 }
@@ -27,8 +27,8 @@ impl Gateway {
     /// Moves all objects of one place to another, or none. `limit` is the number of objects that it may be. Blocks.
     pub fn move_prefix(
         &self,
-        from: Place<'_>,
-        to: Place<'_>,
+        from: BucketPrefix<'_>,
+        to: BucketPrefix<'_>,
         overwrite: bool,
         limit: usize,
     ) -> Result<MovedPrefix, Problem> {
@@ -54,8 +54,8 @@ impl Gateway {
 }
 
 /// The error for a place without objects.
-fn nothing_to_move(from: Place<'_>) -> S3Error {
-    let Place { bucket, prefix } = from;
+fn nothing_to_move(from: BucketPrefix<'_>) -> S3Error {
+    let BucketPrefix { bucket, prefix } = from;
     let message = match prefix {
         "" => format!("The bucket {bucket} has no objects to move."),
         _ => format!("No key of {bucket} begins with {prefix}, so there is nothing to move."),

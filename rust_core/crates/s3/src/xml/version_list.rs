@@ -6,7 +6,7 @@ use crate::requests::query::ListVersionsQuery;
 
 /// Which version of a key an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryVersion {
     pub version: VersionName,
     /// Whether it is the newest of its key.
     pub latest: bool,
@@ -30,21 +30,21 @@ impl<'a> VersionList<'a> {
         Self { listing, owner }
     }
 
-    pub fn version(&mut self, entry: &ObjectEntry<'_>, place: Place) {
+    pub fn version(&mut self, entry: &ObjectEntry<'_>, place: EntryVersion) {
         self.open("Version", entry.key, place);
         self.listing.object(entry, Some(&self.owner));
         self.listing.xml.close("Version");
     }
 
     /// `modified_ms` in milliseconds since the epoch.
-    pub fn delete_marker(&mut self, key: &[u8], modified_ms: i64, place: Place) {
+    pub fn delete_marker(&mut self, key: &[u8], modified_ms: i64, place: EntryVersion) {
         self.open("DeleteMarker", key, place);
         self.listing.xml.time("LastModified", modified_ms);
         write_owner(&mut self.listing.xml, "Owner", &self.owner);
         self.listing.xml.close("DeleteMarker");
     }
 
-    fn open(&mut self, element: &str, key: &[u8], place: Place) {
+    fn open(&mut self, element: &str, key: &[u8], place: EntryVersion) {
         self.listing.xml.open(element);
         self.listing.name("Key", key);
         let mut id = Vec::with_capacity(32);
@@ -84,11 +84,11 @@ mod tests {
         let query = ListVersionsQuery::parse(&Query::parse(raw.as_bytes()).unwrap()).unwrap();
         let mut list = VersionList::begin(Vec::new(), "b-1", &query, OWNER);
         list.prefix(b"p/");
-        list.delete_marker(b"k", 0, Place { version: VersionName::Given([0xab; 16]), latest: true });
+        list.delete_marker(b"k", 0, EntryVersion { version: VersionName::Given([0xab; 16]), latest: true });
         let etag = Etag::simple(Md5Hasher::digest(b""));
         let entry =
             ObjectEntry { key: b"k", modified_ms: 0, etag, size: 7, checksum: None, storage_class: Some(b"GLACIER") };
-        list.version(&entry, Place { version: VersionName::Null, latest: false });
+        list.version(&entry, EntryVersion { version: VersionName::Null, latest: false });
         let document = String::from_utf8(list.end(Some((b"k", Some(VersionName::Null))))).unwrap();
         let owner = "<Owner><ID>o1</ID><DisplayName>root</DisplayName></Owner>";
         let time = "<LastModified>1970-01-01T00:00:00.000Z</LastModified>";

@@ -1,7 +1,9 @@
 //! What happens to requests between their signer and the server, and whether the cause is found.
 
 use super::{ACCESS_KEY, MAY_24_2013, Request, SECRET, lookup, signed_put};
-use crate::{Diagnosis, Place, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, authenticate, diagnose};
+use crate::{
+    Diagnosis, Requirements, SKEW_MAX_MS, ServerNames, SignatureError, Signer, SigningKeys, authenticate, diagnose,
+};
 
 const NOW_MS: i64 = MAY_24_2013 * 1000;
 
@@ -10,10 +12,10 @@ pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) 
     let requirements =
         Requirements { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two: None };
     let domains = ["s3.example.org".to_owned()];
-    let place = Place { region: "eu-west-1", domains: &domains };
+    let names = ServerNames { region: "eu-west-1", domains: &domains };
     request.with_head(|head| {
         let error = authenticate(head, &requirements, &SigningKeys::new(), &lookup).expect_err("refused");
-        let diagnosis = diagnose(head, &error, &requirements, &place, &lookup);
+        let diagnosis = diagnose(head, &error, &requirements, &names, &lookup);
         (error, diagnosis)
     })
 }

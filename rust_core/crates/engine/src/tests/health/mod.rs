@@ -7,7 +7,7 @@ mod index_writes;
 
 use super::support::Store;
 use crate::{Condition, Space, StorePart};
-use orcas_base::error::{Cause, Error};
+use orcas_base::error::{Error, StoreFault};
 use orcas_decide::Failure;
 
 #[test]
@@ -31,14 +31,14 @@ fn the_worst_that_is_known_counts() {
     assert_eq!(store.get(&bucket, "kept").unwrap().as_deref(), Some(&b"content"[..]));
 
     let shared = &store.handle().shared;
-    shared.faults.stop_writing(Cause::new("it stopped", "on /a/path"));
+    shared.faults.stop_writing(StoreFault::new("it stopped", "on /a/path"));
     shared.faults.stop_writing("and once more".into());
     let Condition::ReadOnly(cause) = said(false) else { panic!("{:?}", said(false)) };
     assert_eq!((cause.reason, cause.to_string().as_str()), ("it stopped", "it stopped: on /a/path"));
     assert!(matches!(store.delete(&bucket, "kept"), Err(Failure::Engine(Error::ReadOnly { .. }))));
 
-    shared.faults.note_damage(StorePart::Index, Cause::new("a page is not what was written", "page 7"));
-    shared.faults.note_damage(StorePart::Log, Cause::new("a file is too short", "/a/path"));
+    shared.faults.note_damage(StorePart::Index, StoreFault::new("a page is not what was written", "page 7"));
+    shared.faults.note_damage(StorePart::Log, StoreFault::new("a file is too short", "/a/path"));
     shared.faults.note_damage(StorePart::Log, "and another".into());
     let said = said(false);
     assert_eq!(said.reason().as_deref(), Some("a file is too short"));

@@ -14,7 +14,7 @@ use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
 use orcas_record::Bucket;
 use orcas_s3::query::ListVersionsQuery;
 use orcas_s3::xml::lists::{ObjectEntry, page_room};
-use orcas_s3::xml::version_list::{Place, VersionList};
+use orcas_s3::xml::version_list::{EntryVersion, VersionList};
 
 pub struct ListObjectVersions {
     bucket: Arc<Bucket>,
@@ -47,10 +47,10 @@ impl ListObjectVersions {
 impl VersionSink for PageDocument<'_> {
     fn version(&mut self, version: &ListedVersion<'_>) {
         let ListedVersion { key, listed, .. } = version;
-        let place = Place { version: version_name(version.id), latest: version.is_latest };
+        let which = EntryVersion { version: version_name(version.id), latest: version.is_latest };
         let modified_ms = time(listed.modified_ms);
         if version.delete_marker {
-            return self.document.delete_marker(key, modified_ms, place);
+            return self.document.delete_marker(key, modified_ms, which);
         }
         let entry = ObjectEntry {
             key,
@@ -60,7 +60,7 @@ impl VersionSink for PageDocument<'_> {
             checksum: listed.checksum,
             storage_class: listed.class.map(|class| class.name().as_bytes()),
         };
-        self.document.version(&entry, place);
+        self.document.version(&entry, which);
     }
 
     fn prefix(&mut self, prefix: &[u8]) {

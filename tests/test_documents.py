@@ -62,7 +62,7 @@ def test_files_that_documents_name_exist(path: Path) -> None:
 
 
 # What a server does not run: the load of `orcas bench`, and the simulated disk.
-UNSERVED = {"load", "index_testing", "sim"}
+UNSERVED = {"load", "index_testing", "fs_testing"}
 
 
 def rust_locks() -> set[tuple[str, str]]:

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_base::block::field;
-use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRandom};
 use orcas_fuzz::{Input, bounded, fuzz_target};
 use orcas_journal::{
     Journal, JournalCursor, JournalFiles, JournalOptions, JournalReader, MARK, Place, Start, StoredEvent, examine,

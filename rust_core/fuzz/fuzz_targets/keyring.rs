@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRandom};
 use orcas_fuzz::{Input, fuzz_target};
 use orcas_keyring::{Environment, Keyring, NAMES, OpenError, inspect};
 use orcas_seal::{CacheLimits, MasterSecret, Secret, StoreId, decode_body};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orcas_base::error::Error;
-use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRandom};
 use orcas_fuzz::{Input, fuzz_target};
 use orcas_store::{KEY_FILES, StoreKeys, fingerprint};
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_base::block::field;
-use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRandom};
 use orcas_fuzz::{Input, fuzz_target};
 use orcas_log::{Batch, FileSeal, LogOptions, LogPosition, LogSalvage, Salvaged, inspect, recover, store_ids};
 use orcas_record::placement::codec;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orcas_decide::Precondition;
 use orcas_engine::Stepper;
-use orcas_fs::sim::{CrashPolicy, Fault, Operation};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation};
 use orcas_record::{BucketSettings, DocumentKind, Durability};
 
 use crate::model::{Op, Payload};

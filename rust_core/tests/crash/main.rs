@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orcas_fs::sim::CrashPolicy;
+use orcas_fs_testing::CrashPolicy;
 use orcas_record::Durability;
 
 use store::{POLICIES, Run, Tally};

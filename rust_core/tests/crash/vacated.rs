@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orcas_decide::Precondition;
-use orcas_fs::sim::CrashPolicy;
+use orcas_fs_testing::CrashPolicy;
 use orcas_record::{BucketSettings, ObjectHeaders};
 
 use crate::model::{Op, Payload};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use orcas_checksum::Etag;
 use orcas_decide::{DeleteEntry, EtagMatch, Precondition};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
 use crate::model::{

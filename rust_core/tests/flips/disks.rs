@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 
 use crate::judge::{Bench, Effect, Said, Verdict};
 use crate::store::{self, Built, LARGE};

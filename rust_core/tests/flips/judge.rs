@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use orcas_base::error::Error;
 use orcas_engine::{IndexPlace, Stepper, repair_store};
-use orcas_fs::sim::SimDisk;
 use orcas_fs::{File, FileSystem, Open};
+use orcas_fs_testing::SimDisk;
 
 use crate::buckets;
 use crate::observe::{Observed, Seen, compare};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orcas_base::error::Result;
 use orcas_engine::{Clock, Environment, IndexPlace, Stepper};
 use orcas_fs::FileSystem;
-use orcas_fs::sim::{SimDisk, SimRandom};
+use orcas_fs_testing::{SimDisk, SimRandom};
 
 use super::keys::OneKey;
 use super::size::{Size, options};

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use orcas_base::error::Error;
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use parking_lot::Mutex;
 
 use judge::{Bench, Effect, Repair, Said, Verdict};

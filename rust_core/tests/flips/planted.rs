@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use orcas_base::planted::{Bug, Suite, choose};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 
 use crate::judge::{Bench, Effect, Scratch};
 use crate::store::{self, Built, LARGE};

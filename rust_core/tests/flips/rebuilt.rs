@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use orcas_base::error::Error;
 use orcas_engine::{Condition, Engine, IndexPlace};
-use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRng};
 
 use crate::is_clear;
 use crate::judge::{Bench, Scratch, check, write_index};

@@ -10,8 +10,8 @@ use orcas_base::block::{BLOCK_SIZE, block_count, block_crc};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Intent, Precondition, PutObject};
 use orcas_engine::{CompletionSink, Handle, IndexPlace, Stepper, Waiter};
-use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::SimDisk;
 use orcas_record::{Attributes, Bucket, BucketSettings, Cause, Encryption, NamedKey, Seal};
 use orcas_seal::TAG_LENGTH;
 

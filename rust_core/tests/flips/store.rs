@@ -12,8 +12,8 @@ use orcas_decide::{
     SourceConditions,
 };
 use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
-use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::SimDisk;
 use orcas_record::{
     Attributes, Bucket, BucketSettings, Cause, Chunking, Encryption, INLINE_MAX, ObjectHeaders, UploadId, VersionId,
 };

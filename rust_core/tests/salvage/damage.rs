@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 
 use crate::store::Built;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_engine::{Environment, Handle, IndexPlace, SalvageReport, SystemClock, salvage_store};
-use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Bucket, BucketId, Sequence};
 
 use crate::damage::{Index, Plan};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use orcas_base::error::Error;
 use orcas_fs::FileSystem;
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_record::{ChunkLocation, PackId};
 
 use super::*;

@@ -11,7 +11,7 @@ use orcas_base::block::CHUNK_LENGTH_MAX;
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_record::{HEAD_LENGTH, head_of};
 
 use super::*;

@@ -1,12 +1,11 @@
 //! The file system interface of the store, which allows tests to inject faults.
 //!
-//! Implementations: `real` uses the operating system, `sim` is a model of a disk that loses power, and `read_only` wraps
-//! another one. Nothing here retries: a failed sync is reported once, and the caller must abandon the file.
+//! Implementations: `real` uses the operating system, `read_only` wraps another one, and the crate `fs_testing` has a disk that
+//! loses power. Nothing here retries: a failed sync is reported once, and the caller must abandon the file.
 
 pub mod read_only;
 pub mod real;
 pub mod scratch;
-pub mod sim;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +75,7 @@ pub trait File: Send + Sync {
 }
 
 /// Whether a hole may be punched there.
-fn is_punchable(offset: u64, length: u64) -> bool {
+pub fn is_punchable(offset: u64, length: u64) -> bool {
     offset.is_multiple_of(PUNCH_ALIGN) && length.is_multiple_of(PUNCH_ALIGN) && offset.checked_add(length).is_some()
 }
 

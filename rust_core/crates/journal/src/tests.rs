@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orcas_base::error::Error;
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_fs::sim::{Fault, Operation, SimDisk};
+use orcas_fs_testing::{Fault, Operation, SimDisk};
 
 use super::*;
 

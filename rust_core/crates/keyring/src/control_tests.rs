@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orcas_fs::sim::{Fault, Operation, SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{Fault, Operation, SimDisk, SimRandom};
 use orcas_seal::{
     CONTROL_KEY, CacheLimits, ControlKey, FreshId, Kdf, KeyName, Keyring as Keys, MasterSecret, SSE_S3_KEY, Secret,
     StoreId,

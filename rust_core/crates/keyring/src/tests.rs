@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_seal::{CacheLimits, DataKey, DataKeyId, Error as SealError, KeyState, MasterSecret, Secret, StoreId};
 
 use crate::{ChangeError, Environment, KeyError, Keyring, NAMES, OpenError, Presence, presence};

@@ -174,7 +174,7 @@ impl Ballast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_fs::sim::{Fault, Operation, SimDisk};
+    use orcas_fs_testing::{Fault, Operation, SimDisk};
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Metadata, Subscriber};

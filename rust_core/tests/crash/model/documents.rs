@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use orcas_decide::Refusal;
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, DocumentKind};
 
 use super::{Bucket, Op, Verdict, done};

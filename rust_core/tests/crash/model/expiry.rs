@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use orcas_decide::{Expired, ExpiredPlace, Precondition, Refusal};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, DocumentKind, VersionId, Versioning};
 
 use super::versions::named;

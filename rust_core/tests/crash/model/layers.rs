@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use orcas_decide::{DeleteEntry, Precondition, Refusal};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, Versioning};
 
 use super::versions::named;

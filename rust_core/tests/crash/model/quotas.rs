@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orcas_decide::{Held, Quota, QuotaOf, Refusal};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, DocumentKind, Versioning};
 
 use super::{Bucket, Model, Object, Op};

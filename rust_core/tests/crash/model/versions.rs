@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orcas_checksum::Etag;
 use orcas_decide::{EtagMatch, Precondition, Refusal};
 use orcas_engine::Clock;
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, Retention, RetentionMode, Versioning};
 
 use super::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};

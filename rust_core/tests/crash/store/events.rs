@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use orcas_engine::{Change, ChangeKind, EngineOptions, EventOptions, Handle, JournalCursor, Stepper};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::Durability;
 
 use super::run::{Run, is_fault};

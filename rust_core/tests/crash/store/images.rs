@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use orcas_base::error::Result;
 use orcas_engine::{ReclaimLimits, Stepper};
-use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
 use super::events::Followed;

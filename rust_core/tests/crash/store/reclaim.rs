@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orcas_engine::{ObjectReader, ReclaimLimits, Step};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 
 use super::run::{Run, is_fault};
 use super::sealed::key_for;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_engine::{Clock, Condition, EngineOptions, Handle, ReclaimLimits, Stepper, Waiter};
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketId, Cause, Durability};
 
 use super::events::Followed;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_fs::sim::{Operation, SimDisk, StepInfo};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{Operation, SimDisk, StepInfo};
 use parking_lot::Mutex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use orcas_base::error::Result;
 use orcas_decide::{Failure, Outcome};
 use orcas_engine::{Clock, CompletionSink, EngineOptions, Environment, IndexPlace, Stepper};
 use orcas_fs::Random;
-use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_fs_testing::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 

@@ -179,7 +179,7 @@ fn digest(record: &Record) -> Option<([u8; 32], &Version)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_fs::sim::SimRng;
+    use orcas_fs_testing::SimRng;
     use orcas_record::placement::codec;
     use orcas_record::{ChunkMove, Part, UploadId};
 

@@ -14,7 +14,7 @@ use crate::commit::waiter::ChannelSink;
 use orcas_catalog::PinnedObject;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_record::{Bucket, BucketSettings, Cause, Extent, Fingerprint, Object, ObjectHeaders, RefLevel, Sequence};
 
 /// Longer than what a head covers.

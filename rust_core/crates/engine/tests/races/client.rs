@@ -10,7 +10,7 @@ use orcas_decide::{
     Refusal,
 };
 use orcas_engine::{CopyPartRequest, Handle, ObjectReader};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{Bucket, ObjectHeaders, UploadId};
 
 use crate::world::{SMALL_MAX, World, contents};

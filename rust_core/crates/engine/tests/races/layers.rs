@@ -10,7 +10,7 @@ use orcas_checksum::Etag;
 use orcas_decide::{Append, Failure, Intent, Outcome, Refusal};
 use orcas_engine::Handle;
 use orcas_engine::scheduled::{Scheduled, leftovers};
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use orcas_record::Bucket;
 use parking_lot::Mutex;
 use shuttle::thread;

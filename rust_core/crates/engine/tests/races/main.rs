@@ -28,7 +28,7 @@ use std::time::Instant;
 use orcas_decide::{Intent, Outcome};
 use orcas_engine::scheduled::{Reclamation, Scheduled, leftovers};
 use orcas_engine::{Handle, Reclaimed, Step};
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings};
 use shuttle::thread;
 

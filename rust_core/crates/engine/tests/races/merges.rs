@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orcas_decide::{AttributeChange, BucketChange, Intent, Outcome, UpdateVersion};
 use orcas_engine::scheduled::{Reclamation, Scheduled};
 use orcas_engine::{Handle, Step};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_record::{Bucket, VersionId, Versioning};
 use shuttle::thread;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use orcas_engine::scheduled::Scheduled;
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use shuttle::thread;
 
 use crate::client::{Reading, delete, put};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
 /// Scheduling decisions among which the points of a priority change are strewn; about what a schedule has.

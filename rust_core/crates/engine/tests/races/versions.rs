@@ -13,7 +13,7 @@ use orcas_decide::{
 };
 use orcas_engine::Handle;
 use orcas_engine::scheduled::{Scheduled, leftovers};
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use orcas_record::{
     Bucket, BucketSettings, DefaultRetention, DocumentKind, ObjectHeaders, ObjectLock, Period, Retention, VersionId,
     Versioning,

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use orcas_engine::{Clock, EngineOptions, Environment, IndexPlace, ReclaimLimits};
-use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_fs_testing::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel};
 
 const CHUNK: usize = 6 << 10;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 
 use crate::*;
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use orcas_base::error::Result;
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 
 use crate::chain::{Link, LogDirectory};
 use crate::encoding::{HEADER_ENCODED, Header};

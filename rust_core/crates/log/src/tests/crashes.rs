@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 
 use crate::*;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
-use orcas_fs::sim::{Fault, Operation, SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{Fault, Operation, SimDisk, SimRandom};
 
 use crate::*;
 

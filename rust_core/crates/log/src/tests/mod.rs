@@ -14,7 +14,7 @@ use std::time::Duration;
 use orcas_base::error::Error;
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 
 use super::encoding::{COMMIT_FRAME, FILE_HEADER as FILE_START};
 use super::*;

@@ -13,8 +13,8 @@ use super::super::super::{Environment, IndexPlace, ReclaimLimits, Repaired, Step
 use super::super::steps::Steps;
 use super::super::support::{environment, noise, options};
 use orcas_base::error::{Error, Result};
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{File, FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fsck::CheckProgress;
 use orcas_record::{self as record, Record};
 

@@ -12,7 +12,7 @@ use super::fixture::{CHUNK, check, file_system, files, flip, open_index};
 use super::{kinds, lost_keys};
 use orcas_base::block::BLOCK_SIZE;
 use orcas_decide::{Body, ChunkPlace, Intent, PutObject, Sharing};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, FindingKind, TagCounts, check_store};
 use orcas_index::BlobEntry;
 use orcas_record::{Attributes, Bucket, Encryption, NamedKey, ObjectHeaders, Record, Seal, SealedHeaders};

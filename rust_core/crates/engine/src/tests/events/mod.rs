@@ -15,8 +15,8 @@ use super::support::{Store, noise};
 use crate::{EngineOptions, ReclaimLimits, Step};
 use orcas_base::error::Error;
 use orcas_decide::{BucketChange, Intent, Precondition};
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability, Versioning};
 
 pub(super) const EVENTS: Option<EventOptions> = Some(EventOptions { retention_ms: 3_600_000, max_bytes: 64 << 20 });

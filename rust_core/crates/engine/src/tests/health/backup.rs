@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::super::super::{BackupPin, Effort, Engine, Environment, IndexPlace};
 use super::super::support::{self, Store, environment, options};
 use orcas_decide::Intent;
-use orcas_fs::sim::{Fault, Operation, SimDisk};
+use orcas_fs_testing::{Fault, Operation, SimDisk};
 use orcas_record::BucketSettings;
 
 /// Copies what the pin lists, cut at its lengths.

@@ -9,7 +9,7 @@ use super::super::support::noise;
 use crate::{Condition, Space};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Intent, Precondition};
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
 const LATER: Duration = Duration::from_secs(3600);

@@ -9,7 +9,7 @@ use super::super::steps::Steps;
 use orcas_base::error::Error;
 use orcas_catalog::{ADDED, PASSED_MAX};
 use orcas_decide::{DeleteEntry, Failure, Intent, Precondition};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_record::{Bucket, VersionId};
 
 /// What `DeleteObjects` may name.

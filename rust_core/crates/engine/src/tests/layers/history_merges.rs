@@ -14,7 +14,7 @@ use super::super::steps::Steps;
 use orcas_catalog::LayerMerge;
 use orcas_catalog::{BucketTable, ListVersions};
 use orcas_decide::{BucketChange, Intent};
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_record::{
     Attributes, Bucket, BucketId, BucketRole, BucketSettings, Cause, Encryption, Record, Version, VersionId, Versioning,
 };

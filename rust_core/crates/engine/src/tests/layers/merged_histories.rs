@@ -12,7 +12,7 @@ use super::super::steps::Steps;
 use orcas_base::error::Result;
 use orcas_catalog::{ListObjects, ListPage, ListVersions, ListedVersion, VersionSink};
 use orcas_decide::{AttributeChange, BucketChange, Failure, Intent, Outcome, UpdateVersion, find_newest, find_version};
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use orcas_record::{Bucket, BucketRole, LayerKind, Object, Version, VersionId, Versioning};
 
 const KEYS: [&str; 3] = ["a", "b/1", "b/2"];

@@ -17,7 +17,7 @@ use super::check::fixture::check;
 use super::support::{Store, noise};
 use orcas_catalog::{ListObjects, ListPage};
 use orcas_decide::{AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, UpdateVersion};
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_fsck::FindingKind;
 use orcas_record::{Bucket, DocumentKind};
 

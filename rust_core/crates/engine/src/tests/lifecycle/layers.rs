@@ -14,7 +14,7 @@ use orcas_catalog::{ListObjects, ListPage, ScanStart, ScannedVersions, VersionSt
 use orcas_decide::{
     AttributeChange, BucketChange, Expire, ExpireEntry, ExpiredPlace, Intent, Outcome, Precondition, UpdateVersion,
 };
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_lifecycle::{DAY_MS, Expiration, Filter, Noncurrent, Rule, Rules};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, VersionId, Versioning};
 

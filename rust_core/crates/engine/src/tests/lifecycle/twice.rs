@@ -11,7 +11,7 @@ use super::super::lifecycle::layers::{
 use super::super::steps::Steps;
 use orcas_catalog::VersionStart;
 use orcas_decide::{AttributeChange, Failure, Intent, Refusal};
-use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs_testing::{SimDisk, SimRng};
 use orcas_lifecycle::DAY_MS;
 use orcas_record::{Bucket, BucketId, VersionId, Versioning};
 

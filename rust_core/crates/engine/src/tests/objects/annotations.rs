@@ -17,7 +17,7 @@ use orcas_decide::{
     Annotate, AnnotationChange, AttributeChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, MovePrefix,
     Outcome, Precondition, Refusal, SourceConditions, UpdateVersion,
 };
-use orcas_fs::sim::SimDisk;
+use orcas_fs_testing::SimDisk;
 use orcas_fsck::{CheckOptions, CheckProgress, CheckReport, check_store};
 use orcas_record::{ANNOTATIONS_MAX, Annotation, Annotations, Bucket, Cause, Encryption, Extent};
 

@@ -10,7 +10,7 @@ use super::super::support::{Store, noise};
 use crate::Effort;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Append, Failure, Intent, Outcome, PutObject, Refusal};
-use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
 fn append(put: PutObject, offset: u64) -> Intent {

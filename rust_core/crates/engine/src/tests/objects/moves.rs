@@ -12,7 +12,7 @@ use super::super::steps::Steps;
 use super::super::support::{Store, noise};
 use orcas_base::error::Error;
 use orcas_decide::{AttributeChange, Failure, Intent, MovePrefix, Outcome, Refusal, UpdateVersion};
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, Durability};
 
 fn request(from: &Bucket, from_prefix: &'static str, to: &Bucket, prefix: &'static str) -> MovePrefix {

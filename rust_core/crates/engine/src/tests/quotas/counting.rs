@@ -17,7 +17,7 @@ use orcas_decide::{
     AttributeChange, BucketChange, Failure, Intent, Move, Outcome, Precondition, PutPart, Quota, QuotaOf, Refusal,
     UpdateVersion,
 };
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings, DocumentKind, Versioning};
 
 const MERGES: ReclaimLimits =

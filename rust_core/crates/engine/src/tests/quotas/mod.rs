@@ -16,7 +16,7 @@ use orcas_decide::{
     AttributeChange, BucketChange, Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Precondition, Quota,
     QuotaOf, Refusal, UpdateVersion,
 };
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{Bucket, DocumentKind, UploadId, Versioning};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];

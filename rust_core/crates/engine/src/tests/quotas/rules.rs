@@ -17,7 +17,7 @@ use orcas_decide::{
     CopyPart, Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Layers, Move, MovePrefix, Outcome, Precondition,
     PutPart, Quota, Refusal,
 };
-use orcas_fs::sim::SimRng;
+use orcas_fs_testing::SimRng;
 use orcas_record::{Bucket, BucketId, DocumentKind, LayerKind, UploadId, VersionId, Versioning};
 
 const LIMIT: Quota = Quota { bytes: Some(20_000), versions: Some(9) };

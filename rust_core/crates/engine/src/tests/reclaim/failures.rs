@@ -13,8 +13,8 @@ use super::super::support::{environment, noise, options};
 use crate::commit::queue::Stall;
 use orcas_base::error::{Error, Result};
 use orcas_decide::Intent;
-use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
+use orcas_fs_testing::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::placement::codec;
 use orcas_record::{BlobLocation, RefLevel};
 

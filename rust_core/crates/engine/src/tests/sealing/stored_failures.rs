@@ -15,7 +15,7 @@ use orcas_base::sync::atomic::Ordering;
 use orcas_catalog::ListParts;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{BucketChange, Complete, CompletePart, Intent, Outcome, Precondition, PutPart};
-use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_fs_testing::{CrashPolicy, SimDisk, SimRng};
 use orcas_record::{Attributes, Bucket, Encryption, Part, Upload, UploadId, Versioning};
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::random::SimRng;
-use crate::PUNCH_ALIGN;
+use orcas_fs::PUNCH_ALIGN;
 
 /// Bytes that a disk writes atomically.
 pub const SECTOR: usize = 512;

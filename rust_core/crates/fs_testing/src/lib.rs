@@ -4,6 +4,7 @@
 //! A power loss leaves each unsynced 512-byte sector, independently, in any of the states that it went through, and each
 //! unsynced directory operation happened or not. After a failed sync, pages read back as written, but no later sync
 //! makes them durable. What a process sees is stored separately from what is on the disk.
+#![forbid(unsafe_code)]
 
 mod image;
 mod random;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::image::Image;
-use super::{File, FileSystem, Open, is_punchable};
 use orcas_base::error::{Error, Result};
+use orcas_fs::{File, FileSystem, Open, is_punchable};
 
 pub use self::image::{CrashPolicy, SECTOR};
 pub use self::random::{SimRandom, SimRng};

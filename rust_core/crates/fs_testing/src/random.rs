@@ -2,8 +2,8 @@
 
 use parking_lot::Mutex;
 
-use crate::Random;
 use orcas_base::error::Result;
+use orcas_fs::Random;
 
 /// A small generator (xorshift64*). A run can be repeated from its seed.
 #[derive(Clone, Debug)]

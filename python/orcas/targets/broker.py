@@ -1,7 +1,7 @@
 """One delivery to a broker, over an asyncio client library: within a time limit, and confirmed.
 
-All lanes share a connection. After a failure that may be due to the connection, it is given up with everything in flight on
-it, and the next attempt opens another. So no message waits in a queue of the library and arrives after later ones.
+All senders share a connection. After a failure that may be due to the connection, it is given up with everything in flight
+on it, and the next attempt opens another. So no message waits in a queue of the library and arrives after later ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _C = TypeVar("_C")
 
 
 class BrokerSender(ABC, Generic[_T, _C]):
-    """A connection to a broker, for any number of lanes at a time."""
+    """A connection to a broker, for any number of senders at a time."""
 
     def __init__(self, target: _T) -> None:
         self._target = target
@@ -96,7 +96,7 @@ class BrokerSender(ABC, Generic[_T, _C]):
         else:
             self._loop.heard = None
             return None
-        # Another lane may have replaced it already.
+        # Another sender may have replaced it already.
         if not failure.final and connection is not None and connection is self._connection:
             await self._disconnect()
         return failure

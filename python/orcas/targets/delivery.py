@@ -1,9 +1,9 @@
 """What happens to the events for each target: they are taken from the journal, delivered, retried, or become dead letters.
 
-A thread for each target takes a few events at a time. Events of one key go through one lane, one after the other; lanes
-are parallel. The place in the journal is kept in a file, and moves on only when everything before it was delivered or is a
-durable dead letter. So every event is delivered at least once, and in order for a key. Must not know notifications, nor
-how a target is reached.
+A thread for each target takes a few events at a time. Events of one key go through one sender, one after the other;
+senders are parallel. The place in the journal is kept in a file, and moves on only when everything before it was
+delivered or is a durable dead letter. So every event is delivered at least once, and in order for a key. Must not know
+notifications, nor how a target is reached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from orcas.targets.sending import Failure, Message, Sender
 
 # Where places and dead letters are, in the data directory.
 DIRECTORY: Final = "webhooks"
-_LANES: Final = 4
+_SENDERS: Final = 4
 _WAIT_MS: Final = 500
 # Without deliveries, the place is written this often: what is looked at again after a restart is bounded.
 _SAVE_SEC: Final = 60.0
@@ -171,7 +171,7 @@ class _Worker(threading.Thread):
         self.dead = DeadLetters(directory / f"{target.name}.dead")
         self.stop = threading.Event()
         self.resend = threading.Event()
-        self._senders = open_senders(target, _LANES)
+        self._senders = open_senders(target, _SENDERS)
         self._lock = threading.Lock()
         self._counts = _Counts()
         self._failing: str | None = None
@@ -205,11 +205,11 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         """Deliver until the server stops."""
-        with ThreadPoolExecutor(_LANES + 1, thread_name_prefix=self.name) as lanes:
-            lanes.submit(self._probe)
+        with ThreadPoolExecutor(_SENDERS + 1, thread_name_prefix=self.name) as threads:
+            threads.submit(self._probe)
             while not self.stop.is_set():
                 try:
-                    self._follow(lanes)
+                    self._follow(threads)
                     break
                 except _Stopped:
                     break
@@ -228,7 +228,7 @@ class _Worker(threading.Thread):
                 self._target.name, failure.reason,
             )  # fmt: skip
 
-    def _follow(self, lanes: ThreadPoolExecutor) -> None:
+    def _follow(self, threads: ThreadPoolExecutor) -> None:
         """Deliver what comes behind the place in the file, until the server stops or the store is closed.
 
         Raises:
@@ -259,7 +259,7 @@ class _Worker(threading.Thread):
             events = [delivery["time_ms"] for delivery in found if not delivery["is_test"]]
             if events:
                 self._note_place(self._after, min(events))
-            self._deliver(found, lanes)
+            self._deliver(found, threads)
             # What comes behind an event is not older; if there was none, everything is there up to now.
             self._note_place(place, max(events) if events else _now_ms())
             if found or time.monotonic() - saved > _SAVE_SEC:
@@ -274,7 +274,7 @@ class _Worker(threading.Thread):
         while self.dead.is_full and not self.resend.is_set():
             self._pause(_PAUSE_SEC / 10)
 
-    def _deliver(self, found: Sequence[Delivery], lanes: ThreadPoolExecutor) -> None:
+    def _deliver(self, found: Sequence[Delivery], threads: ThreadPoolExecutor) -> None:
         """Returns when each has been delivered or is a dead letter.
 
         Raises:
@@ -282,16 +282,15 @@ class _Worker(threading.Thread):
         """
         parts: list[list[Delivery]] = [[] for _ in self._senders]
         for delivery in found:
-            parts[zlib.crc32(f"{delivery['bucket']}/{delivery['key']}".encode()) % _LANES].append(delivery)
-        running = [
-            lanes.submit(self._lane, sender, part) for sender, part in zip(self._senders, parts, strict=True) if part
-        ]
+            parts[zlib.crc32(f"{delivery['bucket']}/{delivery['key']}".encode()) % _SENDERS].append(delivery)
+        shares = zip(self._senders, parts, strict=True)
+        running = [threads.submit(self._send_part, sender, part) for sender, part in shares if part]
         # None goes on when this returns, also if one of them has failed.
         wait(running)
-        for lane in running:
-            lane.result()
+        for sending in running:
+            sending.result()
 
-    def _lane(self, sender: Sender, part: list[Delivery]) -> None:
+    def _send_part(self, sender: Sender, part: list[Delivery]) -> None:
         for delivery in part:
             if delivery["is_test"]:
                 self._test(sender, delivery)

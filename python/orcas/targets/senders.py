@@ -30,11 +30,11 @@ def check_client(target: Target) -> None:
         ) from None
 
 
-def open_senders(target: Target, lanes: int) -> Sequence[Sender]:
-    """A sender for each lane. Those of a broker share a connection."""
+def open_senders(target: Target, count: int) -> Sequence[Sender]:
+    """So many senders. Those of a broker share a connection."""
     if isinstance(target, WebhookTarget):
-        return [WebhookSender(target) for _ in range(lanes)]
-    return [_broker(target)] * lanes
+        return [WebhookSender(target) for _ in range(count)]
+    return [_broker(target)] * count
 
 
 def _broker(target: KafkaTarget | NatsTarget) -> Sender:

@@ -27,7 +27,7 @@ class Failure:
 
 
 class Sender(Protocol):
-    """A way to a target. For one lane, whose messages come one after the other."""
+    """A way to a target. For one thread, whose messages come one after the other."""
 
     def send(self, message: Message) -> Failure | None:
         """Deliver one message. None if the target has it for good. Blocks, within the time limit of the target."""

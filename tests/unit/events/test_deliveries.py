@@ -217,7 +217,7 @@ def test_a_key_whose_events_are_refused_stops_no_other_key(tmp_path: Path) -> No
 
 def test_a_retried_event_does_not_hold_up_the_other_lanes_of_its_group(tmp_path: Path) -> None:
     journal = Journal(0)
-    # Of three events, the second one is of another lane than the others.
+    # Of three events, the second one goes through another sender than the others.
     assert len({zlib.crc32(f"photos/k{number}".encode()) % 4 for number in range(2)}) == 2
 
     def refuse(received: Received) -> int:

@@ -27,9 +27,9 @@ pub(super) struct Pack {
 
 #[derive(Default)]
 struct SyncState {
-    /// Number of chunks finished. A chunk's ticket is this number when it was finished.
+    /// Number of chunks finished. A chunk's ordinal is this number when it was finished.
     finished: u64,
-    /// The highest ticket that a successful sync covers.
+    /// The highest ordinal that a successful sync covers.
     durable: u64,
     /// Whether a thread is syncing.
     leader: bool,
@@ -106,7 +106,7 @@ impl Pack {
         written
     }
 
-    /// All bytes of `frame` are written. Returns the ticket to sync it with.
+    /// All bytes of `frame` are written. Returns the ordinal to sync it with.
     pub fn finish(&self, frame: Range<u64>) -> u64 {
         let mut sync = self.sync.lock();
         sync.finished += 1;
@@ -114,11 +114,11 @@ impl Pack {
         sync.finished
     }
 
-    /// Returns when the frame with this ticket is durable.
-    pub fn sync(&self, ticket: u64) -> Result<()> {
+    /// Returns when the frame with this ordinal is durable.
+    pub fn sync(&self, ordinal: u64) -> Result<()> {
         let mut sync = self.sync.lock();
         loop {
-            if sync.durable >= ticket {
+            if sync.durable >= ordinal {
                 return Ok(());
             }
             if let Some(error) = &sync.failed {

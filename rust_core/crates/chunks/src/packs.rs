@@ -200,11 +200,11 @@ impl Packs {
         let mut wanted: BTreeMap<u64, &WrittenChunk> = BTreeMap::new();
         for chunk in chunks {
             let last = wanted.entry(chunk.file.number).or_insert(chunk);
-            if chunk.ticket > last.ticket {
+            if chunk.ordinal > last.ordinal {
                 *last = chunk;
             }
         }
-        wanted.values().try_for_each(|chunk| chunk.file.sync(chunk.ticket))
+        wanted.values().try_for_each(|chunk| chunk.file.sync(chunk.ordinal))
     }
 
     /// Packs without a birth record. The log needs one before, or in the same batch as, the first record that names a

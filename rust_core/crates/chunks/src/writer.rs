@@ -28,7 +28,7 @@ pub struct WrittenChunk {
     /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the fingerprint; 0 in a copy.
     pub head: u64,
     /// Determines which sync of the pack covers it.
-    pub(super) ticket: u64,
+    pub(super) ordinal: u64,
     pub(super) file: Arc<Pack>,
 }
 
@@ -137,9 +137,9 @@ impl FrameWriter {
         let header = ChunkHeader::encode(self.length, &fingerprint, crcs, self.pack.crc_salt, self.offset);
         self.pack.write(self.offset, &header)?;
         self.finished = true;
-        let ticket = self.pack.finish(self.range());
+        let ordinal = self.pack.finish(self.range());
         let (file, at, length) = (Arc::clone(&self.pack), codec::chunk(self.pack.number, self.offset), self.length);
-        Ok(WrittenChunk { at, length, fingerprint, head, ticket, file })
+        Ok(WrittenChunk { at, length, fingerprint, head, ordinal, file })
     }
 
     fn range(&self) -> Range<u64> {

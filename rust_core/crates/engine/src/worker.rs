@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::{Condvar, Mutex};
+use orcas_base::sync::{Condvar, Mutex, Receiver, Sender, bounded};
 
 /// Requests to a thread. They wake it, and it ends when it is stopped.
 pub(crate) struct WorkerQueue<R> {
@@ -33,6 +33,18 @@ impl<R> Default for WorkerQueue<R> {
     fn default() -> Self {
         let state = Queued { requests: VecDeque::new(), busy: false, stopped: false, failed: None };
         Self { state: Mutex::new(state), changed: Condvar::default() }
+    }
+}
+
+impl<T> WorkerQueue<Sender<T>> {
+    /// Queues a request, whose answer the receiver gets.
+    ///
+    /// # Errors
+    /// `Closed` when the thread has ended.
+    pub fn ask(&self) -> Result<Receiver<T>> {
+        let (answer, receiver) = bounded(1);
+        self.push(answer)?;
+        Ok(receiver)
     }
 }
 
@@ -90,8 +102,14 @@ impl<R> WorkerQueue<R> {
         Ok(())
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.state.lock().requests.is_empty()
+    /// Waits for requests and takes them all; the thread is busy with them until `done`. `None` when it is to end.
+    pub fn next_all(&self) -> Option<VecDeque<R>> {
+        let mut state = self.state.lock();
+        while !state.stopped && state.requests.is_empty() {
+            self.changed.wait(&mut state);
+        }
+        state.busy = !state.stopped;
+        if state.stopped { None } else { Some(std::mem::take(&mut state.requests)) }
     }
 
     /// The next request. The thread is busy with it until `done`.
@@ -100,13 +118,6 @@ impl<R> WorkerQueue<R> {
         let request = state.requests.pop_front();
         state.busy = request.is_some();
         request
-    }
-
-    /// All requests. The thread is busy with them, or with work of its own, until `done`.
-    pub fn take_all(&self) -> VecDeque<R> {
-        let mut state = self.state.lock();
-        state.busy = true;
-        std::mem::take(&mut state.requests)
     }
 
     pub fn done(&self) {

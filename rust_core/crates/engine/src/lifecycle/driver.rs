@@ -11,9 +11,6 @@ use super::walk::Walk;
 use orcas_base::error::{Error, Result};
 use orcas_record::DocumentKind;
 
-/// Between two looks while nobody asks.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
-
 impl Handle {
     /// Applies the rules of all buckets now, and waits for the end. Blocking.
     ///
@@ -41,12 +38,8 @@ impl Handle {
 
 /// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, options: &LifecycleOptions) {
-    while shared.lifecycle.queue.wait(SLEEP_MAX) {
-        if shared.lifecycle.queue.is_empty() {
-            continue;
-        }
+    while let Some(waiting) = shared.lifecycle.queue.next_all() {
         let begun = shared.clock.monotonic();
-        let waiting = shared.lifecycle.queue.take_all();
         let (report, ended) = Walk::new(shared, options, shared.clock.now_ms()).run();
         if shared.lifecycle.queue.is_stopped() {
             return;

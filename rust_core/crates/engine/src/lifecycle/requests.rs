@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::worker::{WorkerQueue, WorkerState};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
+use orcas_base::sync::{Mutex, Receiver, Sender};
 use orcas_decide::Expired;
 use orcas_lifecycle::DAY_MS;
 
@@ -115,9 +115,7 @@ impl LifecycleRequests {
         if !self.started.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        let (answer, receiver) = bounded(1);
-        self.queue.push(answer)?;
-        Ok(receiver)
+        self.queue.ask()
     }
 
     pub fn progress(&self) -> LifecycleProgress {

@@ -118,7 +118,7 @@ impl Engine {
         ];
         let (for_reclamation, for_scrub, scrubbed) = (Arc::clone(&shared), Arc::clone(&shared), logs.clone());
         let scrub = Box::new(move || scrub::run(&for_scrub, &scrubbed));
-        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.stop(), scrub))?;
+        let scrub = spawn("orcas-scrub", watched(|shared| shared.scrub.queue.stop(), scrub))?;
         let (for_rebuild, rebuild_logs) = (Arc::clone(&shared), logs.clone());
         let index_rebuild = spawn(
             "orcas-rebuild",
@@ -199,7 +199,7 @@ impl Engine {
 
     fn shut(&mut self) {
         let (shared, threads) = (&self.handle.shared, &mut self.threads);
-        shared.scrub.stop();
+        shared.scrub.queue.stop();
         join(&mut threads.scrub);
         // It waits for commits and for the applier, so it ends before they do.
         shared.lifecycle.queue.stop();

@@ -43,7 +43,7 @@ impl Handle {
         if self.shared.options.scrub_bytes_per_sec == 0 {
             return Err(Error::Closed);
         }
-        self.shared.scrub.push()?.recv().unwrap_or(Err(Error::Closed))
+        self.shared.scrub.queue.ask()?.recv().unwrap_or(Err(Error::Closed))
     }
 
     /// How the scrub is doing.

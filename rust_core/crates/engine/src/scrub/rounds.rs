@@ -23,14 +23,15 @@ const STEP_BYTES: u64 = 8 << 20;
 /// Pages of the index that are read at a time.
 const STEP_PAGES: u64 = 256;
 
-/// The thread, until `ScrubStatus::stop`.
+/// The thread, until its queue is stopped.
 pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
-    while let Some(waiting) = shared.scrub.requests() {
+    while let Some(waiting) = shared.scrub.queue.next_all() {
         let ended = Round::new(shared, logs).run();
-        if shared.scrub.is_stopped() {
+        if shared.scrub.queue.is_stopped() {
             return;
         }
         shared.scrub.end(&ended);
+        shared.scrub.queue.done();
         for answer in waiting {
             // The receiver may have been dropped.
             let _ = answer.send(ended.clone());
@@ -104,7 +105,7 @@ impl<'a> Round<'a> {
     fn pay(&self, bytes: u64) -> Result<()> {
         self.shared.scrub.add_done(bytes);
         let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_bytes_per_sec as f64);
-        if self.shared.scrub.sleep(length) { Ok(()) } else { Err(Error::Closed) }
+        if self.shared.scrub.queue.sleep(length) { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// One file of the log; `end` in the one that is being written.
@@ -122,7 +123,7 @@ impl<'a> Round<'a> {
                     }
                 }
             }
-            if self.shared.scrub.is_stopped() { Err(Error::Closed) } else { Ok(()) }
+            if self.shared.scrub.queue.is_stopped() { Err(Error::Closed) } else { Ok(()) }
         };
         let examined = match end {
             None => self.logs.examine(file, &|bytes| self.pay(bytes), &mut sink),
@@ -217,7 +218,7 @@ impl<'a> Round<'a> {
             Err(error) => return Err(error),
         };
         self.shared.scrub.at(open.path().display().to_string());
-        let running = |_| if self.shared.scrub.is_stopped() { Err(Error::Closed) } else { Ok(()) };
+        let running = |_| if self.shared.scrub.queue.is_stopped() { Err(Error::Closed) } else { Ok(()) };
         let mut bytes = 0;
         let mut last = first.at;
         for chunk in &chunks {

@@ -1,12 +1,12 @@
-//! The progress of the scrub, and requests to run a round or to end.
+//! Requests for rounds of the scrub, and its progress.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
-use orcas_base::error::{Error, Result};
-use orcas_base::sync::{Receiver, Sender, bounded};
+use crate::worker::WorkerQueue;
+use orcas_base::error::Result;
+use orcas_base::sync::Sender;
 use orcas_record::Sequence;
 
 /// Damaged places that are remembered.
@@ -42,9 +42,6 @@ pub struct ScrubProgress {
 
 #[derive(Default)]
 struct Rounds {
-    stopped: bool,
-    /// Each wants to know how a round ends that begins after it was made.
-    requests: Vec<Sender<Result<()>>>,
     rounds: u64,
     done_bytes: u64,
     total_bytes: u64,
@@ -58,8 +55,9 @@ struct Rounds {
 /// What the thread of the scrub shares with the rest of the engine.
 #[derive(Default)]
 pub(crate) struct ScrubStatus {
+    /// Each wants to know how a round ends that begins after it was made.
+    pub queue: WorkerQueue<Sender<Result<()>>>,
     state: Mutex<Rounds>,
-    changed: Condvar,
 }
 
 impl ScrubStatus {
@@ -75,52 +73,6 @@ impl ScrubStatus {
             damaged_total: state.damaged.len() as u64 + state.unlisted,
             failed: state.failed.clone(),
         }
-    }
-
-    /// Ends the thread soon.
-    pub fn stop(&self) {
-        let mut state = self.state.lock();
-        state.stopped = true;
-        // Whoever waits for an answer learns that the store is closed.
-        state.requests.clear();
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Asks for a round, whose end the receiver gets.
-    ///
-    /// # Errors
-    /// `Closed` when the thread has ended.
-    pub fn push(&self) -> Result<Receiver<Result<()>>> {
-        let (answer, receiver) = bounded(1);
-        let mut state = self.state.lock();
-        if state.stopped {
-            return Err(Error::Closed);
-        }
-        state.requests.push(answer);
-        drop(state);
-        self.changed.notify_all();
-        Ok(receiver)
-    }
-
-    /// Waits for requests. `None` when the scrub is to end.
-    pub fn requests(&self) -> Option<Vec<Sender<Result<()>>>> {
-        let mut state = self.state.lock();
-        self.changed.wait_while(&mut state, |state| !state.stopped && state.requests.is_empty());
-        if state.stopped { None } else { Some(std::mem::take(&mut state.requests)) }
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.state.lock().stopped
-    }
-
-    /// False when the scrub is to end.
-    pub fn sleep(&self, length: Duration) -> bool {
-        let mut state = self.state.lock();
-        if !state.stopped && !length.is_zero() {
-            self.changed.wait_while_for(&mut state, |state| !state.stopped, length);
-        }
-        !state.stopped
     }
 
     pub fn begin(&self, total_bytes: u64) {

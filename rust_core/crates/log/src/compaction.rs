@@ -154,19 +154,14 @@ impl LogCompaction {
             return Ok(());
         }
         let start = self.position.offset;
-        let commit = self.batch.seal(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
+        let end = self.batch.seal(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
         let bytes = self.batch.sealed_bytes();
         if let Err(error) = self.file.write_at(start, bytes) {
             self.progress = Progress::Failed;
             return Err(error);
         }
         self.file.start_writeback(start, bytes.len() as u64);
-        self.position = LogPosition {
-            file: self.run.number,
-            offset: start + bytes.len() as u64,
-            chain: commit.chain,
-            sequence: commit.sequence,
-        };
+        self.position = end;
         self.batch.clear();
         Ok(())
     }

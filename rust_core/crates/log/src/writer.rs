@@ -165,15 +165,10 @@ impl Log {
         if batch.is_empty() {
             return Ok(self.appended(start));
         }
-        let commit = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
+        let end = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
         let written = self.current.file.write_at(start, batch.sealed_bytes());
         self.remember_failure(written)?;
-        self.position = LogPosition {
-            file: self.current.seal.number,
-            offset: start + batch.sealed_bytes().len() as u64,
-            chain: commit.chain,
-            sequence: commit.sequence,
-        };
+        self.position = end;
         Ok(self.appended(start))
     }
 

@@ -95,16 +95,11 @@ impl LogRewrite {
             return Ok(());
         }
         let start = self.position.offset;
-        let commit = self.batch.seal(&self.directory.keys, &self.seal, &self.position, self.last);
+        let end = self.batch.seal(&self.directory.keys, &self.seal, &self.position, self.last);
         let bytes = self.batch.sealed_bytes();
         self.file.write_at(start, bytes)?;
         self.file.start_writeback(start, bytes.len() as u64);
-        self.position = LogPosition {
-            file: self.header.number,
-            offset: start + bytes.len() as u64,
-            chain: commit.chain,
-            sequence: commit.sequence,
-        };
+        self.position = end;
         self.batch.clear();
         Ok(())
     }

@@ -82,8 +82,14 @@ impl Batch {
         *self = Self { bytes, ..Self::default() };
     }
 
-    /// Binds every frame to its position in the file and closes the batch with its commit record.
-    pub(crate) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
+    /// Binds every frame to its position in the file and closes the batch with its commit record. Returns its end.
+    pub(crate) fn seal(
+        &mut self,
+        keys: &LogKeys,
+        seal: &FileSeal,
+        from: &LogPosition,
+        durable: Sequence,
+    ) -> LogPosition {
         self.bytes.truncate(self.frames_end);
         let salt_change = self.salt ^ seal.crc_salt();
         self.salt = seal.crc_salt();
@@ -112,7 +118,8 @@ impl Batch {
         chain.update(&self.bytes).update(&commit.chained());
         commit.chain = chain.finalize().into();
         self.bytes.extend_from_slice(&commit.encode(keys, seal, from.offset + self.frames_end as u64));
-        commit
+        let offset = from.offset + self.bytes.len() as u64;
+        LogPosition { file: seal.number, offset, chain: commit.chain, sequence: commit.sequence }
     }
 
     /// The bytes that `seal` prepared for writing.

@@ -104,7 +104,7 @@ impl Engine {
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
         };
         let for_tasks = Arc::clone(&shared);
-        let upkeep = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean)))?;
+        let upkeep = spawn("orcas-upkeep", Box::new(move || run_upkeep(&for_tasks, &tasks, replayed.unclean)))?;
         let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
@@ -250,7 +250,7 @@ impl Drop for Engine {
 }
 
 /// The upkeep thread: slow work that nothing waits for.
-fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
+fn run_upkeep(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
     if unclean {
         // Damage is reported to the thread that rebuilds the index.
         if let Err(error) = shared.catalog.index.quick_check()

@@ -65,8 +65,8 @@ def test_stats_of_an_earlier_server_have_no_tasks(monkeypatch: pytest.MonkeyPatc
     size = dict.fromkeys(("logical", "stored", "dead", "log_files", "log_bytes", "log_allocated"), 0)
     size |= dict.fromkeys(("packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes"), 0)
 
-    def earlier(_: Session, method: str, path: str) -> dict[str, Any]:
-        assert (method, path) == ("GET", "stats")
+    def earlier(_: Session, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
+        assert (method, path, order) == ("GET", "stats", None)
         return {"buckets": [], "totals": size, "files": size}
 
     monkeypatch.setattr(Session, "admin", earlier)

@@ -8,7 +8,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, size
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask
 from orcas.errors import UsageError
 
 _PLACE_HELP = "A bucket and a prefix; an empty prefix means all keys."
@@ -39,11 +39,8 @@ def move(
 
         orcas move incoming/ photos/incoming/
     """
-    from orcas.tools.reach import reached
-
     order = {"source": _place(source), "target": _place(target), "overwrite": overwrite}
-    with reached(settings_of(data), endpoint) as session:
-        moved = session.admin("POST", "move", order)
+    moved = ask(data, endpoint, "POST", "move", order)
     if as_json:
         print_json(moved)
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, size, tell
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask
 from orcas.errors import UsageError
 
 quota_app = Commands(help="Quotas of buckets and owners: how much each may hold.")
@@ -50,7 +50,7 @@ def set_quota(
         raise UsageError("Give --bytes, --objects or both; `orcas quota remove` removes a quota.")
     order = {_kind(owner): name, "bytes": None if most is None else _bytes(most), "objects": objects}
     _check_owner(name, owner)
-    _put(order, data, endpoint)
+    ask(data, endpoint, "PUT", "quotas", order)
     tell(order, f"the quota of {_kind(owner)} {name} is set", as_json)
 
 
@@ -61,17 +61,14 @@ def remove(
     """Remove the quota of a bucket or an owner."""
     order = {_kind(owner): name}
     _check_owner(name, owner)
-    _put(order, data, endpoint)
+    ask(data, endpoint, "PUT", "quotas", order)
     tell(order, f"{_kind(owner)} {name} has no quota", as_json)
 
 
 @quota_app.command("list")
 def list_quotas(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List all quotas. `orcas usage` shows how much is held."""
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        found = session.admin("GET", "quotas")
+    found = ask(data, endpoint, "GET", "quotas")
     if as_json:
         print_json(found)
         return
@@ -104,13 +101,6 @@ def _bytes(text: str) -> int:
     if found is None:
         raise UsageError(f"--bytes must be a number of bytes, or one with KiB, MiB, GiB or TiB, not {text!r}.")
     return int(found[1]) * _UNITS[found[2]]
-
-
-def _put(order: dict[str, Any], data: str | None, endpoint: str | None) -> None:
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        session.admin("PUT", "quotas", order)
 
 
 def add_to(app: typer.Typer) -> None:

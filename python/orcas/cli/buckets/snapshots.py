@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask
 from orcas.errors import UsageError
 
 snapshot_app = Commands(help="Snapshots of a bucket: create, list, delete and restore them.")
@@ -100,7 +100,6 @@ def _order(
         UsageError: a name is empty or has a slash, and the path would be another one.
         RefusedError: the answer is an error.
     """
-    from orcas.tools.reach import reached
     from orcas.tools.session import RefusedError, no_bucket
 
     if not all(names):
@@ -109,13 +108,12 @@ def _order(
         if "/" in name:
             raise UsageError(f"{name} is not a name: those of buckets and snapshots have no slash.")
     path = "/".join(("buckets", *(quote(name, safe="") for name in names)))
-    with reached(settings_of(data), endpoint) as session:
-        try:
-            return session.admin(method, path, order)
-        except RefusedError as error:
-            if error.code == "NoSuchBucket":
-                raise no_bucket(names[0]) from None
-            raise
+    try:
+        return ask(data, endpoint, method, path, order)
+    except RefusedError as error:
+        if error.code == "NoSuchBucket":
+            raise no_bucket(names[0]) from None
+        raise
 
 
 def add_to(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, size
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask
 from orcas.errors import UsageError
 
 # Names of columns in tables; whatever else a row has is only in JSON and CSV.
@@ -49,15 +49,12 @@ def usage(
 
         orcas usage --by owner,day --since 2026-01-01 --csv
     """
-    from orcas.tools.reach import reached
-
     if as_csv and as_json:
         raise UsageError("Use either --csv or --json.")
     for option, text in (("--since", since), ("--until", until)):
         _check_day(option, text)
     asked = {name: value for name, value in (("since", since), ("until", until), ("by", by)) if value is not None}
-    with reached(settings_of(data), endpoint) as session:
-        report = session.admin("GET", f"usage?{urlencode(asked)}")
+    report = ask(data, endpoint, "GET", f"usage?{urlencode(asked)}")
     if as_json:
         print_json(report)
     elif as_csv:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask
 
 events_app = Commands(help="Targets of events, and their dead letters.")
 
@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="TARGET", help="The name of a targe
 @events_app.command()
 def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List the targets of a running server, with their deliveries and failures."""
-    found = _order("GET", "targets", data, endpoint)
+    found = ask(data, endpoint, "GET", "targets")
     if as_json:
         print_json(found)
         return
@@ -33,7 +33,7 @@ def targets(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fals
 @events_app.command()
 def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List the oldest dead letters of TARGET: events that could not be delivered to it."""
-    found = _order("GET", f"targets/{quote(name, safe='')}/dead", data, endpoint)
+    found = ask(data, endpoint, "GET", f"targets/{quote(name, safe='')}/dead")
     if as_json:
         print_json(found)
         return
@@ -44,22 +44,15 @@ def dead(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJs
 @events_app.command()
 def resend(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Try the dead letters of TARGET once more, the oldest first, until one fails."""
-    found = _order("POST", f"targets/{quote(name, safe='')}/resend", data, endpoint)
+    found = ask(data, endpoint, "POST", f"targets/{quote(name, safe='')}/resend", {})
     tell(found, f"{found['resent']} dead letters are sent again to {name}", as_json)
 
 
 @events_app.command()
 def discard(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """Discard all dead letters of TARGET. They cannot be sent again."""
-    found = _order("POST", f"targets/{quote(name, safe='')}/discard", data, endpoint)
+    found = ask(data, endpoint, "POST", f"targets/{quote(name, safe='')}/discard", {})
     tell(found, f"{found['discarded']} dead letters of {name} are gone", as_json)
-
-
-def _order(method: str, path: str, data: str | None, endpoint: str | None) -> dict[str, Any]:
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        return session.admin(method, path, {} if method == "POST" else None)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, tell
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask, settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.settings.values import SCRYPT_N
 
@@ -54,10 +54,7 @@ def create(
 @key_app.command("list")
 def list_keys(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List the keys, including destroyed ones."""
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        found = session.admin("GET", "keys")
+    found = ask(data, endpoint, "GET", "keys")
     if as_json:
         print_json(found)
         return
@@ -133,10 +130,7 @@ def accept_older(data: Data = None, endpoint: Endpoint = None, as_json: AsJson =
     Before that, only content whose keys it has can be read, and nothing can be encrypted or changed. Content under keys
     of newer copies stays unreadable.
     """
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        session.admin("POST", "keys/accept-older")
+    ask(data, endpoint, "POST", "keys/accept-older")
     tell({}, "the older keyring was accepted: newer copies are no longer valid", as_json)
 
 
@@ -178,19 +172,13 @@ def set_master(
         secret = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}.") from None
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data)) as session:
-        order: dict[str, Any] = {"passphrase" if key_file is None else "key": secret}
-        session.admin("PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
+    order: dict[str, Any] = {"passphrase" if key_file is None else "key": secret}
+    ask(data, None, "PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
     tell({}, "master key changed: the next start needs the new one", as_json)
 
 
 def _act(action: str, name: str, data: str | None, endpoint: str | None, more: dict[str, Any] | None = None) -> None:
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        session.admin("POST", "keys/action", {"key": name, "action": action, **(more or {})})
+    ask(data, endpoint, "POST", "keys/action", {"key": name, "action": action, **(more or {})})
 
 
 def add_to(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, show_tasks
-from orcas.cli.store.upkeep import Endpoint, settings_of
+from orcas.cli.store.upkeep import Endpoint, ask, settings_of
 
 tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
 
@@ -19,10 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a task, a
 @tasks_app.command("list")
 def list_tasks(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
     """List the periodic tasks of a server: the last run of each, its failures, and the next run."""
-    from orcas.tools.reach import reached
-
-    with reached(settings_of(data), endpoint) as session:
-        found = session.admin("GET", "tasks")
+    found = ask(data, endpoint, "GET", "tasks")
     if as_json:
         print_json(found)
         return

@@ -34,17 +34,25 @@ def settings_of(data: str | None) -> Settings:
     return settings
 
 
+def ask(
+    data: str | None, endpoint: str | None, method: str, path: str, order: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The answer of the admin API of a store, running or not."""
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        return session.admin(method, path, order)
+
+
 def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, as_json: AsJson = False) -> None:
     """Show what the store contains and how much space it uses.
 
     *Logical* is the total size of all objects. *Stored* counts identical content only once, and *shared* is the
     difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
     """
-    from orcas.tools.reach import reached
     from orcas.tools.session import no_bucket
 
-    with reached(settings_of(data), endpoint) as session:
-        shown = session.admin("GET", "stats")
+    shown = ask(data, endpoint, "GET", "stats")
     if bucket is not None:
         shown["buckets"] = [entry for entry in shown["buckets"] if entry["name"] == bucket]
         if not shown["buckets"]:

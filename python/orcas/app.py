@@ -200,7 +200,7 @@ async def _assembled(
         if settings.memory:
             from orcas.admin.testing.control import TestControl
 
-            testing = TestControl(core)
+            testing = TestControl(core, settings.domains, settings.website_host)
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory, testing)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
@@ -242,7 +242,7 @@ def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Disp
     """The dispatcher, and those for mounted applications; for a store in memory with what its tests ask for."""
     if testing is None:
         return dispatcher, dispatcher.below
-    return testing.around(dispatcher), lambda root: testing.around(dispatcher.below(root))
+    return testing.around(dispatcher), lambda root: testing.around(dispatcher.below(root), root)
 
 
 def _traces(settings: Settings) -> Traces | None:

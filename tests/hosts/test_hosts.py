@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import struct
 import time
@@ -279,6 +280,10 @@ def test_an_application_of_ones_own_mounts_it(root: str) -> None:
         assert wire("GET", f"{below}/bucket/k/1").body == b"content"
         assert [entry.text for entry in wire("GET", f"{below}/bucket").document().iter("Key")] == ["k/1"]
         assert wire("GET", f"{below}/_orcas/admin/stats").status == 200
+        fault = json.dumps({"fault": "error", "bucket": "bucket", "key": "k/*", "code": "SlowDown"}).encode()
+        kind = {"content-type": "application/json"}
+        assert wire("POST", f"{below}/_orcas/admin/test/faults", headers=kind, body=fault).status == 201
+        assert [wire("GET", f"{below}/bucket/k/1").status, wire("GET", f"{below}/bucket").status] == [503, 200]
         assert client.get(f"{below}/_orcas/health/ready").json()["status"] == "ok"
         assert client.get("/hello").json() == "mine"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import http.client
 import time
 import urllib.error
 import urllib.request
@@ -83,6 +84,36 @@ def test_an_error_meets_what_its_rule_says(s3: Any, control: Control) -> None:
     assert code_of(s3.delete_object, Bucket="photos", Key="a.jpg") == "AccessDenied"
     control.clear_faults()
     s3.delete_object(Bucket="photos", Key="a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "path", "meets"),
+    [
+        ({"bucket": "photos"}, "127.0.0.1", "/photos/k", True),
+        ({"bucket": "photos"}, "127.0.0.1", "/photos-2/k", False),
+        ({"bucket": "photos"}, "127.0.0.1", "/%70hotos", True),
+        ({"bucket": "photos"}, "photos.localhost:9000", "/k", True),
+        ({"bucket": "photos"}, "other.localhost", "/k", False),
+        ({"bucket": "ph?t*"}, "127.0.0.1", "/phones/k", False),
+        ({"bucket": "ph?t*"}, "127.0.0.1", "/photos/k", True),
+        ({"bucket": "photos", "key": "a b/*"}, "127.0.0.1", "/photos/a%20b/c", True),
+        ({"bucket": "photos", "key": "a/[b-d]"}, "127.0.0.1", "/photos/a/c", True),
+        ({"bucket": "photos", "key": "a/[b-d]"}, "127.0.0.1", "/photos/a/e", False),
+        ({"key": "*.jpg"}, "127.0.0.1", "/photos/a.jpg", True),
+        ({"operation": "ListBuckets"}, "127.0.0.1", "/", True),
+        ({"operation": "PutObject", "bucket": "photos"}, "127.0.0.1", "/photos/k", False),
+    ],
+)
+def test_a_fault_meets_requests_however_they_are_addressed(
+    server: orcas.Server, control: Control, rule: dict[str, Any], host: str, path: str, *, meets: bool
+) -> None:
+    control.fault("error", code="SlowDown", **rule)
+    connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"))
+    connection.request("GET", path, headers={"host": host})
+    found = connection.getresponse().read()
+    connection.close()
+    # Without a signature, others are refused.
+    assert (b"<Code>SlowDown</Code>" in found) is meets, found
 
 
 def test_a_share_is_the_same_for_the_same_seed(s3: Any, control: Control) -> None:

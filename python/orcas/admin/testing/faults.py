@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal
@@ -95,6 +96,19 @@ class Rule:
             return False
         self.applied += 1
         return True
+
+
+def path_prefix(rule: Rule) -> bytes:
+    """What begins the path of every request that fits, unless its host names the bucket or the path is encoded."""
+    bucket = _literal(rule.bucket)
+    if bucket != rule.bucket or rule.key is None:
+        return f"/{bucket}".encode()
+    return f"/{bucket}/{_literal(rule.key)}".encode()
+
+
+def _literal(pattern: str | None) -> str:
+    """What a pattern begins with, up to the first sign that stands for others."""
+    return re.split(r"[*?[]", pattern or "", maxsplit=1)[0]
 
 
 def _fits(pattern: str | None, name: str | None) -> bool:

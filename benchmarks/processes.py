@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -129,18 +130,22 @@ class Process:
 
 
 class Orcas(Process):
-    """`orcas serve` over a directory, as a user starts it."""
+    """`orcas serve` over a directory, as a user starts it; without one, in memory."""
 
-    def __init__(self, data: Path, durability: str = "sync", settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path | None = None, durability: str = "sync", settings: dict[str, str] | None = None
+    ) -> None:
         self._data = data
+        place = ["--memory"] if data is None else ["--data", str(data), "--durability", durability]
         super().__init__(
-            [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
+            [sys.executable, "-m", "orcas", "serve", "--port", "0", *place],
             "orcas ready",
             environment=KEYS | (settings or {}),
         )
 
     def pools(self) -> dict[str, Any]:
-        """The counters of its pools."""
+        """The counters of its pools. Not of a server in memory."""
+        assert self._data is not None
         said: dict[str, Any] = tool(self._data, "stats")["pools"]
         return said
 
@@ -156,6 +161,8 @@ class Orcas(Process):
         """
         body = b"" if order is None else json.dumps(order).encode()
         headers = {"content-length": str(len(body)), "content-type": "application/json"}
+        # The same request may come twice within a second.
+        headers["x-amz-orcas-nonce"] = secrets.token_hex(8)
         digest = hashlib.sha256(body).hexdigest()
         request = self.signer().request(method, f"/_orcas/admin/{path}", None, headers, digest) + body
         said: dict[str, Any] = json.loads(load.exchange(self.address, request).body)

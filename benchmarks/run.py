@@ -20,6 +20,7 @@ from typing import Any
 import batch
 import contention
 import engine
+import faults
 import headers
 import index
 import large
@@ -77,6 +78,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "watching": watching.cost,
     "watching-calls": watching.calls,
     "metrics-page": watching.page,
+    "faults": faults.unmatched,
     "events-parse": streams.parsing,
     "events-latency": streams.latency,
     "events-listeners": streams.listeners,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orcas.settings.config import child_environment
+from orcas.settings.config import SETTINGS, child_environment, variable_name
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -105,6 +105,24 @@ def test_every_example_is_run_here_and_listed() -> None:
     assert sorted([*PRINTED, *TESTS_PASSED]) == PROGRAMS
     listed = re.findall(r"^\| \[(\w+\.py)\]\((\w+\.py)\) \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == [(name, name) for name in PROGRAMS]
+
+
+def test_examples_set_variables_that_exist() -> None:
+    known = {variable_name(name) for name in SETTINGS}
+    texts = [path.read_text() for path in EXAMPLES.rglob("*") if path.suffix in {".md", ".py", ".rst"}]
+    named = {name for text in texts for name in re.findall(r"\bORCAS_[A-Z_]+\b", text)}
+    assert {"ORCAS_BUCKETS", "ORCAS_ROOT_SECRET_KEY"} <= named <= known
+
+
+def test_containers_are_of_the_image_that_the_documents_build() -> None:
+    document = (EXAMPLES.parent / "docs" / "deployment.md").read_text()
+    for module in (
+        "testcontainers/src/testcontainers/community/orcas/__init__.py",
+        "pytest_databases/src/pytest_databases/docker/orcas.py",
+    ):
+        image = re.search(r'"([\w-]+):latest"', (EXAMPLES / module).read_text())
+        assert image is not None
+        assert f" --tag {image[1]} ." in document
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

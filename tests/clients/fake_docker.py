@@ -1,0 +1,146 @@
+"""A Docker without containers, for testcontainers and pytest-databases: a pytest plugin of the tests in examples/.
+
+A container is a process on this machine: the entry point of the image of Orcas with the command and the variables that the
+caller gave, and with those of the image. It listens on loopback, on a free port that is the published one. What runs is in
+files of the directory FAKE_DOCKER, which the processes of pytest-xdist share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest_databases._service
+import pytest_databases.docker
+import testcontainers.community
+import testcontainers.core.container
+from testcontainers.core.config import ConnectionMode, testcontainers_config
+
+ROOT = Path(__file__).parents[2]
+IMAGE = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
+NAME = "orcas-s3:latest"
+STATE = Path(os.environ["FAKE_DOCKER"])
+
+
+class Container:
+    """A process, or the order for one."""
+
+    status = "running"
+
+    def __init__(self, name: str, known: dict[str, Any]) -> None:
+        self.id = self.short_id = self.name = name
+        self.known = known
+
+    def start(self) -> None:
+        assert self.known["image"] == NAME
+        variables: dict[str, str] = self.known["environment"]
+        words = re.search(r'^ENTRYPOINT \["(\w+)"\]$', IMAGE, re.MULTILINE)
+        assert words is not None
+        given = dict(pair.split("=") for pair in re.findall(r"ORCAS_\w+=\S+", IMAGE)) | variables
+        assert given["ORCAS_HOST"] == "0.0.0.0", "nobody could reach it"
+        assert given.get("ORCAS_PORT", "9000") == self.known["port"], "another port is published"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
+        here = {"ORCAS_DATA": str(STATE / "data"), "ORCAS_HOST": "127.0.0.1", "ORCAS_PORT": "0"}
+        log = STATE / f"{self.name}.log"
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", words[1], *shlex.split(self.known["command"])],
+                env={**kept, **given, **here}, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+            )  # fmt: skip
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(b"orcas ready "), log.read_text()
+        self.known |= {"pid": process.pid, "published": line.decode().rpartition(":")[2].strip()}
+        (STATE / f"{self.name}.json").write_text(json.dumps(self.known))
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {f"{self.known['port']}/tcp": [{"HostPort": self.known["published"]}]}
+
+    def reload(self) -> None:
+        """Nothing changes behind its back."""
+
+    def logs(self, **_: Any) -> bytes:
+        return (STATE / f"{self.name}.log").read_bytes()
+
+    def kill(self) -> None:
+        (STATE / f"{self.name}.json").unlink(missing_ok=True)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.known["pid"], signal.SIGTERM)
+
+    stop = kill
+
+    def remove(self, **_: Any) -> None:
+        self.kill()
+
+
+def running() -> list[Container]:
+    return [Container(path.stem, json.loads(path.read_text())) for path in sorted(STATE.glob("*.json"))]
+
+
+class Client:
+    """What the two projects use of docker's client. It is its own `images` and `containers`."""
+
+    def __init__(self, **_: Any) -> None:
+        self.client = self.images = self.containers = self
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    # pytest-databases
+
+    def get(self, image: str) -> None:
+        assert image == NAME
+
+    def list(self, *, filters: dict[str, str], **_: Any) -> list[Container]:
+        found = running()
+        return [entry for entry in found if filters["name"] in entry.name] if "name" in filters else found
+
+    def run(
+        self, image: str, command: str, *, name: str, environment: dict[str, str], ports: dict[int, None], **_: Any
+    ) -> Container:
+        (port,) = ports
+        known = {"image": image, "command": command, "environment": environment, "port": str(port)}
+        container = Container(name, known)
+        container.start()
+        return container
+
+    # testcontainers
+
+    def create(
+        self, image: str, *, command: str, environment: dict[str, str], ports: dict[str, None], **_: Any
+    ) -> Container:
+        (port,) = ports
+        known = {"image": image, "command": command, "environment": environment, "port": port}
+        return Container(secrets.token_hex(8), known)
+
+    def start(self, container: Container) -> None:
+        container.start()
+
+    def get_connection_mode(self) -> ConnectionMode:
+        return ConnectionMode.docker_host
+
+    def host(self) -> str:
+        return "127.0.0.1"
+
+    def port(self, container: str, port: int) -> str:
+        (found,) = [entry for entry in running() if entry.id == container]
+        assert str(port) == found.known["port"]
+        return str(found.known["published"])
+
+
+testcontainers_config.ryuk_disabled = True
+setattr(testcontainers.core.container, "DockerClient", Client)  # noqa: B010 - it is a class for type checkers
+pytest_databases._service.get_docker_client = Client
+EXAMPLES = ROOT / "examples"
+testcontainers.community.__path__.append(str(EXAMPLES / "testcontainers/src/testcontainers/community"))
+pytest_databases.docker.__path__.append(str(EXAMPLES / "pytest_databases/src/pytest_databases/docker"))

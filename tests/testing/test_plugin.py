@@ -26,7 +26,7 @@ import pytest
 @pytest.mark.parametrize("number", range(6))
 def test_buckets_are_new_and_empty(s3, orcas_bucket, number):
     assert "Contents" not in s3.list_objects_v2(Bucket=orcas_bucket)
-    s3.put_object(Bucket=orcas_bucket, Key="k", Body=b"x")
+    s3.put_object(Bucket=orcas_bucket, Key="k", Body=b"x", ServerSideEncryption="aws:kms")
     assert s3.meta.region_name == "eu-central-1"
     assert len(s3.list_buckets()["Buckets"]) == 1
 

@@ -14,7 +14,7 @@ from orcas.settings.config import child_environment
 PUT_AND_READ = """
 import boto3
 s3 = boto3.client("s3")
-s3.put_object(Bucket="uploads", Key="k", Body=b"x")
+s3.put_object(Bucket="uploads", Key="k", Body=b"x", ServerSideEncryption="AES256")
 print(s3.get_object(Bucket="uploads", Key="k")["Body"].read(), [b["Name"] for b in s3.list_buckets()["Buckets"]])
 """
 

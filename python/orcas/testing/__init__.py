@@ -19,7 +19,7 @@ import datetime as dt
 import itertools
 import mimetypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,16 @@ class RecordedRequest:
     code: str | None
     fault: str | None
     seconds: float
+
+
+def settings_for_tests(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The settings of a server for tests: in memory, with a master key, so that uploads may ask for encryption."""
+    import base64
+
+    found = {"memory": True, **(settings or {})}
+    if not {"master_key", "master_passphrase"} & set(found):
+        found["master_key"] = base64.b64encode(os.urandom(32)).decode()
+    return found
 
 
 class Fault:

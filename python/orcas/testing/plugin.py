@@ -24,10 +24,11 @@ def orcas_settings() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def orcas_server(orcas_settings: dict[str, Any]) -> Iterator[Server]:
-    """An `orcas.Server` in memory, for the whole session."""
+    """An `orcas.Server` in memory, for the whole session, with a master key unless the settings have one."""
     import orcas
+    from orcas.testing import settings_for_tests
 
-    with orcas.Server(memory=True, **orcas_settings) as server:
+    with orcas.Server(**settings_for_tests(orcas_settings)) as server:
         yield server
 
 

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,12 +37,12 @@ def run(
         orcas run --bucket uploads -- go test ./...
     """
     from orcas.server import Server
-    from orcas.testing import Control
+    from orcas.testing import Control, settings_for_tests
 
     if not command:
         raise UsageError("A command is missing: write it after --, as in `orcas run -- npm test`.")
-    settings: dict[str, Any] = {} if region is None else {"region": region}
-    with Server(memory=True, **settings) as server, server.env():
+    settings = settings_for_tests({} if region is None else {"region": region})
+    with Server(**settings) as server, server.env():
         with Control(server) as control:
             for name in bucket or ():
                 control.create_bucket(name)

@@ -26,6 +26,11 @@ impl Ingress {
         Self { client: client.parse().ok(), is_tls, root, began: Instant::now(), time_ms: now_ms() }
     }
 
+    /// How the client writes the address of the server.
+    pub fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
+
     /// Whether nobody but client and server sees what is sent: the connection is encrypted or does not leave the machine.
     pub fn keeps_secrets(&self) -> bool {
         self.is_tls || self.client.is_some_and(|client| client.is_loopback())

@@ -52,7 +52,7 @@ impl Operation for CompleteMultipartUpload {
         let headers = context.headers();
         let host = String::from_utf8_lossy(headers.get("host").unwrap_or_default());
         Ok(Self {
-            location: format!("http://{host}{}", String::from_utf8_lossy(context.head.path)),
+            location: format!("{}://{host}{}", context.ingress.scheme(), String::from_utf8_lossy(context.head.path)),
             bucket,
             key,
             upload: context.upload_id()?,

@@ -53,7 +53,8 @@ impl PostObject {
             attributes.tags = stored_tags(tags);
         }
         let path = context.head.path;
-        let mut address = [b"http://", host, path.strip_suffix(b"/").unwrap_or(path), b"/"].concat();
+        let mut address =
+            [context.ingress.scheme().as_bytes(), b"://", host, path.strip_suffix(b"/").unwrap_or(path), b"/"].concat();
         percent_encode_into(&mut address, &key, false);
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);

@@ -20,6 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 from orcas.app import OpenStore, Orcas
+from orcas.control.files.address import Address
 from orcas.edge import Request
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
@@ -196,8 +197,8 @@ def main() -> None:
     # Under `/_orcas/`, which the application separates from S3 first, so no request pays for the choice.
     app.add_api_route("/_orcas/benchmark/{way}", choose, methods=["POST"])
 
-    def announce(url: str, _: OpenStore) -> None:
-        sys.stdout.write(f"ways ready {url}\n")
+    def announce(address: Address, _: OpenStore) -> None:
+        sys.stdout.write(f"ways ready {address.url}\n")
         sys.stdout.flush()
 
     run(app, announce)

@@ -335,12 +335,13 @@ class TaskNumbers(TypedDict):
 
 @type_check_only
 class Surroundings(TypedDict):
-    """What metrics show and Rust does not know: error codes of ended connections with counts, most buckets by name, spans
-    that were sent and dropped, targets of events, and periodic tasks. `process`: when it started and its processor time,
-    in seconds, and its memory."""
+    """What metrics show and Rust does not know: when the certificate expires and whether its files cannot be used, error
+    codes of ended connections with counts, most buckets by name, spans that were sent and dropped, targets of events, and
+    periodic tasks. `process`: when it started and its processor time, in seconds, and its memory."""
 
     version: str
     connections: int
+    certificate: tuple[float, bool] | None
     refusals: list[tuple[str, int]]
     buckets_max: int
     spans: tuple[int, int]

@@ -368,9 +368,17 @@ class Orcas(FastAPI):
         self._domains = list(settings.domains)
         # How many connections there are; the server knows, if it is that of Orcas.
         self.connections: Callable[[], int] = lambda: 0
+        # When its certificate ends, and whether the files of a new one cannot be used; likewise.
+        self.certificate: Callable[[], tuple[float, bool] | None] = lambda: None
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         shown = metrics.router(
-            settings, self._metrics, lambda: self.connections(), self._spans, self._targets, self._tasks
+            settings,
+            self._metrics,
+            lambda: self.connections(),
+            lambda: self.certificate(),
+            self._spans,
+            self._targets,
+            self._tasks,
         )
         self.include_router(shown, prefix="/_orcas")
         # No redirects from a path to the same path with a slash.

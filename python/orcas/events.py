@@ -164,7 +164,7 @@ async def alisten(
                 await signed
             async with asyncio.timeout(_CONNECT_TIMEOUT_SEC):
                 reader, writer = await asyncio.open_connection(
-                    subscription.host, subscription.port, ssl=subscription.tls()
+                    subscription.host, subscription.port, ssl=tls_of(subscription.client)
                 )
             writer.write(subscription.request())
             while not subscription.ended:
@@ -251,7 +251,7 @@ class Listener:
             subscription.sign()
             place = (subscription.host, subscription.port)
             self._socket = socket.create_connection(place, timeout=_CONNECT_TIMEOUT_SEC)
-            if (tls := subscription.tls()) is not None:
+            if (tls := tls_of(subscription.client)) is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=subscription.host)
             self._socket.settimeout(_IDLE_TIMEOUT_SEC)
             self._socket.sendall(subscription.request())
@@ -277,6 +277,23 @@ def _shut_down(open_socket: socket.socket) -> None:
         return
 
 
+def tls_of(client: Any) -> ssl.SSLContext | None:
+    """What a boto3 client accepts as certificate of its server, and shows as its own; None without TLS."""
+    if urllib.parse.urlsplit(client.meta.endpoint_url).scheme != "https":
+        return None
+    from botocore.httpsession import get_cert_path
+
+    session = client._endpoint.http_session
+    verify = session._verify
+    context = ssl.create_default_context(cafile=get_cert_path(verify) if verify else None)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if session._cert_file:
+        context.load_cert_chain(session._cert_file, session._key_file)
+    return context
+
+
 def _filters(buckets: Sequence[str], events: Sequence[str], prefix: str, suffix: str) -> list[tuple[str, str]]:
     pairs = [("bucket", bucket) for bucket in buckets] + [("event", event) for event in events]
     return pairs + [(name, value) for name, value in (("prefix", prefix), ("suffix", suffix)) if value]
@@ -287,7 +304,7 @@ class _Subscription:
 
     def __init__(self, client: Any, filters: list[tuple[str, str]], after: str | None, start: datetime | str) -> None:
         url = urllib.parse.urlsplit(client.meta.endpoint_url)
-        self._client = client
+        self.client = client
         self._filters = filters
         self._start = start
         self._url = f"{client.meta.endpoint_url.rstrip('/')}{_PATH}"
@@ -328,7 +345,7 @@ class _Subscription:
         query = urllib.parse.urlencode(pairs, quote_via=urllib.parse.quote, safe="")
         self._request = AWSRequest(method="GET", url=f"{self._url}{'?' if query else ''}{query}", headers=headers)
         # The client's own signer: its credentials and region.
-        return self._client._request_signer.sign("ListBuckets", self._request)
+        return self.client._request_signer.sign("ListBuckets", self._request)
 
     def request(self) -> bytes:
         """The head of the signed request."""
@@ -340,22 +357,6 @@ class _Subscription:
         for name, value in prepared.headers.items():
             lines.append(f"{name}: {value.decode() if isinstance(value, bytes) else value}")
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-    def tls(self) -> ssl.SSLContext | None:
-        """The certificates that the client accepts and sends; None without TLS."""
-        if not self._is_tls:
-            return None
-        from botocore.httpsession import get_cert_path
-
-        session = self._client._endpoint.http_session
-        verify = session._verify
-        context = ssl.create_default_context(cafile=get_cert_path(verify) if verify else None)
-        if not verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if session._cert_file:
-            context.load_cert_chain(session._cert_file, session._key_file)
-        return context
 
     def receive(self, data: bytes) -> list[Event]:
         """Take bytes of the answer, none at its end, and return the events that they complete.

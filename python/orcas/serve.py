@@ -15,17 +15,20 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from importlib.util import find_spec
 from typing import Final
 
 import uvicorn
 import uvloop
 
 from orcas.app import OpenStore, Orcas
-from orcas.control.files.address import remove_address, write_address
-from orcas.errors import UnavailableError
+from orcas.control.files.address import Address, reachable, remove_address, write_address
+from orcas.errors import ConfigurationError, UnavailableError
+from orcas.http.certificate import Certificates
 from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 from orcas.http.status import set_date
-from orcas.settings.clients import http_url
+from orcas.http.tls import TlsListener
+from orcas.settings.clients import server_url
 from orcas.settings.config import KIB, Settings
 from orcas.telemetry.logs import report_suppressed
 from orcas.version import orcas_version
@@ -37,6 +40,8 @@ _SILENT_SECONDS: Final = 3
 # Time for cancelled requests to end, after the drain time.
 _CANCEL_SECONDS: Final = 5
 _BACKLOG: Final = 2048
+# Between two looks at the files of the certificate.
+_RENEW_SECONDS: Final = 1.0
 # libuv accepts one connection per listening descriptor in each turn of the event loop. With one descriptor, a burst of new
 # connections would take as many turns, and later connections would wait for them.
 _LISTENERS: Final = 16
@@ -46,18 +51,20 @@ _UNSENT_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas")
 
-Announce = Callable[[str, OpenStore], None]
+Announce = Callable[[Address, OpenStore], None]
 
 
 def run(app: Orcas, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` gets the URL once requests are accepted.
+    """Serve until SIGTERM or SIGINT; `announce` gets the address once requests are accepted.
 
     Raises:
+        ConfigurationError: the certificate cannot be used.
         UnavailableError: the address or the store is not available.
     """
     settings = app.settings
+    certificates = given_certificates(settings)
     with bound(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(app, listener, announce))
+        runner.run(_serve(app, listener, certificates, announce))
 
 
 @contextlib.contextmanager
@@ -89,13 +96,51 @@ def listeners(listener: socket.socket) -> list[socket.socket]:
     return [listener, *(listener.dup() for _ in range(_LISTENERS - 1))]
 
 
-def url_of(listener: socket.socket) -> str:
-    """The URL of a bound socket. An unspecified address, such as 0.0.0.0, is not replaced."""
+def given_certificates(settings: Settings) -> Certificates | None:
+    """Those of the operator, if there are any.
+
+    Raises:
+        ConfigurationError: they cannot be used, or what would make others is not installed.
+    """
+    if settings.tls_self_signed and find_spec("cryptography") is None:
+        raise ConfigurationError("--tls-self-signed needs the package cryptography: pip install 'orcas-s3[tls]'.")
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    return Certificates(settings.tls_cert_file, settings.tls_key_file)
+
+
+def _self_signed(settings: Settings) -> tuple[Certificates, str]:
+    """Those of development, for all names of the server, and the file of their CA. Blocks.
+
+    Raises:
+        UnavailableError: they cannot be written.
+    """
+    from orcas.control.files.authority import certify
+
+    wildcards = [f"*.{domain}" for domain in ("localhost", *settings.domains)]
+    hosts = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        reachable(settings.host),
+        socket.gethostname(),
+        *settings.domains,
+        *wildcards,
+    ]
+    path, ca = certify(settings.data, [host.lower() for host in hosts])
+    return Certificates(path, path), str(ca)
+
+
+def address_of(
+    listener: socket.socket, settings: Settings, certificates: Certificates | None, ca: str | None
+) -> Address:
+    """The address of a bound socket. An unspecified one, such as 0.0.0.0, is not replaced."""
     host, port = listener.getsockname()[:2]
-    return http_url(host, port)
+    url = server_url(host, port, tls=certificates is not None)
+    return Address(url, settings.region, None if certificates is None else certificates.current.digest, ca)
 
 
-async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> None:
+async def _serve(app: Orcas, listener: socket.socket, certificates: Certificates | None, announce: Announce) -> None:
     config = uvicorn.Config(
         app,
         http=limited_protocol(app.settings),
@@ -112,7 +157,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    server = _Server(config, stopping)
+    server = _Server(config, app.settings, stopping)
     app.connections = lambda: len(server.server_state.connections)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -122,35 +167,56 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             log.info("Stopped before it was ready")
             return
         store = app.store
+        ca = None
+        if app.settings.tls_self_signed:
+            certificates, ca = await asyncio.to_thread(_self_signed, app.settings)
+        server.certificates = certificates
+        app.certificate = server.certificate_state
         # What exists now stays, so no later collection stops the loop to look at it again.
         gc.collect()
         gc.freeze()
         gc.enable()
 
-        def ready() -> None:
-            url = url_of(listener)
+        def publish() -> Address:
+            address = address_of(listener, app.settings, certificates, ca)
             try:
                 if not app.settings.salvage:
-                    write_address(app.settings.data, url, app.settings.region)
+                    write_address(app.settings.data, address)
             except UnavailableError as error:
                 # The disk is full. The file only helps commands to find this server.
-                log.warning("%s Commands that look after the store need --endpoint %s", error, url)
-            log.info("Ready", extra={"orcas": _start(app.settings, url, store)})
-            announce(url, store)
+                log.warning("%s Commands that look after the store need --endpoint %s", error, address.url)
+            return address
+
+        def ready() -> None:
+            address = publish()
+            log.info("Ready", extra={"orcas": _start(app.settings, address.url, store)})
+            announce(address, store)
 
         server.ready = ready
         if store.streams is not None:
             server.draining = store.streams.close
-        clock = asyncio.create_task(server.keep_ticking())
+        clocks = [asyncio.create_task(server.keep_ticking())]
+        if certificates is not None:
+            clocks.append(asyncio.create_task(_renew(certificates, publish)))
         try:
-            await server.serve(sockets=listeners(listener))
+            await server.serve(sockets=[listener] if certificates is not None else listeners(listener))
             await server.finish()
         finally:
-            clock.cancel()
+            for clock in clocks:
+                clock.cancel()
             # While the store is locked, so that it cannot be the file of another server.
             if not app.settings.salvage:
                 remove_address(app.settings.data)
     log.info("Stopped")
+
+
+async def _renew(certificates: Certificates, publish: Callable[[], object]) -> None:
+    """Look every second whether there is a new certificate. Until it is cancelled."""
+    while True:
+        # In a thread, like what writes the address: the disk may be slow.
+        if await asyncio.to_thread(certificates.check):
+            await asyncio.to_thread(publish)
+        await asyncio.sleep(_RENEW_SECONDS)
 
 
 def _hangup(app: Orcas, server: _Server) -> Callable[[], None]:
@@ -170,12 +236,20 @@ def _start(settings: Settings, url: str, store: OpenStore) -> dict[str, object]:
 class _Server(uvicorn.Server):
     """uvicorn's server without its signal handlers, with a clock for connections, and with an end for all requests."""
 
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, settings: Settings, stopping: asyncio.Event) -> None:
         super().__init__(config)
+        self.settings = settings
         self.stopping = stopping
         self.ready: Callable[[], None] = lambda: None
         # Ends what does not end by itself.
         self.draining: Callable[[], None] = lambda: None
+        # Without any, the server speaks plain HTTP.
+        self.certificates: Certificates | None = None
+
+    def certificate_state(self) -> tuple[float, bool] | None:
+        """When the certificate ends, in seconds since 1970, and whether newer files cannot be used; None without TLS."""
+        certificates = self.certificates
+        return None if certificates is None else (certificates.current.ends, certificates.failure is not None)
 
     def stop(self) -> None:
         """Handle a stop signal: begin to drain. At the second one, stop waiting."""
@@ -196,11 +270,31 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then call `ready`."""
         try:
-            await super().startup(sockets)
+            if self.certificates is None:
+                await super().startup(sockets)
+            else:
+                self._listen(self.certificates, sockets or [])
         except OSError as error:
             # Another process bound the same port and listened first.
             raise UnavailableError(f"Orcas cannot listen on the address: {error.strerror}.") from None
         self.ready()
+
+    def _listen(self, certificates: Certificates, sockets: list[socket.socket]) -> None:
+        """As uvicorn does, with TLS."""
+        limits = self.settings
+        protocol = limited_protocol(limits)
+        self.servers = []
+        for listening in sockets:
+            listener = TlsListener(
+                listening,
+                lambda: certificates.current.context,
+                lambda: protocol(self.config, self.server_state, self.lifespan.state),
+                handshake_sec=limits.head_timeout_sec,
+                flush_sec=limits.body_timeout_sec,
+            )
+            listener.start(self.config.backlog)
+            self.servers.append(listener)  # type: ignore[arg-type]  # has what uvicorn asks of it
+        self.started = True
 
     async def keep_ticking(self) -> None:
         """Every `TICK_SECONDS`: set the date of responses, and tick the connections."""

@@ -40,8 +40,9 @@ class Server:
         data: data directory of the store, created if it does not exist.
         memory: keep the store in memory instead; nothing is left behind.
         timeout: seconds to wait for the server to be ready.
-        **settings: any other setting by name, such as `durability="buffered"` or `region="eu-central-1"`. `ORCAS_*`
-            variables and `orcas.toml` are not read, so the same call starts the same server everywhere.
+        **settings: any other setting by name, such as `durability="buffered"`, `region="eu-central-1"` or
+            `tls_self_signed=True`. `ORCAS_*` variables and `orcas.toml` are not read, so the same call starts the same
+            server everywhere.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -63,7 +64,7 @@ class Server:
         self._deadline = time.monotonic() + timeout
         self._timeout = timeout
         self._starting = threading.Lock()
-        self._ready: dict[str, str] | None = None
+        self._ready: dict[str, Any] | None = None
         self._failed: Exception | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
         try:
@@ -89,17 +90,23 @@ class Server:
     @property
     def endpoint(self) -> str:
         """The URL of the server."""
-        return self._wait()["url"]
+        return str(self._wait()["url"])
 
     @property
     def access_key(self) -> str:
         """The access key of the root identity."""
-        return self._wait()["access_key"]
+        return str(self._wait()["access_key"])
 
     @property
     def secret_key(self) -> str:
         """The secret key of the root identity."""
-        return self._wait()["secret_key"]
+        return str(self._wait()["secret_key"])
+
+    @property
+    def ca(self) -> str | None:
+        """The file of the CA that clients have to trust, with `tls_self_signed=True`; else None."""
+        ca: str | None = self._wait()["ca"]
+        return ca
 
     @property
     def pid(self) -> int:
@@ -128,7 +135,7 @@ class Server:
     @contextlib.contextmanager
     def env(self) -> Iterator[dict[str, str]]:
         """Point all AWS clients at this server for a `with` block, in this process and in children that it starts."""
-        variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region)
+        variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region, self.ca)
         variables |= unproxied_environment(self.endpoint)
         # Clients would otherwise combine these with the keys above.
         with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}):
@@ -192,7 +199,10 @@ class Server:
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "region_name": self.region,
-        } | options
+        }
+        if self.ca is not None:
+            ours["verify"] = self.ca
+        ours |= options
         wanted: dict[str, Any] = {"proxies": {}} if is_local(str(ours["endpoint_url"])) else {}
         if service == "s3":
             # Without this, boto3 presigns URLs for us-east-1 with version 2.
@@ -202,7 +212,7 @@ class Server:
         ours["config"] = config if given is None else config.merge(given)
         return ours
 
-    def _wait(self) -> dict[str, str]:
+    def _wait(self) -> dict[str, Any]:
         """Wait for the child and return what it reports. If it fails, every caller gets the same exception."""
         with self._starting:
             if self._failed is not None:
@@ -225,7 +235,7 @@ class Server:
             stream.write(json.dumps(order).encode() + b"\n")
             stream.flush()
 
-    def _await_ready(self) -> dict[str, str]:
+    def _await_ready(self) -> dict[str, Any]:
         stream = self._process.stdout
         assert stream is not None
         if stream.closed:
@@ -242,7 +252,7 @@ class Server:
                     kind = ConfigurationError if code == ConfigurationError.exit_code else UnavailableError
                     raise kind(f"The server did not start (exit code {code}).{self._tail()}")
                 line += piece
-        ready: dict[str, str] = json.loads(line)
+        ready: dict[str, Any] = json.loads(line)
         return ready
 
     def _tail(self) -> str:

@@ -76,7 +76,7 @@ async def test_a_task_runs_at_once_and_everybody_sees_it(client: Client) -> None
     assert store is not None
     assert store.tools is not None
     around: Any = {
-        "version": "", "connections": 0, "refusals": [], "buckets_max": 1, "spans": (0, 0),
+        "version": "", "connections": 0, "certificate": None, "refusals": [], "buckets_max": 1, "spans": (0, 0),
         "targets": [], "tasks": store.tools.schedule.numbers(), "process": process.counts(),
     }  # fmt: skip
     page = await asyncio.to_thread(store.tools.core.metrics, True, around)

@@ -49,6 +49,7 @@ def router(
     settings: Settings,
     page: Callable[[], Page],
     connections: Callable[[], int],
+    certificate: Callable[[], tuple[float, bool] | None],
     spans: Callable[[], tuple[int, int]],
     targets: Callable[[], list[TargetCounts]],
     tasks: Callable[[], list[TaskNumbers]],
@@ -70,9 +71,9 @@ def router(
             return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         around: Surroundings = {
-            "version": orcas_version(), "connections": connections(), "refusals": list(COUNTS.items()),
-            "buckets_max": settings.metrics_buckets, "spans": spans(), "targets": targets(), "tasks": tasks(),
-            "process": process.counts(),
+            "version": orcas_version(), "connections": connections(), "certificate": certificate(),
+            "refusals": list(COUNTS.items()), "buckets_max": settings.metrics_buckets, "spans": spans(),
+            "targets": targets(), "tasks": tasks(), "process": process.counts(),
         }  # fmt: skip
         # One at a time: a reader that gives up does not end its page.
         async with turn:

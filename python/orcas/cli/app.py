@@ -45,6 +45,9 @@ DiskReserve = Annotated[
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]
 Dev = Annotated[bool, typer.Option("--dev", help="Use published keys and listen on loopback only.")]
+SelfSigned = Annotated[
+    bool, typer.Option("--tls-self-signed", help="Speak TLS with a generated certificate, for development.")
+]
 Salvage = Annotated[
     bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only, without changing it.")
 ]
@@ -103,13 +106,14 @@ def serve(
     disk_reserve: DiskReserve = None,
     memory: Memory = False,
     dev: Dev = False,
+    tls_self_signed: SelfSigned = False,
     domain: Domain = None,
     salvage: Salvage = False,
     report: Report = None,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C.
 
-    Once the server accepts requests, it prints one line on stdout: `orcas ready http://HOST:PORT`.
+    Once the server accepts requests, it prints one line on stdout: `orcas ready http://HOST:PORT`, or https:// with TLS.
 
     The first start of a store generates a root key and keeps it in the directory of the store. `orcas env` prints it.
 
@@ -136,6 +140,7 @@ def serve(
         "domains": domain or None,
         "memory": memory or None,
         "dev": dev or None,
+        "tls_self_signed": tls_self_signed or None,
         "salvage": salvage or None,
     }
     if report is not None and not salvage:

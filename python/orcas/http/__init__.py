@@ -2,6 +2,7 @@
 
 `protocol` is a connection with its limits, `exchange` one request and its response, `streaming` the reading of a large body
 without the `parsers`, `refusals` the answers to what never becomes an S3 request. `extensions` defines Orcas's ASGI
-extensions, and `asgi` provides them on the connections of other servers. `flow` pauses a connection, and `status`
-has the lines with which responses begin. Must not know S3 or the engine.
+extensions, and `asgi` provides them on the connections of other servers. `tls` accepts connections with TLS and
+`certificate` has what they show; `proxies` is what trusted proxies say of a request. `flow` pauses a connection, and
+`status` has the lines with which responses begin. Must not know S3 or the engine.
 """

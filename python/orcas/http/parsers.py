@@ -20,9 +20,11 @@ FEED_BYTES: Final = 8 * KIB
 CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
 # Headers that say where a request ends, or for which host it is.
 FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
-# A target in absolute form: its host and port, and what follows. The connection has no TLS, so there is no other scheme.
-# User information would be a way to show another host than the real one (RFC 9110, section 4.2.4).
-_ABSOLUTE: Final = re.compile(rb"http://((?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?)((?:[/?].*)?)", re.IGNORECASE)
+# A target in absolute form: its host and port, and what follows. Its scheme says nothing about the connection. User
+# information would be a way to show another host than the real one (RFC 9110, section 4.2.4).
+_ABSOLUTE: Final = re.compile(
+    rb"https?://((?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{0,5})?)((?:[/?].*)?)", re.IGNORECASE
+)
 
 
 class Callbacks(Protocol):

@@ -22,6 +22,7 @@ from orcas.http.exchange import HIGH_WATER, Exchange, note_refusal
 from orcas.http.extensions import EXTENSIONS
 from orcas.http.flow import FlowControl
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADERS_MAX, new_parser, origin_form, parser_of_body
+from orcas.http.proxies import Proxies
 from orcas.http.refusals import Refusal
 from orcas.http.streaming import Sink, StreamProtocol
 from orcas.settings.config import MIB, Settings
@@ -44,6 +45,8 @@ log = logging.getLogger("orcas.http")
 # As numbers: looking for bytes in bytes raises and catches an exception first.
 _H: Final = ord("H")
 _HASH: Final = ord("#")
+# What a client that speaks TLS sends first, and no other does.
+_TLS_HANDSHAKE: Final = b"\x16"
 
 
 class LimitedProtocol(asyncio.Protocol):
@@ -114,7 +117,8 @@ class LimitedProtocol(asyncio.Protocol):
             "http_version": "",
             "server": _address(transport.get_extra_info("sockname")),
             "client": self.client,
-            "scheme": "http",
+            # Of the connection: nothing that a client sends is taken for it.
+            "scheme": "http" if transport.get_extra_info("sslcontext") is None else "https",
             "method": "",
             "root_path": "",
             "path": "",
@@ -123,6 +127,8 @@ class LimitedProtocol(asyncio.Protocol):
             "headers": [],
             "extensions": EXTENSIONS,
         }
+        if self.refusal is not None:
+            self._answer(self.refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
@@ -184,7 +190,8 @@ class LimitedProtocol(asyncio.Protocol):
                 self._ignore_upgrade(data[upgrade.args[0] :])
             self.fed = b""
         except httptools.HttpParserError:
-            self._refuse(self.refusal or refusals.MALFORMED)
+            is_tls = data[:1] == _TLS_HANDSHAKE
+            self._refuse(self.refusal or (refusals.UNEXPECTED_TLS if is_tls else refusals.MALFORMED))
         else:
             if self.in_head:
                 # The read in which the head began may contain bytes before it: `on_headers_complete` counts that part.
@@ -495,11 +502,35 @@ class LimitedProtocol(asyncio.Protocol):
                 self.transport.close()
 
 
+class ForwardedProtocol(LimitedProtocol):
+    """The same if there are trusted proxies, whose headers say where a request comes from."""
+
+    proxies: ClassVar[Proxies]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.peer = self.client
+        self.peer_scheme = self.blank_scope["scheme"]
+        self.is_proxy = self.peer is not None and self.proxies.trusts(self.peer[0])
+
+    def on_headers_complete(self) -> None:
+        if self.is_proxy and self.peer is not None:
+            host, scheme = self.proxies.origin(self.peer[0], self.headers)
+            # The port of a client is not known.
+            self.client = self.peer if host == self.peer[0] else (host, 0)
+            self.blank_scope["client"] = self.client
+            self.blank_scope["scheme"] = scheme or self.peer_scheme
+        super().on_headers_complete()
+
+
 def _address(name: Any) -> tuple[str, int] | None:
     """Host and port of the name of a socket, which a connection that was reset at once does not have."""
     return (name[0], name[1]) if isinstance(name, tuple) else None
 
 
 def limited_protocol(settings: Settings) -> type[LimitedProtocol]:
-    """The protocol class for uvicorn's `http` option, with the limits of `settings`."""
+    """The protocol class for uvicorn's `http` option, with the limits and the proxies of `settings`."""
+    if settings.trusted_proxies:
+        own = {"limits": settings, "proxies": Proxies(settings.trusted_proxies)}
+        return type("ForwardedProtocol", (ForwardedProtocol,), own)
     return type("LimitedProtocol", (LimitedProtocol,), {"limits": settings})

@@ -46,8 +46,12 @@ COUNTS: Final[Counter[str]] = Counter()
 MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")
 BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")
 BAD_TARGET: Final = Refusal(
-    400, "InvalidURI", "The request target must be a path, or an http URL without user information and fragment."
+    400,
+    "InvalidURI",
+    "The request target must be a path, or an http or https URL without user information and fragment.",
 )
+NO_TLS: Final = Refusal(400, "BadRequest", "This port speaks TLS: use https:// in place of http://.")
+UNEXPECTED_TLS: Final = Refusal(400, "BadRequest", "This port does not speak TLS: use http:// in place of https://.")
 BAD_CODING: Final = Refusal(400, "BadRequest", "The only transfer coding is chunked, once, in HTTP/1.1.")
 HEAD_TOO_LARGE: Final = Refusal(
     431, "RequestHeaderSectionTooLarge", "Your request header and query parameters exceed the maximum allowed size."

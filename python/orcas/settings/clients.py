@@ -29,17 +29,21 @@ class ClientVariables:
     secret_key: str | None = field(repr=False)
     session_token: str | None = field(repr=False)
     region: str | None
+    ca_bundle: str | None
 
 
-def client_environment(url: str, access_key: str, secret_key: str, region: str) -> dict[str, str]:
-    """The variables by which AWS's SDKs and command find a server and sign for it."""
-    return {
+def client_environment(
+    url: str, access_key: str, secret_key: str, region: str, ca: str | None = None
+) -> dict[str, str]:
+    """The variables by which AWS's SDKs and command find a server, sign for it and trust it: `ca` is a file."""
+    variables = {
         "AWS_ENDPOINT_URL_S3": url,
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": secret_key,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
     }
+    return variables if ca is None else variables | {"AWS_CA_BUNDLE": ca}
 
 
 def client_variables() -> ClientVariables:
@@ -50,13 +54,15 @@ def client_variables() -> ClientVariables:
 
     region = value("AWS_REGION") or value("AWS_DEFAULT_REGION")
     return ClientVariables(
-        value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region
-    )
+        value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region,
+        value("AWS_CA_BUNDLE"),
+    )  # fmt: skip
 
 
-def http_url(host: str, port: int) -> str:
+def server_url(host: str, port: int, *, tls: bool) -> str:
     """The URL of a server; an IPv6 address is put in brackets."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def is_local(url: str) -> bool:

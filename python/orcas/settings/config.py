@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
 from orcas.settings.observability import ObservabilitySettings
-from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, names, number, text
+from orcas.settings.values import DOMAIN, Setting, boolean, directory, domains, integer, names, networks, number, text
 from orcas.settings.values import setting as _setting
 
 PREFIX: Final = "ORCAS_"
@@ -82,6 +82,20 @@ class Settings(ObservabilitySettings):
         "host name under which websites of buckets are served to everybody, as `BUCKET.HOST`; nothing else is served there",
         text, pattern=DOMAIN, requirement="a host name in lower case",
     )  # fmt: skip
+    tls_cert_file: Path | None = _setting(
+        None, "PEM file with the certificate of the server and those between it and a root; without it, there is no TLS",
+        directory,
+    )  # fmt: skip
+    tls_key_file: Path | None = _setting(None, "PEM file with the private key of the certificate", directory)
+    tls_self_signed: bool = _setting(
+        False, "TLS for development: generate a certificate, and a CA in the data directory that signs it", boolean
+    )
+    trusted_proxies: tuple[str, ...] = _setting(
+        (),
+        "comma-separated addresses and networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` "
+        "count",
+        networks,
+    )
     buckets: tuple[str, ...] = _setting(
         (), "comma-separated buckets that the start creates if they do not exist", names
     )
@@ -278,6 +292,11 @@ class Resolved:
     sources: Mapping[str, str]
 
 
+def has_tls(settings: Settings) -> bool:
+    """Whether the server speaks TLS."""
+    return settings.tls_cert_file is not None or settings.tls_self_signed
+
+
 def variable_name(name: str) -> str:
     """The environment variable of a setting: `port` is `ORCAS_PORT`."""
     return PREFIX + name.upper()
@@ -444,6 +463,7 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose your own secret.")
     if settings.master_key is not None and settings.master_passphrase is not None:
         raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
+    _check_tls(settings)
     _check_website_host(settings)
     if settings.memory and settings.salvage:
         raise ConfigurationError("--salvage cannot be used with --memory: it needs an existing store.")
@@ -471,6 +491,14 @@ def _client_pair() -> tuple[str | None, str | None]:
     access, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
     fits = _ACCESS_KEY.fullmatch(access) and _SECRET_KEY.fullmatch(secret) and not os.environ.get("AWS_SESSION_TOKEN")
     return (access, secret) if fits else (None, None)
+
+
+def _check_tls(settings: Settings) -> None:
+    """Refuse half a pair, and a pair beside one that is generated."""
+    if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
+        raise ConfigurationError("Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither.")
+    if settings.tls_cert_file is not None and settings.tls_self_signed:
+        raise ConfigurationError("ORCAS_TLS_CERT_FILE and ORCAS_TLS_SELF_SIGNED are both set: set only one.")
 
 
 def _check_website_host(settings: Settings) -> None:

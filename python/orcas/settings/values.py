@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -101,3 +102,11 @@ def domains(value: object) -> tuple[str, ...]:
     if not all(DOMAIN.fullmatch(name) for name in found):
         raise TypeError("a list of host names")
     return found
+
+
+def networks(value: object) -> tuple[str, ...]:
+    """Addresses and networks in CIDR notation, each once: a list, or one text with spaces or commas between them."""
+    try:
+        return tuple(dict.fromkeys(str(ipaddress.ip_network(word)) for word in names(value)))
+    except (TypeError, ValueError):
+        raise TypeError("a list of addresses and networks, such as 10.0.0.0/8") from None

@@ -30,10 +30,12 @@ def new_request_id() -> str:
 
 
 def address(client: object) -> str | None:
-    """The client's (host, port) as text for the log; None if unknown."""
+    """The client's (host, port) as text for the log; None if unknown. The port 0 stands for one that is not known."""
     if not isinstance(client, (tuple, list)) or len(client) != 2:
         return None
     host, port = client
+    if not port:
+        return str(host)
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 

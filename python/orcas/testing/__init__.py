@@ -109,10 +109,13 @@ class Control:
     """
 
     def __init__(self, server: Server) -> None:
+        import ssl
+
         from orcas.tools.session import HttpTransport, Session
 
         keys = server.access_key, server.secret_key
-        self._session = Session(HttpTransport(server.endpoint), keys, server.region, "of the server")
+        context = None if server.ca is None else ssl.create_default_context(cafile=server.ca)
+        self._session = Session(HttpTransport(server.endpoint, context=context), keys, server.region, "of the server")
         self._ahead = dt.timedelta()
         self._numbers = itertools.count(1)
 

@@ -15,7 +15,7 @@ from orcas.control.sealing import SealedError, Sealer
 from orcas.errors import ConfigurationError
 from orcas.settings.clients import client_variables
 from orcas.settings.config import Settings
-from orcas.tools.session import HttpTransport, Session
+from orcas.tools.session import HttpTransport, Session, transport_of
 
 
 def remote(settings: Settings, url: str) -> Session:
@@ -79,7 +79,7 @@ def through_server(settings: Settings) -> Session:
             settings.data, "It does not accept requests yet, or was started with --salvage: then stop it first."
         )
     keys = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
-    return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")
+    return Session(transport_of(address), keys, address.region, f"of the store in {settings.data}")
 
 
 def stored_pair(settings: Settings, access_key: str | None = None, secret_key: str | None = None) -> tuple[str, str]:

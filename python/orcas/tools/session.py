@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from orcas.edge import sign
-from orcas.errors import OrcasError, UnavailableError, UsageError
+from orcas.errors import ConfigurationError, OrcasError, UnavailableError, UsageError
+from orcas.settings.clients import client_variables
 
 if TYPE_CHECKING:
+    from orcas.control.files.address import Address
     from orcas.edge import SalvageReport
 
 PIECE: Final = 1 << 20
@@ -83,11 +85,18 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """A server at a URL. Each thread has a connection of its own."""
+    """A server at a URL. Each thread has a connection of its own.
+
+    Args:
+        url: its address.
+        context: what its certificate must satisfy; if not given, it is verified with the CAs in `AWS_CA_BUNDLE`, else
+            with those of the machine.
+        certificate: the SHA-256 of its certificate, whatever name and issuer that has.
+    """
 
     remote = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, context: ssl.SSLContext | None = None, certificate: str | None = None) -> None:
         parts = urlsplit(url)
         try:
             port_is_valid = parts.port is None or parts.port > 0
@@ -99,6 +108,8 @@ class HttpTransport:
         self.url = url
         self.host = parts.netloc.rpartition("@")[2]
         self._parts = parts
+        self._context = context
+        self._certificate = certificate
         self._local = threading.local()
         self._open: set[http.client.HTTPConnection] = set()
 
@@ -151,14 +162,30 @@ class HttpTransport:
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
-            context = ssl.create_default_context()
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=_TIMEOUT_SECONDS, context=context
-            )
+            connection: http.client.HTTPConnection = self._connect_tls(host, port)
         else:
             connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
         self._local.connection = connection
         self._open.add(connection)
+        return connection
+
+    def _connect_tls(self, host: str, port: int | None) -> http.client.HTTPSConnection:
+        """Connected and verified before anything is sent."""
+        if self._context is None:
+            try:
+                self._context = ssl.create_default_context(cafile=client_variables().ca_bundle)
+            except OSError as error:
+                raise ConfigurationError(f"AWS_CA_BUNDLE names a file that cannot be used: {error}.") from None
+            if self._certificate is not None:
+                self._context.check_hostname = False
+                self._context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._context)
+        connection.connect()
+        if self._certificate is not None:
+            shown = connection.sock.getpeercert(binary_form=True)
+            if hashlib.sha256(shown or b"").hexdigest() != self._certificate:
+                connection.close()
+                raise UnavailableError(f"The server at {self.url} has another certificate than the one of the store.")
         return connection
 
     def _forget(self, connection: http.client.HTTPConnection) -> None:
@@ -252,13 +279,20 @@ class Session:
         return document
 
 
+def transport_of(address: Address) -> HttpTransport:
+    """The server at an address that a data directory has."""
+    return HttpTransport(address.url, certificate=address.certificate)
+
+
 @contextlib.contextmanager
 def session_of(client: Any) -> Iterator[Session]:
     """A session with the server of a boto3 client, signed with the keys of the client."""
+    from orcas.events import tls_of
+
     credentials = client._request_signer._credentials.get_frozen_credentials()
     headers = [(b"x-amz-security-token", credentials.token.encode())] if credentials.token else []
     keys = credentials.access_key, credentials.secret_key
-    transport = HttpTransport(client.meta.endpoint_url)
+    transport = HttpTransport(client.meta.endpoint_url, context=tls_of(client))
     session = Session(transport, keys, client.meta.region_name, "of the client", headers=headers)
     try:
         yield session

@@ -18,6 +18,8 @@ use orcas_telemetry::metrics::values;
 pub struct Surroundings {
     version: String,
     connections: u64,
+    /// When it expires, and whether the files of another cannot be used.
+    certificate: Option<(f64, bool)>,
     refusals: Vec<(String, u64)>,
     buckets_max: usize,
     /// Sent and dropped.
@@ -83,7 +85,7 @@ impl Surroundings {
             }
             Opened::Absent | Opened::Closed(_) => ((0, 0, 0), (0, 0, 0), Vec::new()),
         };
-        let Self { version, connections, refusals, buckets_max, spans, targets, tasks, process } = self;
+        let Self { version, connections, certificate, refusals, buckets_max, spans, targets, tasks, process } = self;
         let (start_sec, cpu_sec, resident_bytes) = process;
         let process = Process { start_sec, cpu_sec, resident_bytes };
         let targets = targets.into_iter().map(TargetState::from).collect();
@@ -91,6 +93,7 @@ impl Surroundings {
         ProcessMetrics {
             version,
             connections,
+            certificate,
             refusals,
             buckets_max,
             spans,

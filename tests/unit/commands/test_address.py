@@ -17,10 +17,11 @@ from orcas.errors import UnavailableError
         ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
         ("http://0.0.0.0:9000", "http://127.0.0.1:9000"),
         ("http://[::]:9000", "http://[::1]:9000"),
+        ("https://0.0.0.0:9000", "https://127.0.0.1:9000"),
     ],
 )
 def test_it_names_an_address_that_this_machine_reaches(tmp_path: Path, url: str, reached: str) -> None:
-    write_address(tmp_path, url, "eu-north-1")
+    write_address(tmp_path, Address(url, "eu-north-1"))
     assert read_address(tmp_path) == Address(reached, "eu-north-1")
     assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
     remove_address(tmp_path)
@@ -42,12 +43,18 @@ def test_on_a_full_disk_the_file_of_before_is_written_over_or_removed(
     def full(path: Path, _: bytes) -> None:
         raise UnavailableError(f"{path} cannot be written: No space left on device.")
 
-    write_address(tmp_path, "http://127.0.0.1:9000/and-more-that-is-left-of-a-longer-one", "us-east-1")
+    write_address(tmp_path, Address("http://127.0.0.1:9000/and-more-that-is-left-of-a-longer-one", "us-east-1"))
     monkeypatch.setattr(address, "write_secret_file", full)
-    write_address(tmp_path, "http://127.0.0.1:7", "us-east-1")
+    write_address(tmp_path, Address("http://127.0.0.1:7", "us-east-1"))
     assert read_address(tmp_path) == Address("http://127.0.0.1:7", "us-east-1")
     remove_address(tmp_path)
     with pytest.raises(UnavailableError, match="No space"):
-        write_address(tmp_path, "http://127.0.0.1:9000", "us-east-1")
+        write_address(tmp_path, Address("http://127.0.0.1:9000", "us-east-1"))
     # It does not remove the address of another server.
     assert read_address(tmp_path) is None
+
+
+def test_with_tls_it_names_the_certificate_and_the_ca(tmp_path: Path) -> None:
+    address = Address("https://127.0.0.1:9000", "us-east-1", "ab" * 32, "/srv/orcas/tls-ca.pem")
+    write_address(tmp_path, address)
+    assert read_address(tmp_path) == address

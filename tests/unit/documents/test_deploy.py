@@ -44,6 +44,8 @@ NOT_SHOWN: Final = {
     "orcas_task_running": "for the alert on tasks that are overdue",
     "orcas_task_interval_seconds": "a setting, for the same alert",
     "orcas_task_next_run_timestamp_seconds": "what `orcas tasks` shows",
+    "orcas_tls_certificate_expiry_timestamp_seconds": "for the alert on certificates that end",
+    "orcas_tls_certificate_reload_failed": "for the alert on certificates that cannot be used",
 }
 GRAFANA: Final = {"$instance", "$__rate_interval", "$source"}
 

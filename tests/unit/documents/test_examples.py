@@ -187,7 +187,7 @@ class Shell:
         )  # fmt: skip
         assert process.stdout is not None
         ready = process.stdout.readline()
-        assert re.fullmatch(r"orcas ready http://127\.0\.0\.1:[0-9]+\n", ready), f"{place}: {line}: {ready!r}"
+        assert re.fullmatch(r"orcas ready https?://127\.0\.0\.1:[0-9]+\n", ready), f"{place}: {line}: {ready!r}"
 
 
 @pytest.fixture

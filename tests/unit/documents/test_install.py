@@ -120,6 +120,19 @@ def test_the_chart_mounts_secrets_and_has_few_rights(values: tuple[str, ...], se
     assert selector.items() <= objects["StatefulSet"]["spec"]["template"]["metadata"]["labels"].items()
 
 
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+def test_the_chart_turns_tls_on() -> None:
+    pod = rendered("tlsSecret=mine")["StatefulSet"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    variables = {entry["name"]: entry["value"] for entry in container["env"]}
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "tls"]
+    assert variables["ORCAS_TLS_CERT_FILE"] == f"{mount['mountPath']}/tls.crt"
+    assert variables["ORCAS_TLS_KEY_FILE"] == f"{mount['mountPath']}/tls.key"
+    assert {"name": "tls", "secret": {"secretName": "mine", "defaultMode": 0o440}} in pod["volumes"]
+    probes = [container[f"{name}Probe"]["httpGet"]["scheme"] for name in ("startup", "liveness", "readiness")]
+    assert probes == ["HTTPS"] * 3
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_use_actions_by_their_commit_and_name_its_version(path: Path) -> None:
     used = re.findall(r"uses: (.*)", path.read_text(encoding="utf-8"))

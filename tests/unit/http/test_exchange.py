@@ -77,9 +77,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
             assert (await asyncio.wait_for(receive(), 1))["type"] == "http.disconnect"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Running]:
-    running = Running(application)
+@pytest.fixture(scope="module", params=["plain", "tls"])
+def server(request: pytest.FixtureRequest) -> Iterator[Running]:
+    running = Running(application, tls=request.param == "tls")
     yield running
     running.close()
 

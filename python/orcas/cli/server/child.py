@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from orcas.errors import UnavailableError
@@ -21,6 +22,7 @@ from orcas.settings.config import resolve
 
 if TYPE_CHECKING:
     from orcas.app import OpenStore
+    from orcas.control.files.address import Address
 
 _POLL_SECONDS: Final = 1.0
 
@@ -44,8 +46,8 @@ def _serve() -> None:
     order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 
-    def announce(url: str, store: OpenStore) -> None:
-        line = {"url": url, "access_key": store.root.access_key, "secret_key": store.root.secret_key}
+    def announce(address: Address, store: OpenStore) -> None:
+        line = {"access_key": store.root.access_key, "secret_key": store.root.secret_key, **asdict(address)}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

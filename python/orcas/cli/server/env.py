@@ -18,8 +18,8 @@ import typer
 
 from orcas.cli.options import Data
 from orcas.errors import UnavailableError, UsageError
-from orcas.settings.clients import client_environment, foreign_variables, http_url, proxied, unproxied_environment
-from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
+from orcas.settings.clients import client_environment, foreign_variables, proxied, server_url, unproxied_environment
+from orcas.settings.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, has_tls, resolve
 
 if TYPE_CHECKING:
     from orcas.control.files.address import Address
@@ -76,16 +76,17 @@ def env(
         running = None
     if running is not None and not memory:
         named = urlsplit(running.url)
-        url = http_url(
+        url = server_url(
             named.hostname or "" if host is None else reachable(settings.host),
             named.port or 0 if port is None else settings.port,
+            tls=named.scheme == "https",
         )
     elif running is not None:
         url = running.url
     else:
         url = _expected(settings, sure=dev or host is not None or port is not None)
     region = settings.region if running is None else running.region
-    variables = client_environment(url, *keys, region)
+    variables = client_environment(url, *keys, region, None if running is None else running.ca)
     if proxied():
         variables |= unproxied_environment(url)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
@@ -153,7 +154,7 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     from orcas.control.files import is_locked
     from orcas.control.files.address import reachable
 
-    url = http_url(reachable(settings.host), settings.port)
+    url = server_url(reachable(settings.host), settings.port, tls=has_tls(settings))
     start = f"start one with `orcas serve --data {shlex.quote(str(settings.data))}`."
     if sure and settings.port:
         return url

@@ -18,11 +18,12 @@ from orcas.errors import UnavailableError
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
-from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, is_loopback
+from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, has_tls, is_loopback
 from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 
 if TYPE_CHECKING:
+    from orcas.control.files.address import Address
     from orcas.edge import SalvageReport
 
 log = logging.getLogger("orcas")
@@ -37,13 +38,16 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
         OrcasError: the server cannot start.
     """
 
-    def announce(url: str, store: OpenStore) -> None:
+    def announce(address: Address, store: OpenStore) -> None:
+        url = address.url
         if store.salvage is not None:
             _tell_salvage(store.salvage, report)
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
         env = _env_command(settings, url)
         _tell_root_key(store, settings, env)
+        if address.ca is not None:
+            log.info("The certificate is for development; clients have to trust its CA, %s", address.ca)
         _warn(settings)
         if sys.stderr.isatty() and not settings.salvage:
             _tell_use(url, env)
@@ -76,10 +80,11 @@ def _warn(settings: Settings) -> None:
         log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
     if settings.lifecycle_day_sec != DAY_SECONDS:
         log.warning("A day of lifecycle rules has %s seconds: objects expire early", settings.lifecycle_day_sec)
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) and not has_tls(settings):
         log.warning(
-            "Listening on %s unencrypted: anyone who sees the traffic can read it and replay requests", settings.host
-        )
+            "Listening on %s unencrypted: anyone who sees the traffic can read it and replay requests; "
+            "ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE turn TLS on", settings.host,
+        )  # fmt: skip
     if settings.website_host is not None:
         log.warning("Websites are public: anyone who reaches %s can read those of all buckets", settings.website_host)
 

@@ -100,14 +100,14 @@ def _transport(settings: Settings, endpoint: str | None) -> HttpTransport:
     """
     from orcas.control.files import is_locked
     from orcas.control.files.address import read_address
-    from orcas.tools.session import HttpTransport
+    from orcas.tools.session import HttpTransport, transport_of
 
     if endpoint is not None:
         return HttpTransport(endpoint)
     address = read_address(settings.data) if is_locked(settings.data) else None
     if address is None:
         raise UnavailableError(f"No server has the store in {settings.data} open: start it, or give --endpoint URL.")
-    return HttpTransport(address.url)
+    return transport_of(address)
 
 
 def _looks(server: _Server, interval: float) -> Iterator[Between | str]:

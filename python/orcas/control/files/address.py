@@ -6,8 +6,10 @@ counts while the directory is locked, which means that the server is running. On
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +17,7 @@ from urllib.parse import urlsplit
 
 from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
-from orcas.settings.clients import http_url
+from orcas.settings.clients import server_url
 
 FILE_NAME: Final = "server.json"
 
@@ -27,21 +29,27 @@ def reachable(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The URL of a server, and the region that its clients sign for."""
+    """The URL of a server, and the region that its clients sign for.
+
+    With TLS, also the SHA-256 of its certificate, and the file of the CA if that is one for development.
+    """
 
     url: str
     region: str
+    certificate: str | None = None
+    ca: str | None = None
 
 
-def write_address(directory: Path, url: str, region: str) -> None:
-    """Record that the server of `directory` has the address `url`.
+def write_address(directory: Path, address: Address) -> None:
+    """Record that the server of `directory` has this address.
 
     Raises:
         UnavailableError: the file cannot be written. Then there is none.
     """
-    parts = urlsplit(url)
-    reached = http_url(reachable(parts.hostname or ""), parts.port or 0)
-    content = json.dumps({"url": reached, "region": region, "pid": os.getpid()}).encode() + b"\n"
+    parts = urlsplit(address.url)
+    reached = server_url(reachable(parts.hostname or ""), parts.port or 0, tls=parts.scheme == "https")
+    document = {**dataclasses.asdict(address), "url": reached, "pid": os.getpid()}
+    content = json.dumps({name: value for name, value in document.items() if value is not None}).encode() + b"\n"
     try:
         write_secret_file(directory / FILE_NAME, content)
     except UnavailableError:
@@ -75,12 +83,12 @@ def read_address(directory: Path) -> Address | None:
     content = read_secret_file(directory / FILE_NAME)
     try:
         document = json.loads(content or b"")
-        url, region = document["url"], document["region"]
-    except (ValueError, KeyError, TypeError):
+        address = Address(document["url"], document["region"], document.get("certificate"), document.get("ca"))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    if not isinstance(url, str) or not url.startswith("http://") or not isinstance(region, str):
+    if not all(isinstance(value, str) for value in dataclasses.astuple(address) if value is not None):
         return None
-    return Address(url, region)
+    return address if re.match("https?://", address.url) else None
 
 
 def running_at(directory: Path) -> Address | None:

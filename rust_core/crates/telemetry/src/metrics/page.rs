@@ -108,6 +108,14 @@ impl Sources<'_> {
         each(page, &of::TRACE_SPANS, SPAN_RESULTS.into_iter().zip([around.spans.0, around.spans.1]));
         each(page, &of::TRACES_DECLINED, SENDERS.into_iter().zip([around.declined.0, around.declined.1]));
         one(page, &of::CONNECTIONS, around.connections);
+        let mut samples = page.family(&of::CERTIFICATE_END);
+        if let Some((end, _)) = around.certificate {
+            samples.value(&[], end);
+        }
+        let mut samples = page.family(&of::CERTIFICATE_FAILED);
+        if let Some((_, failed)) = around.certificate {
+            samples.value(&[], failed);
+        }
         let budget = self.budget.counts();
         one(page, &of::BODY_BUDGET, budget.total);
         each(page, &of::BODY_BUDGET_USED, [("small", budget.small), ("stream", budget.streamed)]);

@@ -10,6 +10,8 @@ use orcas_metrics::Histogram;
 pub struct ProcessMetrics {
     pub version: String,
     pub connections: u64,
+    /// When the certificate in use expires, in seconds since 1970, and whether the files of another cannot be used.
+    pub certificate: Option<(f64, bool)>,
     /// Error codes with which connections were ended, and how often.
     pub refusals: Vec<(String, u64)>,
     /// Most buckets that are shown by name.

@@ -127,7 +127,8 @@ def _self_signed(settings: Settings) -> tuple[Certificates, str]:
         *settings.domains,
         *wildcards,
     ]
-    path, ca = certify(settings.data, [host.lower() for host in hosts])
+    # The name of a machine may have any characters; those of certificates have not.
+    path, ca = certify(settings.data, [host.lower() for host in hosts if host.isascii()])
     return Certificates(path, path), str(ca)
 
 

@@ -178,7 +178,7 @@ def _date(seconds: float) -> str:
 
 def _read(path: Path) -> str:
     try:
-        # Whatever stands between what is encoded does not matter.
-        return path.read_text(encoding="ascii", errors="replace")
+        # What is encoded is ASCII; whatever stands around it, such as names in comments, does not matter.
+        return path.read_text(encoding="ascii", errors="ignore")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}.") from None

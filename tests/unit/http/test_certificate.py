@@ -77,6 +77,14 @@ def test_both_may_be_in_one_file_and_a_chain_follows(tmp_path: Path) -> None:
     assert read_certificate(both, both, time.time()).digest == read_certificate(certificate, key, time.time()).digest
 
 
+def test_comments_may_have_any_characters(tmp_path: Path) -> None:
+    certificate, key = made(tmp_path / "made")
+    for comment in ("subject=O = Müller", "\ufeff"):
+        for path in (certificate, key):
+            path.write_bytes(f"{comment}\n".encode() + path.read_bytes())
+        assert read_certificate(certificate, key, time.time()).ends > time.time()
+
+
 def test_new_files_are_used_and_bad_ones_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     files = made(tmp_path / "used", ends=90)

@@ -50,7 +50,8 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
         region: None,
         now_unix_ms: NOW_S * 1000,
         skew_max_ms: SKEW_MAX_MS,
-        payload_optional: false,
+        service: "s3",
+        body: None,
         version_two: None,
     };
     let credential = |_: &str| Some(Credential { secret: SECRET.into(), generation: 1 });

@@ -21,7 +21,7 @@ fn credential(access_key: &str) -> Option<Credential> {
 
 fn requirements(now_ms: i64) -> Requirements<'static> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket, is_resource: is_resource_parameter });
-    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two }
+    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two }
 }
 
 fn verdict(request: &Request, now_ms: i64) -> Result<Authenticated, SignatureError> {

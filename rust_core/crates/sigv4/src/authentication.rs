@@ -13,8 +13,11 @@ pub struct Requirements<'a> {
     pub now_unix_ms: i64,
     /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
     pub skew_max_ms: i64,
-    /// Whether a request may be signed in its headers without `x-amz-content-sha256`: its body is then empty.
-    pub payload_optional: bool,
+    /// The service that the request is for, such as `s3`.
+    pub service: &'static str,
+    /// The SHA-256 of the body, if it is known already: then a request that is signed in its headers may lack
+    /// `x-amz-content-sha256`.
+    pub body: Option<[u8; 32]>,
     /// How presigned requests of version 2 are read; `None` refuses them.
     pub version_two: Option<VersionTwo<'a>>,
 }

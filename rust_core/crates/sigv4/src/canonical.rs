@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use super::date::Timestamp;
 use orcas_http::{Headers, Query, hex_pairs, hex_value, percent_encode_into, raw_pairs};
 
-/// The service that every scope here names.
-pub(super) const SERVICE: &str = "s3";
+/// The service of the store itself.
+pub const SERVICE: &str = "s3";
 
 /// The canonical form of a raw path, the strict encoding of what it decodes to; the empty path is `/`. `None` if an
 /// escape is malformed.

@@ -46,7 +46,8 @@ pub(super) enum Claimed<'a> {
 }
 
 impl<'a> Claimed<'a> {
-    pub(super) fn parse(headers: &Headers<'a>, query: &'a Query) -> Result<Self, SignatureError> {
+    /// `service`: the one that a signature of version 4 must be for.
+    pub(super) fn parse(headers: &Headers<'a>, query: &'a Query, service: &str) -> Result<Self, SignatureError> {
         let presigned = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"].iter().any(|n| query.has(n));
         let version_two = ["AWSAccessKeyId", "Signature"].iter().any(|n| query.has(n));
         let mut authorizations = headers.get_all("authorization");
@@ -61,8 +62,8 @@ impl<'a> Claimed<'a> {
             ));
         }
         match authorization {
-            Some(value) => Claim::from_header(value, headers, query).map(Self::VersionFour),
-            None if presigned => Claim::from_query(headers, query).map(Self::VersionFour),
+            Some(value) => Claim::from_header(value, headers, query, service).map(Self::VersionFour),
+            None if presigned => Claim::from_query(headers, query, service).map(Self::VersionFour),
             None if version_two => Ok(Self::VersionTwo),
             None => Ok(Self::Nobody),
         }
@@ -70,18 +71,23 @@ impl<'a> Claimed<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// What a request signed with version 4 claims; `Ok(None)` for any other.
+    /// What a request to the store that is signed with version 4 claims; `Ok(None)` for any other.
     pub(super) fn parse(headers: &Headers<'a>, query: &'a Query) -> Result<Option<Self>, SignatureError> {
-        match Claimed::parse(headers, query)? {
+        match Claimed::parse(headers, query, SERVICE)? {
             Claimed::VersionFour(claim) => Ok(Some(claim)),
             Claimed::Nobody | Claimed::VersionTwo => Ok(None),
         }
     }
 
-    fn from_header(value: &'a [u8], headers: &Headers<'a>, query: &Query) -> Result<Self, SignatureError> {
+    fn from_header(
+        value: &'a [u8],
+        headers: &Headers<'a>,
+        query: &Query,
+        service: &str,
+    ) -> Result<Self, SignatureError> {
         let query = canonical_query(query)?;
         let fields = AuthorizationHeader::parse(value)?;
-        let scope = Scope::parse(fields.credential).map_err(SignatureError::AuthorizationHeaderMalformed)?;
+        let scope = Scope::parse(fields.credential, service).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         let timestamp = header_date(headers)?;
         scope.check_day(&timestamp).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         check_signed_names(fields.signed)
@@ -101,7 +107,7 @@ impl<'a> Claim<'a> {
         })
     }
 
-    fn from_query(headers: &Headers<'a>, query: &'a Query) -> Result<Self, SignatureError> {
+    fn from_query(headers: &Headers<'a>, query: &'a Query, service: &str) -> Result<Self, SignatureError> {
         let fault = |message: &'static str| SignatureError::AuthorizationQueryParameters(message.into());
         let canonical = canonical_query(query)?;
         let parameter = |name: &str| {
@@ -118,7 +124,7 @@ impl<'a> Claim<'a> {
             _ => return Err(fault("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
         }
         let (credential, signature) = (parameter("X-Amz-Credential")?, parameter("X-Amz-Signature")?);
-        let scope = Scope::parse(credential).map_err(SignatureError::InvalidQueryCredential)?;
+        let scope = Scope::parse(credential, service).map_err(SignatureError::InvalidQueryCredential)?;
         let timestamp = Timestamp::parse_iso(parameter("X-Amz-Date")?.as_bytes())
             .ok_or(fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""))?;
         scope.check_day(&timestamp).map_err(SignatureError::AuthorizationQueryParameters)?;
@@ -199,7 +205,7 @@ impl<'a> AuthorizationHeader<'a> {
     }
 }
 
-/// `<access key>/<yyyymmdd>/<region>/s3/aws4_request`.
+/// `<access key>/<yyyymmdd>/<region>/<service>/aws4_request`.
 pub(super) struct Scope<'a> {
     pub(super) access_key: &'a str,
     pub(super) day: [u8; 8],
@@ -207,7 +213,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn parse(credential: &'a str) -> Result<Self, Cow<'static, str>> {
+    pub(super) fn parse(credential: &'a str, expected: &str) -> Result<Self, Cow<'static, str>> {
         const FORM: &str =
             "the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".";
         let mut words = parts(credential, b'/');
@@ -226,8 +232,8 @@ impl<'a> Scope<'a> {
         if region.is_empty() || region.len() > REGION_BYTES_MAX || !region.bytes().all(region_byte) {
             return Err("the region of the Credential is mal-formed.".into());
         }
-        if service != SERVICE {
-            return Err(format!("incorrect service \"{service}\". This endpoint belongs to \"s3\".").into());
+        if service != expected {
+            return Err(format!("incorrect service \"{service}\". This endpoint belongs to \"{expected}\".").into());
         }
         if terminator != "aws4_request" {
             return Err(format!("incorrect terminal \"{terminator}\". This endpoint uses \"aws4_request\".").into());

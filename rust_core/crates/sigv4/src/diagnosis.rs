@@ -58,7 +58,7 @@ pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
 /// The access key and the signature that a request names, whoever signed it.
 pub fn claimed_signature(head: &RequestHead<'_>) -> Option<(String, String)> {
     let query = Query::parse(head.query)?;
-    match Claimed::parse(&head.headers, &query).ok()? {
+    match Claimed::parse(&head.headers, &query, SERVICE).ok()? {
         Claimed::Nobody => None,
         Claimed::VersionFour(claim) => Some((claim.access_key.to_owned(), hex(&claim.signature))),
         Claimed::VersionTwo => {

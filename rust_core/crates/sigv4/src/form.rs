@@ -102,7 +102,9 @@ fn of_version_four<'a>(
         let message = "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"";
         return Err(fault("X-Amz-Algorithm", algorithm, message.into()));
     }
-    let scope = std::str::from_utf8(claimed).map_err(|_| "the Credential is not UTF-8.".into()).and_then(Scope::parse);
+    let scope = std::str::from_utf8(claimed)
+        .map_err(|_| "the Credential is not UTF-8.".into())
+        .and_then(|it| Scope::parse(it, SERVICE));
     let scope = scope.map_err(|message| fault("X-Amz-Credential", claimed, message))?;
     let timestamp = Timestamp::parse_iso(date)
         .ok_or_else(|| fault("X-Amz-Date", date, "X-Amz-Date must be formated via ISO8601 Long format".into()))?;

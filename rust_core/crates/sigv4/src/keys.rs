@@ -56,12 +56,13 @@ fn mac(keyed: Hmac<Sha256>, message: &[u8]) -> [u8; 32] {
     keyed.chain_update(message).finalize().into_bytes().into()
 }
 
-/// Entries of the cache: one per access key, region and day in use. Beyond that, requests derive their keys.
+/// Entries of the cache: one per access key, region, service and day in use. Beyond that, requests derive their keys.
 const ENTRIES_MAX: usize = 64;
 
 struct Entry {
     access_key: Box<str>,
     region: Box<str>,
+    service: &'static str,
     day: [u8; 8],
     generation: u64,
     used: u64,
@@ -92,7 +93,7 @@ impl SigningKeys {
         access_key: &str,
         generation: u64,
         day: &[u8; 8],
-        region: &str,
+        (region, service): (&str, &'static str),
     ) -> Option<Arc<SigningKey>> {
         let mut entries = self.entries.lock();
         entries.clock += 1;
@@ -102,6 +103,7 @@ impl SigningKeys {
                 && entry.day == *day
                 && *entry.access_key == *access_key
                 && *entry.region == *region
+                && entry.service == service
         });
         let key = found.map(|entry| {
             entry.used = used;
@@ -118,11 +120,18 @@ impl SigningKeys {
     }
 
     /// Keeps `key`, which has just verified a signature, in place of the least recently used.
-    pub(super) fn keep(&self, access_key: &str, generation: u64, day: [u8; 8], region: &str, key: Arc<SigningKey>) {
+    pub(super) fn keep(
+        &self,
+        access_key: &str,
+        generation: u64,
+        day: [u8; 8],
+        (region, service): (&str, &'static str),
+        key: Arc<SigningKey>,
+    ) {
         let mut entries = self.entries.lock();
         entries.clock += 1;
         let used = entries.clock;
-        let fresh = Entry { access_key: access_key.into(), region: region.into(), day, generation, used, key };
+        let fresh = Entry { access_key: access_key.into(), region: region.into(), service, day, generation, used, key };
         if entries.list.len() < ENTRIES_MAX {
             entries.list.push(fresh);
         } else if let Some(oldest) = entries.list.iter_mut().min_by_key(|entry| entry.used) {

@@ -23,6 +23,7 @@ mod verify;
 mod version_two;
 
 pub use authentication::{Authenticated, Authentication, Requirements, Stamp, VersionTwo};
+pub use canonical::SERVICE;
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
 pub use diagnosis::{Diagnosis, Explanation, ServerNames, claimed_signature, diagnose, explain};
 pub use error::SignatureError;

@@ -11,7 +11,7 @@ use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
 use super::payload::{PayloadClaim, unsigned_payload};
 use super::version_two;
-use orcas_http::{Headers, Query, RequestHead};
+use orcas_http::{Headers, Query, RequestHead, hex};
 
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
 pub fn authenticate(
@@ -21,7 +21,8 @@ pub fn authenticate(
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Authenticated, SignatureError> {
     let query = Query::parse(head.query).ok_or(SignatureError::InvalidUri)?;
-    let claim = match Claimed::parse(&head.headers, &query)? {
+    let hash;
+    let mut claim = match Claimed::parse(&head.headers, &query, requirements.service)? {
         Claimed::Nobody => return anonymous(&head.headers, query),
         // Such a signature is valid in every region, so a server that accepts only its own refuses it.
         Claimed::VersionTwo => match requirements.version_two.filter(|_| requirements.region.is_none()) {
@@ -30,8 +31,9 @@ pub fn authenticate(
         },
         Claimed::VersionFour(claim) => claim,
     };
-    if !claim.payload_sent && !requirements.payload_optional {
-        return Err(SignatureError::MissingContentSha256);
+    if !claim.payload_sent {
+        hash = hex(&requirements.body.ok_or(SignatureError::MissingContentSha256)?);
+        claim.payload = hash.as_bytes();
     }
     check_date(&claim, requirements)?;
     check_region(&claim, requirements)?;
@@ -40,8 +42,8 @@ pub fn authenticate(
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
         return Err(SignatureError::InvalidContentSha256);
     }
-    let key = verify_signature(&claim, head, keys, credential)?;
-    let context = || ChunkContext::new(key, &claim.timestamp, claim.region, SERVICE, claim.signature);
+    let key = verify_signature(&claim, head, requirements.service, keys, credential)?;
+    let context = || ChunkContext::new(key, &claim.timestamp, claim.region, requirements.service, claim.signature);
     Ok(Authenticated {
         payload: payload.into_mode(context),
         how: claim.how,
@@ -54,7 +56,7 @@ pub fn authenticate(
 
 /// Whether nothing in a request head says that it is signed.
 pub fn claims_nobody(headers: &Headers<'_>, query: &Query) -> bool {
-    matches!(Claimed::parse(headers, query), Ok(Claimed::Nobody))
+    matches!(Claimed::parse(headers, query, SERVICE), Ok(Claimed::Nobody))
 }
 
 /// A request without a signature may declare the hash of its body, but no signed chunks.
@@ -146,6 +148,7 @@ pub(super) fn canonical_request(
 fn verify_signature(
     claim: &Claim<'_>,
     head: &RequestHead<'_>,
+    service: &'static str,
     keys: &SigningKeys,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Arc<SigningKey>, SignatureError> {
@@ -153,18 +156,18 @@ fn verify_signature(
     let day = claim.timestamp.day();
     let found = credential(claim.access_key);
     let (secret, generation) = found.as_ref().map_or((NOBODY, 0), |it| (&it.secret[..], it.generation));
-    let cached = keys.get(claim.access_key, generation, &day, claim.region);
+    let cached = keys.get(claim.access_key, generation, &day, (claim.region, service));
     let is_cached = cached.is_some();
-    let key = cached.unwrap_or_else(|| Arc::new(SigningKey::derive(secret, &day, claim.region, SERVICE)));
+    let key = cached.unwrap_or_else(|| Arc::new(SigningKey::derive(secret, &day, claim.region, service)));
     let matches = |path: &[u8], query: &CanonicalQuery| {
         let canonical = canonical_request(claim, head, path, query);
-        key.verify(&string_to_sign(&claim.timestamp, claim.region, SERVICE, &canonical), &claim.signature)
+        key.verify(&string_to_sign(&claim.timestamp, claim.region, service, &canonical), &claim.signature)
     };
     let verified = matches(&strict_path, &claim.query) || matches_as_sent(head, &strict_path, &claim.query, &matches);
     if !verified && is_cached {
         // Every refusal derives a key, also if the key was cached. Otherwise the response time would tell an access key
         // that was used recently from one that does not exist.
-        black_box(SigningKey::derive(secret, &day, claim.region, SERVICE));
+        black_box(SigningKey::derive(secret, &day, claim.region, service));
     }
     let Some(credential) = found else {
         return Err(SignatureError::InvalidAccessKeyId);
@@ -173,7 +176,7 @@ fn verify_signature(
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     if !is_cached {
-        keys.keep(claim.access_key, credential.generation, day, claim.region, Arc::clone(&key));
+        keys.keep(claim.access_key, credential.generation, day, (claim.region, service), Arc::clone(&key));
     }
     Ok(key)
 }

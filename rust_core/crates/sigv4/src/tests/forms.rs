@@ -40,7 +40,8 @@ fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Res
         region,
         now_unix_ms: 0,
         skew_max_ms: crate::SKEW_MAX_MS,
-        payload_optional: false,
+        service: "s3",
+        body: None,
         version_two: version_two.then_some(rules),
     };
     let found = authenticate_form(form, &requirements, &|key| {

@@ -87,8 +87,14 @@ impl Request {
         region: Option<&str>,
         now_unix_ms: i64,
     ) -> Result<Authenticated, SignatureError> {
-        let requirements =
-            Requirements { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two: None };
+        let requirements = Requirements {
+            region,
+            now_unix_ms,
+            skew_max_ms: SKEW_MAX_MS,
+            service: "s3",
+            body: None,
+            version_two: None,
+        };
         self.with_head(|head| authenticate(head, &requirements, keys, &lookup))
     }
 

@@ -201,7 +201,8 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,
-        payload_optional: true,
+        service: "s3",
+        body: Some(Sha256::digest(b"").into()),
         version_two: None,
     };
     let verdict = |request: &Request| {
@@ -212,6 +213,47 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
     let mut other = request;
     other.path = b"/_orcas/y".to_vec();
     assert_eq!(verdict(&other).expect_err("another path"), SignatureError::SignatureDoesNotMatch);
+}
+
+/// A form that is posted to a service whose clients do not say the hash of the body.
+fn posted(service: &str, body: &[u8]) -> Request {
+    let canonical =
+        format!("POST\n/\n\nhost:h\nx-amz-date:20130524T000000Z\n\nhost;x-amz-date\n{}", super::sha256_hex(body));
+    let scope = format!("20130524/us-east-1/{service}/aws4_request");
+    let to_sign = format!("AWS4-HMAC-SHA256\n20130524T000000Z\n{scope}\n{}", super::sha256_hex(canonical.as_bytes()));
+    let signature = SigningKey::derive(SECRET, b"20130524", "us-east-1", service).sign(to_sign.as_bytes());
+    let authorization = format!(
+        "AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope},SignedHeaders=host;x-amz-date,Signature={}",
+        orcas_http::hex(&signature)
+    );
+    Request::new("POST", "/", &[("host", "h"), ("x-amz-date", "20130524T000000Z"), ("authorization", &authorization)])
+}
+
+/// Also once the keys of the other service are in the cache.
+#[test]
+fn a_signature_is_for_one_service() {
+    let keys = SigningKeys::new();
+    let verdict = |request: &Request, service, body: &[u8]| {
+        let requirements = Requirements {
+            region: None,
+            now_unix_ms: MAY_24_2013 * 1000,
+            skew_max_ms: SKEW_MAX_MS,
+            service,
+            body: Some(Sha256::digest(body).into()),
+            version_two: None,
+        };
+        request.with_head(|head| authenticate(head, &requirements, &keys, &lookup)).map(|it| it.access_key)
+    };
+    for _ in 0..2 {
+        for service in ["iam", "s3"] {
+            let request = posted(service, b"Action=x");
+            assert_eq!(verdict(&request, service, b"Action=x").as_deref(), Ok(ACCESS_KEY));
+            assert_eq!(verdict(&request, service, b"Action=y"), Err(SignatureError::SignatureDoesNotMatch));
+            let other = if service == "s3" { "iam" } else { "s3" };
+            let refused = verdict(&request, other, b"Action=x").expect_err("another service").to_string();
+            assert!(refused.contains(&format!("This endpoint belongs to \"{other}\"")), "{refused}");
+        }
+    }
 }
 
 #[test]
@@ -298,7 +340,8 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
         region: None,
         now_unix_ms: now_ms,
         skew_max_ms: SKEW_MAX_MS,
-        payload_optional: false,
+        service: "s3",
+        body: None,
         version_two: None,
     };
     let rotated = |_: &str| Some(Credential { secret: Arc::from(&b"another"[..]), generation: 2 });
@@ -307,11 +350,11 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
 
     for region in 0..200 {
         let key = Arc::new(SigningKey::derive(SECRET, b"20130524", &region.to_string(), "s3"));
-        keys.keep(ACCESS_KEY, 1, *b"20130524", &region.to_string(), key);
+        keys.keep(ACCESS_KEY, 1, *b"20130524", (&region.to_string(), "s3"), key);
     }
     assert_eq!(keys.len(), 64);
-    assert!(keys.get(ACCESS_KEY, 1, b"20130524", "199").is_some());
-    assert!(keys.get(ACCESS_KEY, 1, b"20130524", "0").is_none());
+    assert!(keys.get(ACCESS_KEY, 1, b"20130524", ("199", "s3")).is_some());
+    assert!(keys.get(ACCESS_KEY, 1, b"20130524", ("0", "s3")).is_none());
 }
 
 /// A byte at any place of anything that the signature covers: changed, it is refused.
@@ -388,7 +431,7 @@ proptest! {
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let requirements = Requirements { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two: None };
+        let requirements = Requirements { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two: None };
         prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 

@@ -26,7 +26,7 @@ fn is_resource(name: &[u8]) -> bool {
 fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authenticated, SignatureError> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket: hosted, is_resource });
     let requirements =
-        Requirements { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, payload_optional: false, version_two };
+        Requirements { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two };
     request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
 }
 
@@ -241,7 +241,8 @@ fn a_server_may_take_none() {
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,
-        payload_optional: false,
+        service: "s3",
+        body: None,
         version_two: None,
     };
     let nobody: &dyn Fn(&str) -> Option<Credential> = &|_| panic!("no key is looked up");

@@ -1,0 +1,138 @@
+//! The decision, in the order of AWS (IAM User Guide, "How AWS enforcement code logic evaluates requests"):
+//! 1. A statement of any policy that denies is final.
+//! 2. In the account of the resource, its policy may allow alone: everybody, a user, or a session by its own ARN; then what
+//!    boundary and session leave out does not count. It allows a role, or the user that a session is of, as policies of the
+//!    identity would. What it allows an account, the account's own policies must pass on.
+//! 3. Else a policy of the identity allows, and so do its boundary and the policy of the session, if there are any.
+//! 4. In another account, both the identity's side and the policy of the resource must allow.
+
+use std::sync::Arc;
+
+use crate::context::Request;
+use crate::policy::{Filter, Policy, Verdict};
+use crate::principals::{Kind, Named};
+
+/// What applies to a request.
+#[derive(Clone, Copy, Default)]
+pub struct Policies<'a> {
+    /// Of the user or role, and of the groups of the user.
+    pub identity: &'a [Arc<Policy>],
+    pub boundary: Option<&'a Policy>,
+    pub session: Option<&'a Policy>,
+    pub resource: Option<&'a Policy>,
+}
+
+/// A policy that applies to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// With its place among the policies of the identity.
+    Identity(usize),
+    Boundary,
+    Session,
+    Resource,
+}
+
+/// A statement that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    pub source: Source,
+    pub statement: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// `None`: the root user of an account needs no statement for what is its own.
+    Allowed(Option<Reason>),
+    ExplicitDeny(Reason),
+    /// Nothing allows it: no policy of this kind does.
+    ImplicitDeny(Missing),
+}
+
+/// Which kind of policy would have to allow a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Identity,
+    Boundary,
+    Session,
+    Resource,
+}
+
+impl Decision {
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed(_))
+    }
+}
+
+/// What the root user of an account may do whatever the policy of its bucket says, so that nobody is locked out.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketPolicy.html>
+fn is_kept(request: &Request<'_>) -> bool {
+    let principal = request.principal;
+    let is_owner = principal.kind == Kind::Root && principal.account == request.resource_account;
+    is_owner && matches!(request.action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy")
+}
+
+pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
+    let has_boundary = policies.boundary.is_some();
+    let asked = Filter::of_request(request);
+    let judge = |policy: &Policy| policy.judge(request, &asked, has_boundary);
+
+    // What denies is final, wherever it stands.
+    let mut identity = None;
+    for (place, policy) in policies.identity.iter().enumerate() {
+        let verdict = judge(policy);
+        if let Some(statement) = verdict.denies {
+            return Decision::ExplicitDeny(Reason { source: Source::Identity(place), statement });
+        }
+        identity =
+            identity.or(verdict.allows.map(|(statement, _)| Reason { source: Source::Identity(place), statement }));
+    }
+    let mut others = [Verdict::default(); 3];
+    let applied = [
+        (Source::Boundary, policies.boundary),
+        (Source::Session, policies.session),
+        (Source::Resource, policies.resource),
+    ];
+    for (verdict, (source, policy)) in others.iter_mut().zip(applied) {
+        *verdict = policy.map(judge).unwrap_or_default();
+        if let Some(statement) = verdict.denies.filter(|_| source != Source::Resource || !is_kept(request)) {
+            return Decision::ExplicitDeny(Reason { source, statement });
+        }
+    }
+    let [boundary, session, resource] = others;
+    let resource = resource.allows.map(|(statement, named)| (named, Reason { source: Source::Resource, statement }));
+
+    let principal = request.principal;
+    let is_root = principal.kind == Kind::Root;
+    let is_own = !principal.account.is_empty() && principal.account == request.resource_account;
+    let is_known = !matches!(principal.kind, Kind::Anonymous | Kind::Service | Kind::Federated);
+    if !is_known {
+        // Nobody's own policies allow it anything.
+        return resource
+            .map_or(Decision::ImplicitDeny(Missing::Resource), |(_, reason)| Decision::Allowed(Some(reason)));
+    }
+
+    let alone = resource.filter(|(named, _)| match named {
+        Named::Itself => true,
+        Named::User => policies.session.is_none(),
+        Named::Identity | Named::Account => false,
+    });
+    if let (true, Some((_, reason))) = (is_own, alone) {
+        return Decision::Allowed(Some(reason));
+    }
+    let granted = if is_own { resource.filter(|(named, _)| *named != Named::Account) } else { None };
+    let allowed = identity.or(granted.map(|(_, reason)| reason));
+    if allowed.is_none() && !is_root {
+        return Decision::ImplicitDeny(Missing::Identity);
+    }
+    if policies.boundary.is_some() && boundary.allows.is_none() {
+        return Decision::ImplicitDeny(Missing::Boundary);
+    }
+    if policies.session.is_some() && session.allows.is_none() {
+        return Decision::ImplicitDeny(Missing::Session);
+    }
+    match (is_own, resource) {
+        (true, _) => Decision::Allowed(allowed),
+        (false, Some((_, reason))) => Decision::Allowed(allowed.or(Some(reason))),
+        (false, None) => Decision::ImplicitDeny(Missing::Resource),
+    }
+}

@@ -1,0 +1,126 @@
+//! A decision as JSON: what applies to a request, and what follows. For tests, and for people who ask why.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::context::{Context, Request};
+use crate::decide::{Decision, Policies, Reason, Source, decide};
+use crate::error::PolicyKind;
+use crate::policy::Policy;
+use crate::principals::{Kind, Principal};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    principal: AskedPrincipal,
+    #[serde(default)]
+    identity: Vec<Value>,
+    #[serde(default)]
+    boundary: Option<Value>,
+    #[serde(default)]
+    session: Option<Value>,
+    #[serde(default)]
+    resource_policy: Option<Value>,
+    /// That of the principal, if it is not said.
+    #[serde(default)]
+    resource_account: Option<String>,
+    action: String,
+    resource: String,
+    #[serde(default)]
+    context: HashMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedPrincipal {
+    #[serde(default)]
+    arn: Option<String>,
+    kind: String,
+    #[serde(default)]
+    account: Option<String>,
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    tags: HashMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    decision: &'static str,
+    policy: Option<String>,
+    statement: Option<usize>,
+    sid: Option<&'a str>,
+}
+
+/// Decides on a request that is written as JSON.
+///
+/// # Errors
+/// A sentence that says what of it cannot be read.
+pub fn simulate(request: &str) -> Result<String, String> {
+    let asked: Asked = serde_json::from_str(request).map_err(|error| error.to_string())?;
+    let read = |document: &Value, kind| {
+        Policy::parse(&document.to_string(), kind, None).map(Arc::new).map_err(|error| error.to_string())
+    };
+    let one = |document: &Option<Value>, kind| document.as_ref().map(|document| read(document, kind)).transpose();
+    let identity = asked.identity.iter().map(|it| read(it, PolicyKind::Identity)).collect::<Result<Vec<_>, _>>()?;
+    let boundary = one(&asked.boundary, PolicyKind::Boundary)?;
+    let session = one(&asked.session, PolicyKind::Session)?;
+    let resource = one(&asked.resource_policy, PolicyKind::Resource)?;
+    let principal = asked.principal.read()?;
+    let context = Given(asked.context.into_iter().map(|(key, values)| (key.to_ascii_lowercase(), values)).collect());
+    let request = Request {
+        principal: &principal,
+        action: &asked.action,
+        resource: asked.resource.as_bytes(),
+        resource_account: asked.resource_account.as_deref().unwrap_or(&principal.account),
+        context: &context,
+    };
+    let policies = Policies {
+        identity: &identity,
+        boundary: boundary.as_deref(),
+        session: session.as_deref(),
+        resource: resource.as_deref(),
+    };
+    let (decision, reason) = match decide(&request, &policies) {
+        Decision::Allowed(reason) => ("allowed", reason),
+        Decision::ExplicitDeny(reason) => ("explicitDeny", Some(reason)),
+        Decision::ImplicitDeny(_) => ("implicitDeny", None),
+    };
+    let of = |Reason { source, statement }: Reason| match source {
+        Source::Identity(place) => (format!("identity:{place}"), identity.get(place).and_then(|it| it.sid(statement))),
+        Source::Boundary => ("boundary".to_owned(), boundary.as_ref().and_then(|it| it.sid(statement))),
+        Source::Session => ("session".to_owned(), session.as_ref().and_then(|it| it.sid(statement))),
+        Source::Resource => ("resource".to_owned(), resource.as_ref().and_then(|it| it.sid(statement))),
+    };
+    let (policy, sid) = reason.map(of).unzip();
+    let told = Told { decision, policy, statement: reason.map(|it| it.statement), sid: sid.flatten() };
+    serde_json::to_string(&told).map_err(|error| error.to_string())
+}
+
+impl AskedPrincipal {
+    fn read(self) -> Result<Principal, String> {
+        let kind = match &*self.kind {
+            "anonymous" => return Ok(Principal::anonymous()),
+            "root" => Kind::Root,
+            "user" => Kind::User,
+            "role" => Kind::Role,
+            "service" => Kind::Service,
+            "federated" => Kind::Federated,
+            other => return Err(format!("{other} is not a kind of principal")),
+        };
+        let (account, arn) = (self.account.unwrap_or_default(), self.arn.unwrap_or_default());
+        Ok(Principal::new(kind, account, arn, self.id, self.tags.into_iter().collect()))
+    }
+}
+
+/// Keys in lower case.
+struct Given(HashMap<String, Vec<String>>);
+
+impl Context for Given {
+    fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) {
+        self.0.get(key).into_iter().flatten().for_each(|value| each(value));
+    }
+}

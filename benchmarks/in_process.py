@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from orcas.control import Credential, Snapshot
+from orcas.control import Snapshot
 from orcas.edge import close_core, open_core
 from orcas.http.extensions import RESPONSE
 from orcas.s3.dispatch import Dispatcher
@@ -46,7 +46,7 @@ async def _measure(
     data: Path, durability: str, batches: Sequence[Sequence[bytes]], settings: dict[str, object]
 ) -> list[list[float]]:
     settings = {"data": str(data), "durability": durability, "scrub_bytes_per_sec": 0, **settings}
-    snapshot = Snapshot((Credential(ACCESS_KEY, SECRET_KEY, _OWNER),), _OWNER)
+    snapshot = Snapshot.of_root(_OWNER, (ACCESS_KEY, SECRET_KEY))
     resolved = resolve(settings, ambient=False).settings
     core = open_core(resolved, snapshot)
     dispatcher = Dispatcher(core, resolved.body_budget)

@@ -1,6 +1,6 @@
 """The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.telemetry.diagnostics` import it."""
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from os import PathLike
 from typing import Any, Final, TypedDict, final, type_check_only
 
@@ -38,6 +38,7 @@ __all__ = [
     "SealProgress",
     "StoreError",
     "UsageCounts",
+    "check_policy",
     "check_store",
     "collect_events",
     "end_events",
@@ -57,6 +58,7 @@ __all__ = [
     "set_object_headers",
     "set_object_headers_with_content_type",
     "sign",
+    "simulate",
     "take_events",
     "wait_for_events",
 ]
@@ -69,6 +71,13 @@ METRICS: Final[list[tuple[str, str, str, list[str], str]]]
 
 METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
 """Metric, label and values of every label whose values are fixed. Of buckets: those that are no name."""
+
+# Rows of the control plane, as of `Core.replace_identities`.
+_AccountRow = tuple[str, str, str]
+_PolicyRow = tuple[str, str]
+_PrincipalRow = tuple[str, str, str, str, str, Sequence[str], str | None, Sequence[tuple[str, str]]]
+_KeyRow = tuple[str, str, str, str | None, bool]
+_Identities = tuple[Sequence[_AccountRow], Sequence[_PolicyRow], Sequence[_PrincipalRow], Sequence[_KeyRow]]
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
@@ -220,6 +229,34 @@ def names_bucket(host: bytes, domains: list[str], website_host: str | None) -> b
         host: the header's value.
         domains: the names under which buckets are hosts besides `localhost`, in lower case.
         website_host: the name under which websites are hosts, in lower case.
+    """
+
+def check_policy(document: str, kind: str, bucket: str | None) -> list[str]:
+    """Read an access policy. Returns sentences about what it says and probably does not mean.
+
+    Args:
+        document: the text, as JSON.
+        kind: what it is for.
+        bucket: the bucket whose policy it is; None for one of another kind.
+
+    Raises:
+        ValueError: it is refused, in the words of AWS.
+    """
+
+def simulate(request: str) -> str:
+    """Decide on a request as the server would, and say which statement decided. Both are JSON.
+
+    Args:
+        request: `principal` (`arn`, `kind`: root, user, role or anonymous, `account`, `id`, `tags`), the policies
+            `identity` (a list), `boundary`, `session` and `resource_policy`, `resource_account`, `action`, `resource` (an
+            ARN), and `context`: a list of values for each key.
+
+    Returns:
+        `decision` (allowed, explicitDeny or implicitDeny), `policy` (identity:0, boundary, session or resource),
+        `statement` (its place in the policy) and `sid`, which are null if no statement decided.
+
+    Raises:
+        ValueError: something of it cannot be read.
     """
 
 def seal_secret(key: bytes, nonce: bytes, bound: bytes, secret: bytes) -> bytes:
@@ -1112,8 +1149,7 @@ class Core:
         settings: Settings,
         event_targets: list[tuple[str, str]],
         workers: int,
-        credentials: list[tuple[str, str, str]],
-        root: str,
+        identities: _Identities,
         keyring: KeyringOptions,
     ) -> Core:
         """Open or create the store and start its threads. Blocks while the log is replayed.
@@ -1122,8 +1158,7 @@ class Core:
             settings: those of the server; what the engine and the gateway need is read by its name.
             event_targets: name and kind of each.
             workers: threads for what waits for the disk.
-            credentials: (access key, secret key, owner id) of each key that may sign.
-            root: the owner id of the identity that may do everything, 64 hexadecimal digits.
+            identities: the rows of `replace_identities`. The root of the first account may do everything.
             keyring: the master key, and whether the store opens without a keyring.
 
         Raises:
@@ -1137,8 +1172,7 @@ class Core:
         settings: Settings,
         event_targets: list[tuple[str, str]],
         workers: int,
-        credentials: list[tuple[str, str, str]],
-        root: str,
+        identities: _Identities,
         keyring: KeyringOptions,
     ) -> tuple[Core, SalvageReport]:
         """Open what is left of a store for reading, and change nothing in it. Blocks while everything is read.
@@ -1147,8 +1181,7 @@ class Core:
             settings: as of `open`.
             event_targets: as of `open`.
             workers: as of `open`.
-            credentials: as of `open`.
-            root: as of `open`; every bucket is shown as this identity's.
+            identities: as of `open`; every bucket is shown as the first account's.
             keyring: as of `open`; to be opened read-only, and not required.
 
         Returns:
@@ -1159,12 +1192,45 @@ class Core:
             ValueError: an option has no such value.
         """
 
-    def replace_identities(self, credentials: list[tuple[str, str, str]], root: str) -> None:
-        """Verify and decide requests that arrive from now on with other keys. Those under way are not affected.
+    def replace_identities(
+        self,
+        accounts: Sequence[_AccountRow],
+        policies: Sequence[_PolicyRow],
+        principals: Sequence[_PrincipalRow],
+        keys: Sequence[_KeyRow],
+    ) -> None:
+        """Verify and decide requests that arrive from now on with these identities. Those under way are not affected.
 
         Args:
-            credentials: as of `open`; what they do not list is valid no longer.
-            root: as of `open`.
+            accounts: number, canonical id (64 hexadecimal digits) and name of each; the first of the store comes first.
+            policies: id and document.
+            principals: ARN, kind (root, user or role), number of the account, unique id, name, ids of policies, id of the
+                boundary, tags.
+            keys: access key, secret key, ARN of the principal, id of the policy that narrows it, whether it is active.
+
+        Raises:
+            ValueError: a policy is refused, or a row names what does not exist. Nothing has changed.
+        """
+
+    def change_identities(
+        self,
+        accounts: Sequence[_AccountRow],
+        policies: Sequence[_PolicyRow],
+        principals: Sequence[_PrincipalRow],
+        keys: Sequence[_KeyRow],
+        removed: Sequence[str],
+    ) -> None:
+        """The same for rows that are new, or replace those with the same id. With a principal its keys go.
+
+        Args:
+            accounts: as of `replace_identities`, like the next three.
+            policies: those that have changed.
+            principals: those that have changed.
+            keys: those that have changed.
+            removed: the ids of rows of any kind that are gone.
+
+        Raises:
+            ValueError: as of `replace_identities`.
         """
 
     def keyring(self) -> Keyring | str | None:
@@ -1262,6 +1328,29 @@ class Core:
 
         Raises:
             Refusal: root has not signed it, or it was granted before.
+        """
+
+    def keys_used(self, access_keys: list[str]) -> list[int | None]:
+        """When each of these access keys has signed a request, in milliseconds since 1970.
+
+        None for one that has signed none since the store was opened.
+        """
+
+    def authenticate(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], service: str, body: bytes
+    ) -> str:
+        """The access key that has signed a request for a service beside S3, without blocking.
+
+        Args:
+            method: as of a scope, like the next three.
+            raw_path: the path.
+            query: the query.
+            headers: the headers, with lower-case names.
+            service: `iam`.
+            body: the SHA-256 of the body, which was received already.
+
+        Raises:
+            Refusal: nobody has signed it for this service.
         """
 
     def stats(self) -> Stats:

@@ -33,9 +33,9 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
-from orcas.control import Snapshot, open_control, prepared, salvaged, salvaged_root
+from orcas.control import Snapshot, prepared, salvaged, salvaged_root
 from orcas.control.quotas import ensure_quotas
-from orcas.control.root import Root, ephemeral_root, noted_keyring
+from orcas.control.root import Root, noted_keyring
 from orcas.edge import (
     Core,
     Keyring,
@@ -49,6 +49,9 @@ from orcas.edge import (
 from orcas.errors import ConfigurationError, UnavailableError
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
+from orcas.iam.directory import Directory, directory_of
+from orcas.iam.endpoint import QueryEndpoint, is_query
+from orcas.iam.file import read_identities
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets
@@ -87,6 +90,8 @@ class OpenStore:
     # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
     streams: EventStreams | None = None
+    # Requests of IAM; None if the store is open for salvage.
+    iam: QueryEndpoint | None = None
     # Spans of traces that were sent and dropped.
     spans: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
@@ -112,9 +117,9 @@ async def open_store(
     keys = settings.root_access_key, settings.root_secret_key
     if settings.salvage:
         with salvaged(settings.data) as owner:
-            core, report = await asyncio.to_thread(salvage_core, settings, Snapshot((), owner))
+            core, report = await asyncio.to_thread(salvage_core, settings, Snapshot.of_root(owner))
             root = salvaged_root(settings.data, owner, *keys, sealer_of(core))
-            replace_identities(core, Snapshot.of_root(root.access_key, root.secret_key, owner))
+            replace_identities(core, Snapshot.of_root(owner, (root.access_key, root.secret_key)))
             async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
                 yield store
         return
@@ -122,6 +127,8 @@ async def open_store(
         # Before there is a directory, with a root key that nothing has sealed.
         check_default(settings)
         check_targets(settings)
+        if settings.identities_file is not None:
+            read_identities(settings.identities_file)
     with prepared(settings.data) as owner:
         if keyring_required:
             check_presence(settings.data)
@@ -131,12 +138,21 @@ async def open_store(
         # Requests of a command are not those of a user.
         metered = settings if serves else dataclasses.replace(settings, usage_interval_sec=0)
         core = await asyncio.to_thread(
-            open_core, metered, Snapshot((), owner), keyring_required=keyring_required, keyring_noted=noted
+            open_core, metered, Snapshot.of_root(owner), keyring_required=keyring_required, keyring_noted=noted
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with (
-            _root(core, settings, owner, serves=serves) as root,
-            _assembled(core, settings, root, opening, delivers=keyring_required, serves=serves, clock=clock) as store,
+            _identities(core, settings, owner, serves=serves) as (root, directory),
+            _assembled(
+                core,
+                settings,
+                root,
+                opening,
+                delivers=keyring_required,
+                serves=serves,
+                clock=clock,
+                directory=directory,
+            ) as store,
         ):
             keyring = core.keyring()
             if isinstance(keyring, Keyring):
@@ -148,23 +164,17 @@ async def open_store(
 
 
 @asynccontextmanager
-async def _root(core: Core, settings: Settings, owner: str, *, serves: bool) -> AsyncIterator[Root]:
-    """Let the identities of the store sign requests, and keep the control store open. If that fails, close the engine."""
-    keys = settings.root_access_key, settings.root_secret_key
+async def _identities(
+    core: Core, settings: Settings, owner: str, *, serves: bool
+) -> AsyncIterator[tuple[Root, Directory]]:
+    """Let the identities of the store sign requests. If that fails, close the engine."""
     async with contextlib.AsyncExitStack() as stack:
         try:
-            if serves:
-                opened = open_control(settings.data, *keys, sealer_of(core))
-                control = await stack.enter_async_context(opened)
-                root, snapshot = control.root, await control.load_snapshot()
-            else:
-                root = ephemeral_root(owner)
-                snapshot = Snapshot.of_root(root.access_key, root.secret_key, owner)
+            known = await stack.enter_async_context(directory_of(core, settings, owner, serves=serves))
         except BaseException:
             await asyncio.to_thread(close_core, core)
             raise
-        replace_identities(core, snapshot)
-        yield root
+        yield known
 
 
 @asynccontextmanager
@@ -178,6 +188,7 @@ async def _assembled(
     delivers: bool = False,
     serves: bool = True,
     clock: Clock | None = None,
+    directory: Directory | None = None,
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
@@ -190,7 +201,7 @@ async def _assembled(
             core.usage().set_owner_quotas([(owner, *quota) for owner, quota in ensure_quotas(settings.data).items()])
             if settings.usage_interval_sec:
                 usage = UsageKeeper(core.usage(), settings.data, settings.usage_retention_days, settings.prices())
-        directory = settings.data if report is None else None
+        place = settings.data if report is None else None
         # Otherwise only a report opens the file of usage.
         kept = usage if serves else None
         clock = clock or SystemClock()
@@ -201,7 +212,7 @@ async def _assembled(
             from orcas.admin.testing.control import TestControl
 
             testing = TestControl(core, settings.domains, settings.website_host)
-        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, directory, testing)
+        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
         traces = _traces(settings)
@@ -217,7 +228,8 @@ async def _assembled(
                 if report is None:
                     await create_buckets(settings, root, dispatcher.perform)
             dispatch, below = _dispatch(dispatcher, testing)
-            yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, spans)
+            iam = None if directory is None else QueryEndpoint(core, directory)
+            yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, iam, spans)
         finally:
             streams.close()
             await asyncio.to_thread(deliveries.close)
@@ -397,7 +409,10 @@ class Orcas(FastAPI):
         elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
             if self.store is None:
                 raise RuntimeError("the application's lifespan is not open")
-            await self.store.dispatch(scope, receive, send)
+            if scope["raw_path"] == b"/" and scope["method"] == "POST" and self._is_iam(scope):
+                await self._iam(scope, receive, send)
+            else:
+                await self.store.dispatch(scope, receive, send)
         else:
             await super().__call__(scope, receive, reporting(log, scope, send))
 
@@ -411,10 +426,24 @@ class Orcas(FastAPI):
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        if exchange.root and self.store.below is not None:
+        path = exchange.scope["raw_path"][exchange.root :]
+        if path in (b"/", b"") and exchange.scope["method"] == "POST" and self._is_iam(exchange.scope):
+            await exchange.run(self._iam)
+        elif exchange.root and self.store.below is not None:
             await exchange.run(self.store.below(exchange.root))
         else:
             await exchange.run(self.store.dispatch)
+
+    def _is_iam(self, scope: Scope) -> bool:
+        """Whether a request that is posted to `/` is for IAM."""
+        return is_query(scope) and not self._names_bucket(scope)
+
+    async def _iam(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.store is not None
+        if self.store.iam is None:
+            await self.store.dispatch(scope, receive, send)
+        else:
+            await self.store.iam(scope, receive, reporting(log, scope, send))
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it. Rust decides, as for S3."""

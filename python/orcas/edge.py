@@ -5,6 +5,7 @@ A request enters Rust once, in `Core.accept`, which returns it verified and type
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -36,13 +37,16 @@ from orcas._core import (
     read_keyring,
     repair_store,
     sign,
+    simulate,
 )
+from orcas._core import check_policy as _core_check_policy
+from orcas.control.snapshot import Delta, Snapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
     from orcas._core import Description as Description
@@ -55,13 +59,15 @@ if TYPE_CHECKING:
     from orcas._core import Stages as Stages
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
-    from orcas.control import Sealer, Snapshot
+    from orcas.control import Sealer
+    from orcas.control.snapshot import AccountRow, KeyRow, PolicyRow, PrincipalRow
     from orcas.settings.config import Settings
 
 __all__ = [
     "METRICS",
     "METRIC_LABELS",
     "OPERATIONS",
+    "Access",
     "BackupPin",
     "CheckOptions",
     "CheckProgress",
@@ -78,7 +84,9 @@ __all__ = [
     "SealProgress",
     "StoreError",
     "UsageCounts",
+    "authenticate",
     "check_closed",
+    "check_policy",
     "close_core",
     "closed_sealer",
     "inspect_files",
@@ -124,7 +132,7 @@ def open_core(settings: Settings, snapshot: Snapshot, *, keyring_required: bool 
     """
     try:
         keyring = _keyring(settings, required=keyring_required, noted=keyring_noted)
-        return Core.open(settings, *_targets(settings), *_identities(snapshot), keyring)
+        return Core.open(settings, *_targets(settings), _identities(snapshot), keyring)
     except MasterKeyError as error:
         raise ConfigurationError(f"The store in {settings.data} cannot be opened: {error}.") from None
     except StoreError as error:
@@ -140,7 +148,7 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
     """
     try:
         keyring = _keyring(settings, required=False, read_only=True)
-        return Core.salvage(settings, *_targets(settings), *_identities(snapshot), keyring)
+        return Core.salvage(settings, *_targets(settings), _identities(snapshot), keyring)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
@@ -148,6 +156,62 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
 def replace_identities(core: Core, snapshot: Snapshot) -> None:
     """Verify requests that arrive from now on with `snapshot`, and with nothing of an earlier one."""
     core.replace_identities(*_identities(snapshot))
+
+
+def check_policy(document: str, kind: str, bucket: str | None = None) -> list[str]:
+    """Warnings about a policy of this kind: identity, session, boundary, trust, or resource, of a bucket.
+
+    Raises:
+        ValueError: it is none; the message is AWS's.
+    """
+    return _core_check_policy(document, kind, bucket)
+
+
+class Access:
+    """What identities need of the engine: what policies say and, of an open store, who may do what from now on."""
+
+    def __init__(self, core: Core | None) -> None:
+        self._core = core
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Let requests that arrive from now on see these identities, and nothing of earlier ones."""
+        if self._core is not None:
+            replace_identities(self._core, snapshot)
+
+    def change(self, delta: Delta) -> None:
+        """Let requests that arrive from now on see a change.
+
+        Raises:
+            ValueError: it does not fit to what the engine knows. Nothing has changed.
+        """
+        if self._core is not None:
+            self._core.change_identities(delta.accounts, delta.policies, delta.principals, delta.keys, delta.removed)
+
+    def check(self, document: str, kind: str) -> list[str]:
+        """As of `check_policy`."""
+        return check_policy(document, kind)
+
+    def decide(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What policies decide, as of `_core.simulate`.
+
+        Raises:
+            ValueError: the question cannot be read.
+        """
+        decision: dict[str, Any] = json.loads(simulate(json.dumps(question)))
+        return decision
+
+    def used(self, access_keys: list[str]) -> list[int | None]:
+        """When each of these keys was used last since the start, in milliseconds since 1970."""
+        return [None] * len(access_keys) if self._core is None else self._core.keys_used(access_keys)
+
+
+def authenticate(core: Core, scope: MutableMapping[str, Any], service: str, body: bytes) -> str:
+    """The access key that has signed a request for a service. `body`: the SHA-256 of its body.
+
+    Raises:
+        Refusal: nobody has, or for another service.
+    """
+    return core.authenticate(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"], service, body)
 
 
 class _KeyringSealer:
@@ -192,8 +256,10 @@ def closed_sealer(settings: Settings) -> Sealer | None:
     return None if keyring is None else _KeyringSealer(keyring)
 
 
-def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:
-    return [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials], snapshot.root_owner
+def _identities(
+    snapshot: Snapshot,
+) -> tuple[tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[PrincipalRow, ...], tuple[KeyRow, ...]]:
+    return snapshot.accounts, snapshot.policies, snapshot.principals, snapshot.keys
 
 
 def _keyring(settings: Settings, *, required: bool, read_only: bool = False, noted: int = 0) -> KeyringOptions:

@@ -144,7 +144,8 @@ fn requests(data: &Path) {
             region: None,
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
-            payload_optional: false,
+            service: "s3",
+            body: None,
             version_two: None,
         };
         count("verify-signature-of-get", REQUESTS, |_| {

@@ -15,9 +15,9 @@ use std::time::Instant;
 use criterion::Criterion;
 
 use gateway::{HOST, Server};
-use orcas_gateway::Identities;
 use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
 use orcas_gateway::gateway::now_ms;
+use orcas_gateway::{Identities, Rows};
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
@@ -30,8 +30,9 @@ fn main() {
     let mut criterion = Criterion::default().without_plots().configure_from_args();
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::open(directory.path(), true);
-    let keys = (0..KEYS).map(|at| (format!("KEY{at:06}"), "secret".repeat(6), "0".repeat(64)));
-    let keys = Identities::new(keys, "0".repeat(64));
+    let (names, secret): (Vec<String>, _) = ((0..KEYS).map(|at| format!("KEY{at:06}")).collect(), "secret".repeat(6));
+    let keys: Vec<(&str, &str)> = names.iter().map(|name| (&**name, &*secret)).collect();
+    let keys = Identities::new(Rows::of_root(&"0".repeat(64), &keys)).expect("identities");
     criterion.bench_function("key/lookup", |bencher| bencher.iter(|| keys.credential(black_box("KEY000777"))));
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {
@@ -40,7 +41,8 @@ fn main() {
             region: None,
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
-            payload_optional: false,
+            service: "s3",
+            body: None,
             version_two: None,
         };
         criterion.bench_function("key/signature", |bencher| {

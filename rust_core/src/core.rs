@@ -29,12 +29,24 @@ use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
 use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat};
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
-use orcas_gateway::{Begun, BucketPrefix, Event, Gateway, Identities, MovedPrefix, Responder};
+use orcas_gateway::{
+    Begun, BucketPrefix, Event, Gateway, Identities, KeyRow, MovedPrefix, PrincipalRow, Responder, Rows,
+};
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
+
+/// Accounts, policies, principals and keys.
+#[derive(FromPyObject)]
+struct IdentityRows(Vec<(String, String, String)>, Vec<(String, String)>, Vec<PrincipalRow>, Vec<KeyRow>);
+
+impl From<IdentityRows> for Rows {
+    fn from(IdentityRows(accounts, policies, principals, keys): IdentityRows) -> Self {
+        Self { accounts, policies, principals, keys }
+    }
+}
 
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Core {
@@ -79,8 +91,7 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        credentials: Vec<(String, String, String)>,
-        root: String,
+        identities: IdentityRows,
         keyring: KeyringOptions,
     ) -> PyResult<Self> {
         let data = settings.data().to_owned();
@@ -89,13 +100,13 @@ impl Core {
         let engine_options = settings.engine()?;
         let lifecycle_options = settings.lifecycle();
         let gateway_options = settings.gateway(event_targets, workers, false)?;
+        let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
         py.detach(|| {
             let advised = |error: Error| StoreError::new_err(format!("{error}{}", error.advice()));
             let mut engine = Engine::open(engine_options, environment_with(clock)).map_err(advised)?;
             let keyring = keyring.open(&data, engine.handle().store_id())?;
             use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
-            let identities = Identities::new(credentials, root);
             let gateway = Gateway::new(engine.handle(), gateway_options, identities).map_err(advised)?;
             Self::over(engine, gateway, keyring, test_clock).map_err(advised)
         })
@@ -109,17 +120,17 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        credentials: Vec<(String, String, String)>,
-        root: String,
+        identities: IdentityRows,
         keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
         let engine_options = settings.engine()?;
         let gateway_options = settings.gateway(event_targets, workers, true)?;
+        let identities = Identities::new(identities.into()).map_err(PyValueError::new_err)?;
         let opened = py.detach(|| {
-            let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
+            let owner = bytes::Bytes::copy_from_slice(identities.root().as_bytes());
             let (engine, report) = salvage_store(engine_options, environment(), &owner)?;
-            let gateway = Gateway::new(engine.handle(), gateway_options, Identities::new(credentials, root))?;
+            let gateway = Gateway::new(engine.handle(), gateway_options, identities)?;
             Ok((engine, gateway, report))
         });
         let (engine, gateway, report) = opened.map_err(store_error)?;
@@ -128,9 +139,31 @@ impl Core {
         Ok((Self::over(engine, gateway, keyring, None).map_err(store_error)?, report.into()))
     }
 
-    /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
-    fn replace_identities(&self, credentials: Vec<(String, String, String)>, root: String) {
-        self.gateway.replace_identities(Identities::new(credentials, root));
+    /// Who may sign from now on, and what they may do.
+    fn replace_identities(
+        &self,
+        py: Python<'_>,
+        accounts: Vec<(String, String, String)>,
+        policies: Vec<(String, String)>,
+        principals: Vec<PrincipalRow>,
+        keys: Vec<KeyRow>,
+    ) -> PyResult<()> {
+        let rows = Rows { accounts, policies, principals, keys };
+        py.detach(|| self.gateway.replace_identities(rows)).map_err(PyValueError::new_err)
+    }
+
+    /// The same for what is new or changed, and for what is gone.
+    fn change_identities(
+        &self,
+        py: Python<'_>,
+        accounts: Vec<(String, String, String)>,
+        policies: Vec<(String, String)>,
+        principals: Vec<PrincipalRow>,
+        keys: Vec<KeyRow>,
+        removed: Vec<String>,
+    ) -> PyResult<()> {
+        let rows = Rows { accounts, policies, principals, keys };
+        py.detach(|| self.gateway.change_identities(rows, &removed)).map_err(PyValueError::new_err)
     }
 
     /// The keyring, or why there is none; None if the store has none and no master key was given.
@@ -324,6 +357,33 @@ impl Core {
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
         judge(&self.gateway, &head).map(|hash| PyBytes::new(py, &hash))
+    }
+
+    /// When each of these access keys has signed a request, in milliseconds since 1970; None if it has not since the start.
+    #[expect(clippy::needless_pass_by_value, reason = "as Python passes it")]
+    fn keys_used(&self, access_keys: Vec<String>) -> Vec<Option<i64>> {
+        let identities = self.gateway.identities();
+        access_keys.iter().map(|access_key| identities.used_ms(access_key)).collect()
+    }
+
+    /// The access key that has signed a request for the service `iam`. `body`: the SHA-256 of its body.
+    fn authenticate(
+        &self,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'_, PyList>,
+        service: &str,
+        body: [u8; 32],
+    ) -> PyResult<String> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+        let service = match service {
+            "iam" => "iam",
+            _ => return Err(PyValueError::new_err("there is no such service")),
+        };
+        self.gateway.authenticate_for(&head, service, body).map_err(|problem| refusal_of(problem.error))
     }
 
     /// Counts and sizes of what is stored. Blocks.

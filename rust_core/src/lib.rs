@@ -7,6 +7,7 @@
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
 
+mod access;
 mod admin;
 mod core;
 mod diagnostics;
@@ -48,6 +49,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::inspect_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(store::read_keyring, module)?)?;
     module.add_function(wrap_pyfunction!(store::repair_store, module)?)?;
+    module.add_function(wrap_pyfunction!(access::check_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(access::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(admin::sign, module)?)?;
     module.add_function(wrap_pyfunction!(admin::seal_secret, module)?)?;
     module.add_function(wrap_pyfunction!(admin::open_secret, module)?)?;

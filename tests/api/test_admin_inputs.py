@@ -57,6 +57,8 @@ class Site:
         self.client = Client(self.app)
         self.runner = asyncio.Runner()
         self.ordered: list[api.CheckBody] = []
+        # Those of root.
+        self.keys = ROOT
 
     def open(self) -> None:
         """Start the application; `close` ends it."""
@@ -82,7 +84,7 @@ class Site:
         target = f"{MOUNT}/{path}"
         extra = {"content-type": content_type, "x-amz-orcas-nonce": secrets.token_hex(8)}
         digest = hashlib.sha256(body).hexdigest()
-        headers = signed_headers(ROOT, method, URL + target, extra, payload=digest)
+        headers = signed_headers(self.keys, method, URL + target, extra, payload=digest)
         return self.runner.run(self.client.send(method, target, headers, body))
 
 

@@ -116,6 +116,21 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("POST", "/targets/{name}/discard"): Row(OF_TARGET),
     ("GET", "/tasks"): Row(),
     ("POST", "/tasks/{name}"): Row({"name": "usage"}, status=202),
+    ("POST", "/iam"): Row(
+        order={
+            "action": "CreateUser",
+            "parameters": {
+                "UserName": "new", "Path": "/x/", "PermissionsBoundary": "arn:aws:iam::aws:policy/AmazonS3FullAccess",
+            },
+        },
+        wrong=(
+            ("action", [*NAMES, "createuser", "__init__"]), ("account", ["", "0" * 12, "1" * 64, LOST]),
+            ("parameters.UserName", [None, *NAMES, "a b", "ü", "../x"]), ("parameters.Path", ["", "x", "//\n/", "/ü/"]),
+            ("parameters.PermissionsBoundary", ["", "arn:aws:iam::aws:policy/None", "arn:aws:iam::aws:policy/\n"]),
+            ("parameters.Tags", [[{}], [{"Key": 1}], [{"Key": "a", "Value": LOST}], [[]], [{"Key": "k\x00", "Value": ""}]]),
+        ),
+    ),
+    ("POST", "/iam/root-key"): Row(),
     ("GET", "/keys"): Row(),
     ("POST", "/keys"): Row(order={"name": "new"}, wrong=(("name", [*NAMES, "x" * 251, "key"]),), status=201),
     ("POST", "/keys/action"): Row(
@@ -316,6 +331,8 @@ def test_hostile_requests_are_refused_and_the_good_one_is_not(site: Prepared, me
     else:
         send_hostile_orders(site, method, place, row)
         status, answer = site.ask(method, place, body)
+    if path == "/iam/root-key":
+        site.keys = dataclasses.replace(ROOT, access_key=answer["access_key"], secret_key=answer["secret_key"])
     assert status == row.status, answer
     assert str(status) in site.documented
 

@@ -6,16 +6,17 @@ import asyncio
 import dataclasses
 
 from tests.api.conftest import KEYS, OWNER, App
+from tests.fixtures.signing import Identity
 
-from orcas.control import Credential, Snapshot
+from orcas.control import Snapshot
 from orcas.edge import replace_identities
 
 CHANGED = dataclasses.replace(KEYS, secret_key="another-secret")
 OTHER = dataclasses.replace(KEYS, access_key="other", secret_key="other-secret")
 
 
-def snapshot(*credentials: Credential) -> Snapshot:
-    return Snapshot(credentials, OWNER)
+def snapshot(*identities: Identity) -> Snapshot:
+    return Snapshot.of_root(OWNER, *((each.access_key, each.secret_key) for each in identities))
 
 
 async def test_a_changed_secret_takes_effect_at_once(app: App) -> None:
@@ -25,7 +26,7 @@ async def test_a_changed_secret_takes_effect_at_once(app: App) -> None:
         await asyncio.sleep(0)
         assert (await app.call("PUT", "/bucket/k", b"old", keys=old)).status == 200
         assert b"SignatureDoesNotMatch" in (await app.call("PUT", "/bucket/k", b"new", keys=new)).body
-        replace_identities(app.core, snapshot(Credential(new.access_key, new.secret_key, OWNER)))
+        replace_identities(app.core, snapshot(new))
         assert b"SignatureDoesNotMatch" in (await app.call("PUT", "/bucket/k", b"old", keys=old)).body
         assert (await app.call("PUT", "/bucket/k", b"new", keys=new)).status == 200
         assert {exchange.status for exchange in await asyncio.gather(*running)} == {200}
@@ -37,11 +38,14 @@ async def test_a_key_that_is_gone_signs_nothing(app: App) -> None:
     assert b"InvalidAccessKeyId" in (await app.call("GET", "/bucket")).body
 
 
-async def test_another_identity_learns_nothing(app: App) -> None:
-    root = Credential(KEYS.access_key, KEYS.secret_key, OWNER)
-    replace_identities(app.core, snapshot(root, Credential(OTHER.access_key, OTHER.secret_key, "1" * 64)))
-    for target in ("/", "/bucket", "/missing", "/bucket/k", "/missing/k"):
-        answer = await app.call("GET", target, keys=OTHER)
+async def test_the_root_of_another_account_may_do_nothing_in_this_one(app: App) -> None:
+    root = snapshot(KEYS)
+    other = Snapshot.of_root("1" * 64, (OTHER.access_key, OTHER.secret_key))
+    both = Snapshot(root.accounts + other.accounts, (), root.principals + other.principals, root.keys + other.keys)
+    replace_identities(app.core, both)
+    assert b"<Name>" not in (await app.call("GET", "/", keys=OTHER)).body
+    for method, target in [("GET", "/bucket"), ("GET", "/bucket/k"), ("PUT", "/bucket/k"), ("DELETE", "/bucket")]:
+        answer = await app.call(method, target, keys=OTHER)
         assert answer.status == 403
-        assert b"<Code>AccessDenied</Code>" in answer.body
         assert b"is not authorized to perform: s3:" in answer.body
+        assert b"because no resource-based policy allows" in answer.body

@@ -168,10 +168,10 @@ BLOWS: Final[dict[str, Callable[[Image, str, Path], None]]] = {
 
 def add_identity(data: Path, cipher: Cipher) -> None:
     with sqlite3.connect(data / "control.db") as connection:
-        connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (OTHER,))
+        connection.execute("INSERT INTO accounts VALUES (?, '999999999999', 'other', 0)", (OTHER,))
         encrypted = cipher.encrypt(OTHER_KEYS.access_key, OTHER, OTHER_KEYS.secret_key)
         values = (OTHER_KEYS.access_key, OTHER, *encrypted)
-        connection.execute("INSERT INTO access_keys VALUES (?, ?, ?, ?, 0)", values)
+        connection.execute("INSERT INTO access_keys VALUES (?, ?, NULL, ?, ?, 0, 1, NULL, NULL)", values)
     connection.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -62,6 +63,11 @@ DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
     ]}},
     "logging": {"BucketLoggingStatus": {"LoggingEnabled": {"TargetBucket": "logs", "TargetPrefix": "log/"}}},
 }  # fmt: skip
+# Stores before there were policies have none.
+POLICY: Final = json.dumps({"Version": "2012-10-17", "Statement": [
+    {"Sid": "One", "Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::documents/x/*",
+     "Condition": {"StringNotLike": {"aws:username": ["öl*"]}}},
+]})  # fmt: skip
 BLOCK: Final = {
     "BlockPublicAcls": True, "IgnorePublicAcls": False, "BlockPublicPolicy": True, "RestrictPublicBuckets": False
 }  # fmt: skip
@@ -113,6 +119,7 @@ def fill_documents(target: Target) -> None:
     for name, document in DOCUMENTS.items():
         getattr(client, f"put_bucket_{name}")(Bucket="documents", **document)
     client.put_public_access_block(Bucket="documents", PublicAccessBlockConfiguration=BLOCK)
+    client.put_bucket_policy(Bucket="documents", Policy=POLICY)
     # A document that was removed keeps its record.
     client.put_bucket_tagging(Bucket="logs", **DOCUMENTS["tagging"])
     client.delete_bucket_tagging(Bucket="logs")
@@ -233,6 +240,8 @@ def plain(answer: Any) -> Any:
 
 def documents_of(client: Any, bucket: str) -> dict[str, Any]:
     found = {name: plain(getattr(client, f"get_bucket_{name}")(Bucket=bucket)) for name in DOCUMENTS}
+    with contextlib.suppress(client.exceptions.from_code("NoSuchBucketPolicy")):
+        found["policy"] = plain(client.get_bucket_policy(Bucket=bucket))
     return found | {"public_access_block": plain(client.get_public_access_block(Bucket=bucket))}
 
 

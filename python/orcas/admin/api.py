@@ -21,6 +21,7 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
+from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.routes.quotas import add_quotas
@@ -87,6 +88,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     add_targets(app, tools)
     add_tasks(app, tools)
     add_keys(app, tools)
+    add_identities(app, tools)
     add_usage(app, tools)
     add_quotas(app, tools)
     add_testing(app, tools)

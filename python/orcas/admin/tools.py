@@ -22,6 +22,7 @@ from orcas.targets.delivery import Deliveries
 
 if TYPE_CHECKING:
     from orcas.admin.testing.control import TestControl
+    from orcas.iam.directory import Directory
 
 # What those are told who want to seal something.
 NO_MASTER_KEY: Final = (
@@ -44,10 +45,13 @@ class Tools:
         usage: UsageKeeper | None = None,
         directory: Path | None = None,
         testing: TestControl | None = None,
+        identities: Directory | None = None,
     ) -> None:
         self.core = core
         # Of a store in memory.
         self.testing = testing
+        # None for a store that is open for salvage.
+        self.identities = identities
         # That of the store, unless it is open for salvage.
         self.directory = directory
         # None if usage is not kept.

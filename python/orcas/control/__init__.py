@@ -7,10 +7,10 @@ the engine.
 
 from orcas.control.salvage import salvaged, salvaged_root
 from orcas.control.sealing import Sealer
-from orcas.control.snapshot import Credential, Snapshot
+from orcas.control.snapshot import Delta, Snapshot
 from orcas.control.store import Control, knows_identity, open_control, prepared
 
 __all__ = [
-    "Control", "Credential", "Sealer", "Snapshot", "knows_identity", "open_control", "prepared", "salvaged",
+    "Control", "Delta", "Sealer", "Snapshot", "knows_identity", "open_control", "prepared", "salvaged",
     "salvaged_root",
 ]  # fmt: skip

@@ -18,16 +18,12 @@ from orcas.control.cipher import Cipher
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
+from orcas.control.identities.schema import SCHEMA_VERSION, STORED_KEYS
 from orcas.errors import UnavailableError
 
 # Where the count of changes is in the file.
 _COUNT: Final = slice(24, 28)
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-
-_OTHER_KEYS: Final = """
-SELECT access_key, identity, nonce, secret FROM access_keys
-WHERE identity NOT IN (SELECT id FROM identities WHERE name = 'root')
-"""
 
 log = logging.getLogger("orcas")
 
@@ -119,8 +115,10 @@ def check_secrets(path: Path, cipher: Cipher) -> None:
         contextlib.suppress(*FAILURES),
         contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection,
     ):
-        for row in connection.execute(_OTHER_KEYS):
-            cipher.decrypt(*row)
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for *row, is_root in connection.execute(STORED_KEYS.get(version, STORED_KEYS[SCHEMA_VERSION])):
+            if not is_root:
+                cipher.decrypt(*row)
 
 
 def _read(path: Path) -> tuple[bytes | None, str | None]:

@@ -39,9 +39,12 @@ _NOTING: Final = Lock()
 log = logging.getLogger("orcas")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Root:
-    """The root identity. `path` is the file with the pair, None for the operator's own; `fresh`: generated just now."""
+    """The root identity. `path` is the file with the pair, None for the operator's own; `fresh`: generated just now.
+
+    The pair changes when it is replaced while the store is open.
+    """
 
     owner: str
     access_key: str
@@ -120,6 +123,21 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
             # The disk may be full. A start must succeed all the same.
             log.warning("%s is not sealed yet: %s", FILE_NAME, error)
     return root
+
+
+def replace_pair(directory: Path, root: Root, sealer: Sealer | None) -> Root:
+    """The root with a new pair, which is in the file for the next start. The caller holds the control lock.
+
+    Raises:
+        UnavailableError: the file is damaged or cannot be written.
+    """
+    path = directory / FILE_NAME
+    pair = fresh_pair()
+    with _NOTING:
+        document = _parse(path, read_twice(path) or b"")
+        document.pop("sealed", None)
+        _write(path, _with_pair(document, *pair, sealer))
+    return Root(root.owner, *pair, path, fresh=True)
 
 
 def noted_keyring(directory: Path) -> int:

@@ -1,27 +1,46 @@
-"""What requests need of the control plane: an immutable snapshot, which is passed to Rust."""
+"""What requests need of the control plane: rows for the engine. The order of the columns is that of its arguments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from orcas.control.identities.names import account_number, root_arn
 
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """An access key that may sign requests, and its identity (`owner`, 64 hexadecimal digits)."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-    owner: str
+# Number, canonical id, name.
+AccountRow = tuple[str, str, str]
+# Id, document.
+PolicyRow = tuple[str, str]
+# ARN, kind, number of the account, unique id, name, ids of policies, id of the boundary, tags.
+PrincipalRow = tuple[str, str, str, str, str, list[str], str | None, list[tuple[str, str]]]
+# Access key, secret, ARN of the principal, id of its session policy, whether it is active.
+KeyRow = tuple[str, str, str, str | None, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All valid credentials, and the identity that may do everything."""
+    """All identities. The root of the first account may do everything."""
 
-    credentials: tuple[Credential, ...]
-    root_owner: str
+    accounts: tuple[AccountRow, ...]
+    policies: tuple[PolicyRow, ...]
+    principals: tuple[PrincipalRow, ...]
+    keys: tuple[KeyRow, ...] = field(repr=False)
 
     @classmethod
-    def of_root(cls, access_key: str, secret_key: str, owner: str) -> Snapshot:
-        """The root identity alone."""
-        return cls((Credential(access_key, secret_key, owner),), owner)
+    def of_root(cls, owner: str, *pairs: tuple[str, str]) -> Snapshot:
+        """The root of the account with this canonical id alone, with key pairs or none."""
+        number = account_number(owner)
+        arn = root_arn(number)
+        principal: PrincipalRow = (arn, "root", number, number, "root", [], None, [])
+        keys = tuple((access_key, secret, arn, None, True) for access_key, secret in pairs)
+        return cls(((number, owner, "root"),), (), (principal,), keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Rows that are new or changed, and the ids of what is gone, of every kind."""
+
+    accounts: tuple[AccountRow, ...]
+    policies: tuple[PolicyRow, ...]
+    principals: tuple[PrincipalRow, ...]
+    keys: tuple[KeyRow, ...] = field(repr=False)
+    removed: tuple[str, ...]

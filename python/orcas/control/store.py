@@ -1,10 +1,10 @@
-"""`control.db`: the tables, and the only code that reads and writes them.
+"""`control.db`: how it is opened and kept, and the root of the store.
 
 Secrets are encrypted under the key in `control.key`, so that a copy of the database alone reveals nothing, and bound to
 their access key and identity (`cipher.py`). Every write is synced. The root pair comes from the settings or `root.json`;
 the tables only follow it. A start without changes writes nothing, because the disk may be full.
 For the same reason there is a rollback journal and no WAL, which needs space even to be read. The file has a copy
-(`database.py`), which must be brought up to date after each change; there is none after the start yet.
+(`database.py`), which is brought up to date after each change. Rules for identities are in `identities`.
 """
 
 from __future__ import annotations
@@ -25,55 +25,115 @@ import aiosqlite
 
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
 from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
-from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory
+from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory, read_secret_file
 from orcas.control.files.lost import check_lost, is_established, note_presence
-from orcas.control.root import Root, ensure_owner, ensure_root, noted_files
+from orcas.control.files.twice import write_copy
+from orcas.control.identities.names import account_number
+from orcas.control.identities.rows import root_delta
+from orcas.control.identities.schema import FROM_ONE, SCHEMA, SCHEMA_VERSION, STORED_KEYS, STORED_OWNERS
+from orcas.control.identities.service import Engine, Identities, all_identities, transaction
+from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
-from orcas.control.snapshot import Credential, Snapshot
+from orcas.control.snapshot import Snapshot
 from orcas.errors import UnavailableError
 
-SCHEMA_VERSION: Final = 1
+# Time after a change until the database is copied: the copy takes longer than the change.
+_COPY_AFTER_SECONDS: Final = 1
 
 log = logging.getLogger("orcas")
-
-_SCHEMA: Final = """
-CREATE TABLE identities (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE access_keys (
-    access_key TEXT PRIMARY KEY, identity TEXT NOT NULL REFERENCES identities (id) ON DELETE CASCADE,
-    nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX access_keys_of_identity ON access_keys (identity);
-"""
-_ROOT_KEY: Final = """
-SELECT access_key, identity, nonce, secret FROM access_keys
-WHERE identity = (SELECT id FROM identities WHERE name = 'root')
-"""
 
 
 class Control:
     """The open control store of one data directory. Created by `open_control`; used from one event loop."""
 
-    def __init__(self, connection: aiosqlite.Connection, cipher: Cipher, root: Root) -> None:
+    def __init__(
+        self, connection: aiosqlite.Connection, cipher: Cipher, root: Root, directory: Path, sealer: Sealer | None
+    ) -> None:
         self._connection = connection
         self._cipher = cipher
+        self._directory = directory
+        self._sealer = sealer
         self.root = root
+        self._identities: Identities | None = None
+        self._engine: Engine | None = None
+        # Copies the database after changes.
+        self._copying: asyncio.Task[None] | None = None
+        self._is_newer = False
+        self._closing = asyncio.Event()
 
     async def load_snapshot(self) -> Snapshot:
-        """All valid credentials, with decrypted secrets.
+        """All identities, with decrypted secrets.
 
         Raises:
             UnavailableError: a secret cannot be decrypted with the key of this directory.
         """
-        root = self.root
-        credentials = [Credential(root.access_key, root.secret_key, root.owner)]
-        others = "SELECT access_key, identity, nonce, secret FROM access_keys WHERE identity <> ? AND access_key <> ?"
-        async with self._connection.execute(others, (root.owner, root.access_key)) as rows:
-            async for access_key, identity, nonce, encrypted in rows:
-                secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
-                credentials.append(Credential(access_key, secret, identity))
-        return Snapshot(tuple(credentials), root.owner)
+        return await all_identities(self._connection, self._cipher, self.root)
+
+    def identities(self, engine: Engine) -> Identities:
+        """The identities, which tell `engine` what changes."""
+        if self._identities is None:
+            self._engine = engine
+            self._identities = Identities(self._connection, self._cipher, self.root, engine, self._changed)
+        return self._identities
+
+    async def rotate_root(self) -> Root:
+        """Replace the key pair of root: by a generated one, in effect at once and for the next start.
+
+        Raises:
+            UnavailableError: it cannot be written.
+        """
+        identities, engine = self._identities, self._engine
+        assert identities is not None
+        assert engine is not None
+
+        async def rotate() -> Root:
+            async with identities.lock:
+                former, root = self.root.access_key, self.root
+                # The file first: it is what the next start follows.
+                new = await asyncio.to_thread(replace_pair, self._directory, root, self._sealer)
+                root.access_key, root.secret_key, root.path = new.access_key, new.secret_key, new.path
+                try:
+                    await self._write_root()
+                except sqlite3.Error as error:
+                    # The next start writes it.
+                    log.warning("%s does not have the new root key yet: %s", DATABASE_NAME, error)
+                await asyncio.to_thread(engine.change, root_delta(root, former))
+                self._changed()
+                return root
+
+        return await identities.finished(rotate())
+
+    def _changed(self) -> None:
+        self._is_newer = True
+        if self._copying is None or self._copying.done():
+            self._copying = asyncio.create_task(self._copy())
+
+    async def _copy(self) -> None:
+        """Bring the copy of the database up to date. Changes go on meanwhile, and one copy serves those of a second."""
+        path, identities = self._directory / DATABASE_NAME, self._identities
+        assert identities is not None
+        while self._is_newer:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _COPY_AFTER_SECONDS)
+            try:
+                async with identities.lock:
+                    self._is_newer = False
+                    content = await asyncio.to_thread(read_secret_file, path)
+                await asyncio.to_thread(write_copy, path, content or b"")
+            except UnavailableError as error:
+                log.warning("%s is not kept twice yet: %s", path.name, error)
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        if self._identities is not None:
+            await self._identities.close()
+        self._closing.set()
+        if self._copying is not None:
+            await self._copying
+
+    async def has_root(self) -> bool:
+        """Whether the tables have a key of root, whichever it is."""
+        return bool(await self._stored_keys_of_root())
 
     async def set_root(self) -> None:
         """Store `self.root` in the tables: one identity with one key."""
@@ -98,7 +158,7 @@ class Control:
             )
 
     async def _stored_keys_of_root(self) -> list[Any]:
-        query = "SELECT access_key, nonce, secret FROM access_keys WHERE identity = ?"
+        query = "SELECT access_key, nonce, secret FROM access_keys WHERE account = ? AND user IS NULL"
         async with self._connection.execute(query, (self.root.owner,)) as rows:
             return [row async for row in rows]
 
@@ -116,14 +176,18 @@ class Control:
         now_ms = time.time_ns() // 1_000_000
         root = self.root
         nonce, encrypted = self._cipher.encrypt(root.access_key, root.owner, root.secret_key)
-        async with self._transaction():
+        async with transaction(self._connection):
             await self._connection.execute(
-                "INSERT INTO identities (id, name, created_ms) VALUES (?, 'root', ?) ON CONFLICT DO NOTHING",
-                (root.owner, now_ms),
+                "INSERT INTO accounts (id, number, name, created_ms) VALUES (?, ?, 'root', ?) ON CONFLICT DO NOTHING",
+                (root.owner, account_number(root.owner), now_ms),
             )
-            await self._connection.execute("DELETE FROM access_keys WHERE identity = ?", (root.owner,))
             await self._connection.execute(
-                "INSERT INTO access_keys (access_key, identity, nonce, secret, created_ms) VALUES (?, ?, ?, ?, ?)",
+                "DELETE FROM access_keys WHERE account = ? AND user IS NULL OR access_key = ?",
+                (root.owner, root.access_key),
+            )
+            await self._connection.execute(
+                """INSERT INTO access_keys (access_key, account, nonce, secret, created_ms, active)
+                VALUES (?, ?, ?, ?, ?, 1)""",
                 (root.access_key, root.owner, nonce, encrypted, now_ms),
             )
 
@@ -132,11 +196,10 @@ class Control:
         if not self._cipher.has_old:
             return
         try:
-            async with self._transaction():
-                query = "SELECT access_key, identity, nonce, secret FROM access_keys"
-                async with self._connection.execute(query) as rows:
+            async with transaction(self._connection):
+                async with self._connection.execute(STORED_KEYS[SCHEMA_VERSION]) as rows:
                     found = [row async for row in rows]
-                for access_key, identity, nonce, encrypted in found:
+                for access_key, identity, nonce, encrypted, _ in found:
                     secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
                     await self._connection.execute(
                         "UPDATE access_keys SET nonce = ?, secret = ? WHERE access_key = ?",
@@ -149,17 +212,6 @@ class Control:
             log.warning("The disk is full: secrets get a new key at the next start with enough space")
         except UnavailableError as error:
             log.warning("%s still has the old key of secrets: %s", KEY_NAME, error)
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[None]:
-        await self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            await self._connection.commit()
-        except BaseException:
-            # A COMMIT that found the file busy has left the transaction open.
-            await self._connection.rollback()
-            raise
 
 
 def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] | None:
@@ -174,8 +226,10 @@ def stored_root_pair(directory: Path, sealer: Sealer | None) -> tuple[str, str] 
         cipher = read_cipher(directory, sealer)
         if cipher is None or not path.is_file():
             return None
-        row: tuple[str, str, bytes, bytes] | None = _row(path, _ROOT_KEY)
-        return None if row is None else (row[0], cipher.decrypt(*row))
+        row: tuple[str, str, bytes, bytes] | None = _row(
+            path, {version: f"SELECT * FROM ({keys}) WHERE is_root" for version, keys in STORED_KEYS.items()}
+        )
+        return None if row is None else (row[0], cipher.decrypt(*row[:4]))
     return None
 
 
@@ -186,13 +240,15 @@ def knows_identity(directory: Path, identity: str) -> bool:
         UnavailableError: that cannot be read.
     """
     path = directory / DATABASE_NAME
-    return path.is_file() and _row(path, "SELECT 1 FROM identities WHERE id = ?", identity) is not None
+    return path.is_file() and _row(path, STORED_OWNERS, identity) is not None
 
 
-def _row(path: Path, query: str, *values: str) -> Any:
+def _row(path: Path, queries: dict[int, str], *values: str) -> Any:
+    """The first row of a query, which depends on the schema."""
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            return connection.execute(query, values).fetchone()
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            return connection.execute(queries.get(version, queries[SCHEMA_VERSION]), values).fetchone()
     except FAILURES as error:
         raise UnavailableError(f"{path} cannot be read: {error}.") from error
 
@@ -213,11 +269,12 @@ def prepared(directory: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def open_control(
-    directory: Path, access_key: str | None, secret_key: str | None, sealer: Sealer | None
+    directory: Path, access_key: str | None, secret_key: str | None, sealer: Sealer | None, *, follows: bool = True
 ) -> AsyncIterator[Control]:
     """Open the control store of a directory that is `prepared`. Its root gets the operator's pair or the generated one.
 
-    `sealer`: seals the files with secrets, and opens them.
+    `sealer`: seals the files with secrets, and opens them. `follows`: the tables follow that pair. Otherwise root keeps the
+    key that the last server has let it have.
 
     Raises:
         UnavailableError: it is unreadable or damaged, was written by a later version, or is sealed under another key.
@@ -230,11 +287,15 @@ async def open_control(
         # Autocommit: every transaction here is begun and ended by name.
         async with aiosqlite.connect(path, isolation_level=None) as connection:
             await _prepare(connection, path)
-            control = Control(connection, cipher, root)
-            await control.set_root()
+            control = Control(connection, cipher, root, directory, sealer)
+            if follows or not await control.has_root():
+                await control.set_root()
             await control.renew_secrets(directory, sealer)
             await asyncio.to_thread(_secure, directory)
-            yield control
+            try:
+                yield control
+            finally:
+                await control.close()
     except sqlite3.Error as error:
         raise UnavailableError(_unusable(path, error)) from error
 
@@ -263,8 +324,10 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
     version = row[0] if row is not None else 0
     if version > SCHEMA_VERSION:
         raise UnavailableError(f"{path} was written by a later version of Orcas: its schema is {version}.")
-    if version == 0:
-        await connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
+    if version < SCHEMA_VERSION:
+        await connection.create_function("account_number", 1, account_number, deterministic=True)
+        script = FROM_ONE if version else SCHEMA
+        await connection.executescript(f"BEGIN IMMEDIATE;{script}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:

@@ -38,6 +38,7 @@ def client_environment(
     """The variables by which AWS's SDKs and command find a server, sign for it and trust it: `ca` is a file."""
     variables = {
         "AWS_ENDPOINT_URL_S3": url,
+        "AWS_ENDPOINT_URL_IAM": url,
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": secret_key,
         "AWS_REGION": region,

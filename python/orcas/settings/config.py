@@ -226,6 +226,9 @@ class Settings(ObservabilitySettings):
     event_targets_file: Path | None = _setting(
         None, "file with the targets to which notifications of buckets send events", directory
     )
+    identities_file: Path | None = _setting(
+        None, "file with users, groups and policies, which every start makes as the file says", directory
+    )
     events_token: str | None = _setting(
         None, "bearer token that may read `/_orcas/events`, beside the signature of the root identity", text,
         secret=True, pattern=_TOKEN, requirement="16 to 256 letters, digits or any of - . _ ~ + / =",

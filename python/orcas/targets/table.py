@@ -1,4 +1,4 @@
-"""The table of one target, from which values are taken one by one and checked. No message shows a secret."""
+"""A table of a file in TOML, from which values are taken one by one and checked. No message shows a secret."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Table:
     def left(self) -> str | None:
         """A name that nothing has taken."""
         return min(self._values, default=None)
+
+    def rest(self) -> dict[str, Any]:
+        """All that nothing has taken, which is taken now."""
+        values, self._values = self._values, {}
+        return values
 
     def wrong(self, what: str) -> ConfigurationError:
         """The error for a mistake in it."""
@@ -80,6 +85,13 @@ class Table:
                 # It may have a password in it.
                 raise self.wrong(f"needs {name}, each {wanted}")
         return tuple(values)
+
+    def tables(self, name: str) -> list[Table]:
+        """A list of tables. Must be there."""
+        values = self._values.pop(name, None)
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise self.wrong(f"needs {name}, a list of tables")
+        return [Table(self._where, value) for value in values]
 
     def path(self, name: str) -> Path | None:
         """A file; None without it."""

@@ -14,6 +14,7 @@ use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{
     BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
+    Rows,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
@@ -73,7 +74,7 @@ impl Server {
         let options = crate::support::options(data, Durability::Sync);
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");
-        let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
+        let identities = Identities::new(Rows::of_root(OWNER, &[(ACCESS_KEY, &secret)])).expect("identities");
         let gateway = Gateway::new(engine.handle(), options::options(), identities).expect("a gateway");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         let events = Arc::new(Events(Completions::new().expect("a queue")));

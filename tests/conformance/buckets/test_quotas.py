@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import select
-import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -174,10 +172,8 @@ def test_the_command_sets_quotas_that_survive(tmp_path: Path) -> None:
             "quota", "set", nobody, "--owner", "--bytes", "1", "--data", data, code=1
         )
         command("quota", "remove", nobody, "--owner", "--data", data)
-    # An identity without a bucket and without a key, which a command does not load.
-    other = "e" * 64
-    with contextlib.closing(sqlite3.connect(data / "control.db")) as control, control:
-        control.execute("INSERT INTO identities VALUES (?, 'other', 0)", (other,))
+    # An account without a bucket and without a key.
+    other = document("account", "create", "other", "--data", data)["id"]
     command("quota", "set", other, "--owner", "--bytes", "1", "--data", data)
     found = {
         "buckets": [{"bucket": BUCKET, "bytes": 1024, "objects": None}],

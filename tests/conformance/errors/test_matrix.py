@@ -108,6 +108,11 @@ BODIES: dict[str, tuple[Any, Any]] = {
         {"IndexDocument": {"Suffix": "x"}, "ErrorDocument": {"Key": "x"}, "RoutingRules": RULES},
     ),
 }  # fmt: skip
+# A policy, which root does not feel.
+DENIAL = (
+    '{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObjectAcl", '
+    '"Resource": "arn:aws:s3:::{bucket}/*"}}'
+)
 # Bodies that ask for what is not built.
 REFUSED_BODIES: dict[str, Any] = {
     "PutBucketAbac": {"AbacStatus": {"Status": "Enabled"}},
@@ -266,6 +271,7 @@ def make_scene(client: Any, name: str) -> Scene:
         "IfMatch": put["ETag"], "CopySourceIfMatch": put["ETag"], "SourceIfMatch": put["ETag"],
         "DestinationIfMatch": put["ETag"], "CopySourceRange": "bytes=0-1",
         "ExpectedBucketOwner": owner, "ExpectedSourceBucketOwner": owner,
+        "Policy": DENIAL.replace("{bucket}", bucket),
     }  # fmt: skip
     return Scene(bucket, arguments)
 

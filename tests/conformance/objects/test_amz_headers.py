@@ -69,6 +69,8 @@ IMPLEMENTED_HEADERS: Final = {
 }
 # Headers whose every value is accepted.
 FREE: Final = {
+    # Root may always change a policy.
+    "x-amz-confirm-remove-self-bucket-access",
     "x-amz-max-parts",
     "x-amz-meta-",
     "x-amz-optional-object-attributes",

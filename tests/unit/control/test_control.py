@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from tests.fixtures.control import OneKey, add_identity, control_of, snapshot_of
+from tests.fixtures.control import OneKey, add_identity, control_of, pairs_of, snapshot_of
 
 from orcas.control import Control, salvaged_root
 from orcas.control.cipher import Cipher, read_cipher
 from orcas.control.files import LOCK_NAME, InUseError, NoStoreError, is_locked, locked, write_secret_file
 from orcas.control.files.lost import find_lost, give_up
 from orcas.control.files.twice import copy_of
+from orcas.control.identities.names import account_number
 from orcas.control.keys import root_pair
 from orcas.control.root import ensure_owner, note_keyring, noted_keyring
 from orcas.errors import ConfigurationError, UnavailableError
@@ -41,13 +42,14 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     async with control_of(data) as control:
         assert not control.root.fresh
         assert await control.load_snapshot() == first
-    (credential,) = first.credentials
-    assert credential.owner == first.root_owner
-    assert len(first.root_owner) == 64
-    assert pair_of(data, None, None) == (credential.access_key, credential.secret_key)
-    salvaged = salvaged_root(data, first.root_owner, None, None, None)
-    assert (salvaged.secret_key, salvaged.path) == (credential.secret_key, data / "root.json")
-    assert credential.secret_key not in repr(first)
+    (pair,) = pairs_of(first)
+    ((number, owner, _),) = first.accounts
+    assert (number, len(owner)) == (account_number(owner), 64)
+    assert [row[0] for row in first.principals] == [first.keys[0][2]] == [f"arn:aws:iam::{number}:root"]
+    assert pair_of(data, None, None) == pair
+    salvaged = salvaged_root(data, owner, None, None, None)
+    assert (salvaged.secret_key, salvaged.path) == (pair[1], data / "root.json")
+    assert pair[1] not in repr(first)
 
 
 async def test_files_are_the_owners_alone(tmp_path: Path) -> None:
@@ -62,8 +64,8 @@ async def test_files_are_the_owners_alone(tmp_path: Path) -> None:
 async def test_the_operators_key_stands_in_for_the_generated_one(tmp_path: Path) -> None:
     generated = await snapshot_of(tmp_path)
     operators = await snapshot_of(tmp_path, "operator", "operators-secret")
-    assert [(c.access_key, c.secret_key) for c in operators.credentials] == [("operator", "operators-secret")]
-    assert operators.root_owner == generated.root_owner
+    assert pairs_of(operators) == [("operator", "operators-secret")]
+    assert operators.accounts == generated.accounts
     assert await snapshot_of(tmp_path) == generated
     assert pair_of(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
 
@@ -99,8 +101,11 @@ async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     identity = "e" * 64
     with sqlite3.connect(tmp_path / "control.db") as connection:
-        connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (identity,))
-        connection.execute("INSERT INTO access_keys SELECT 'other', ?, nonce, secret, 0 FROM access_keys", (identity,))
+        connection.execute("INSERT INTO accounts VALUES (?, '999999999999', 'other', 0)", (identity,))
+        connection.execute(
+            "INSERT INTO access_keys SELECT 'other', ?, NULL, nonce, secret, 0, 1, NULL, NULL FROM access_keys",
+            (identity,),
+        )
     connection.close()
     with pytest.raises(UnavailableError, match="access key other cannot be decrypted"):
         await snapshot_of(tmp_path)
@@ -131,8 +136,8 @@ async def test_a_key_of_another_time_is_not_sealed_over_the_right_one(
     (tmp_path / "root.json").write_text(json.dumps(document))
     (tmp_path / "root.json.copy").unlink()
     after = await snapshot_of(tmp_path, sealer=sealer)
-    assert after.root_owner == before.root_owner
-    assert not {key.secret_key for key in after.credentials[:1]} & {key.secret_key for key in before.credentials}
+    assert after.accounts == before.accounts
+    assert not set(pairs_of(after)[:1]) & set(pairs_of(before))
 
 
 async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
@@ -176,7 +181,7 @@ async def test_a_root_key_that_cannot_be_written_counts_all_the_same(
     with monkeypatch.context() as patched:
         patched.setattr(Control, "_write_root", full)
         changed = await snapshot_of(tmp_path, "another", "another-secret")
-    assert [(c.access_key, c.secret_key) for c in changed.credentials] == [("another", "another-secret")]
+    assert pairs_of(changed) == [("another", "another-secret")]
     assert "disk is full" in caplog.text
     async with control_of(tmp_path, "another", "another-secret") as control:
         assert await control.load_snapshot() == changed
@@ -234,21 +239,19 @@ async def test_secrets_are_sealed_as_soon_as_there_is_a_keyring(tmp_path: Path) 
     sealer = OneKey()
     assert await snapshot_of(tmp_path, sealer=sealer) == before
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    for credential in before.credentials:
-        assert credential.secret_key.encode() not in stored
+    for _, secret in pairs_of(before):
+        assert secret.encode() not in stored
     assert old_key not in stored
     # A copy of the old key opens nothing that is there now.
     with sqlite3.connect(tmp_path / "control.db") as connection:
-        for row in connection.execute("SELECT access_key, identity, nonce, secret FROM access_keys"):
+        for row in connection.execute("SELECT access_key, account, nonce, secret FROM access_keys"):
             with pytest.raises(UnavailableError, match="cannot be decrypted"):
                 cipher.decrypt(*row)
     connection.close()
     sealed = contents(tmp_path)
     assert await snapshot_of(tmp_path, sealer=sealer) == before
     assert contents(tmp_path) == sealed
-    assert root_pair(tmp_path, None, None, lambda: sealer) == (
-        plain.credentials[0].access_key, plain.credentials[0].secret_key,
-    )  # fmt: skip
+    assert root_pair(tmp_path, None, None, lambda: sealer) == pairs_of(plain)[0]
 
 
 @pytest.mark.parametrize("writes", range(1, 6))
@@ -304,7 +307,7 @@ async def test_sealed_secrets_need_the_keyring_that_sealed_them(tmp_path: Path) 
     with pytest.raises(UnavailableError, match="ORCAS_ROOT_ACCESS_KEY"):
         await snapshot_of(tmp_path, sealer=another)
     operators = await snapshot_of(tmp_path, "operator", "operators-secret", another)
-    assert operators.root_owner == first.root_owner
+    assert operators.accounts == first.accounts
 
 
 async def test_a_sealed_pair_is_given_only_to_those_who_have_the_master_key(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_parts_that_are_lost_with_their_copies_are_refused(
     assert "orcas fsck --repair --accept-loss" in str(caught.value)
     assert lost == [name]
     async with control_of(tmp_path) as control:
-        assert [key.access_key for key in (await control.load_snapshot()).credentials] == [control.root.access_key]
+        assert [key[0] for key in (await control.load_snapshot()).keys] == [control.root.access_key]
         assert ensure_quotas(tmp_path) == ({} if name == "quotas.json" else {"e" * 64: (1, None)})
     assert (content is None) == (not (tmp_path / f"{name}.damaged").exists())
 
@@ -174,7 +174,7 @@ async def test_a_change_that_has_no_copy_yet_is_kept(tmp_path: Path) -> None:
     assert cipher is not None
     add_identity(tmp_path, cipher, "other", "secret-of-the-other")
     before = await snapshot_of(tmp_path)
-    assert "other" in {credential.access_key for credential in before.credentials}
+    assert "other" in {key[0] for key in before.keys}
     # A stopped transaction is rolled back before the two are compared.
     whole = (tmp_path / "control.db").read_bytes()
     script = (

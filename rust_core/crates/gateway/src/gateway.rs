@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
-use crate::admission::identities::Identities;
+use crate::admission::identities::{Identities, Rows};
 use crate::admission::replays::Replays;
 use crate::objects::challenge::Challenger;
 use crate::requests::response::Envelope;
@@ -90,6 +90,7 @@ pub struct Gateway {
     pub events: Arc<EventStreams>,
     pub options: GatewayOptions,
     identities: RwLock<Arc<Identities>>,
+    changing_identities: Mutex<()>,
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
@@ -146,6 +147,7 @@ impl Gateway {
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),
+            changing_identities: Mutex::new(()),
             signing_keys: SigningKeys::new(),
             host_id,
             challenger: Challenger::new(&challenges),
@@ -173,10 +175,29 @@ impl Gateway {
         Arc::clone(&self.identities.read())
     }
 
-    /// Requests that arrive from now on are verified and decided with `identities`.
-    pub fn replace_identities(&self, identities: Identities) {
-        let mut current = self.identities.write();
-        *current = Arc::new(identities.following(&current));
+    /// Requests that arrive from now on are verified and decided with these identities alone.
+    ///
+    /// # Errors
+    /// As of [`Identities::new`]; then nothing changes.
+    pub fn replace_identities(&self, rows: Rows) -> Result<(), String> {
+        self.next_identities(|current| current.replaced(rows))
+    }
+
+    /// Requests that arrive from now on are verified and decided with these rows too, and without what has an id of
+    /// `removed`.
+    ///
+    /// # Errors
+    /// As of [`Identities::new`]; then nothing changes.
+    pub fn change_identities(&self, rows: Rows, removed: &[String]) -> Result<(), String> {
+        self.next_identities(|current| current.changed(rows, removed))
+    }
+
+    /// The next snapshot is made while requests are decided with the one before.
+    fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
+        let _changing = self.changing_identities.lock();
+        let next = Arc::new(make(&self.identities())?);
+        *self.identities.write() = next;
+        Ok(())
     }
 
     /// What responses to a request for `path`, as it stood in the request line, say about the request.

@@ -1,6 +1,7 @@
 //! The gateway without Python and without sockets: signed heads in, answers out, over a real store in a temporary
 //! directory.
 
+mod access;
 mod concurrent;
 mod cors;
 #[path = "../../engine/src/tests/options.rs"]
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::gateway::now_ms;
 use crate::{
     BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
+    Rows,
 };
 use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
@@ -31,6 +33,9 @@ use orcas_sigv4::{Signer, sha256_hex};
 use parking_lot::Mutex;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// The account of `Rows::of_root`.
+const ACCOUNT: &str = "000000000000";
+const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
 /// A front end that only collects.
@@ -60,10 +65,32 @@ struct Fixture {
     dir: tempfile::TempDir,
 }
 
-/// Root with the access key ROOT and `secret`, and another identity.
-fn identities(secret: &str) -> Identities {
-    let key = |access_key: &str, secret: &str, owner: &str| (access_key.into(), secret.into(), owner.into());
-    Identities::new([key("ROOT", secret, OWNER), key("OTHER", "other", OTHER)], OWNER.into())
+/// Root with the access key ROOT and `secret`, and a user of another account who may do nothing.
+fn identities(secret: &str) -> Rows {
+    let mut rows = Rows::of_root(OWNER, &[("ROOT", secret)]);
+    add_account(&mut rows, OTHER_ACCOUNT, OTHER);
+    add_user(&mut rows, OTHER_ACCOUNT, "other", "OTHER", &[]);
+    rows
+}
+
+fn add_account(rows: &mut Rows, number: &str, canonical_id: &str) {
+    let number = number.to_owned();
+    rows.accounts.push((number.clone(), canonical_id.into(), "other".into()));
+    let arn = format!("arn:aws:iam::{number}:root");
+    rows.principals.push((arn, "root".into(), number.clone(), number, "root".into(), Vec::new(), None, Vec::new()));
+}
+
+/// A user with a key, whose secret is the name, and policies of one statement each.
+fn add_user(rows: &mut Rows, account: &str, name: &str, access_key: &str, statements: &[&str]) {
+    let arn = format!("arn:aws:iam::{account}:user/{name}");
+    let ids: Vec<String> = (0..statements.len()).map(|number| format!("{name}/{number}")).collect();
+    for (id, statement) in ids.iter().zip(statements) {
+        let document = format!(r#"{{"Version": "2012-10-17", "Statement": {{{statement}}}}}"#);
+        rows.policies.push((id.clone(), document));
+    }
+    let principal = (arn.clone(), "user".into(), account.into(), "AIDA".into(), name.into(), ids, None, Vec::new());
+    rows.principals.push(principal);
+    rows.keys.push((access_key.into(), name.into(), arn, None, true));
 }
 
 impl Fixture {
@@ -95,7 +122,7 @@ impl Fixture {
             workers: 4,
             ..options::options()
         };
-        let gateway = Gateway::new(engine.handle(), options, identities("secret")).unwrap();
+        let gateway = Gateway::new(engine.handle(), options, Identities::new(identities("secret")).unwrap()).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
         Self { gateway, events: Arc::default(), signer, engine: Some(engine), dir }
     }

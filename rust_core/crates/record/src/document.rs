@@ -17,10 +17,12 @@ pub enum DocumentKind {
     Logging = 11,
     /// No S3 operation reads or writes it.
     Quota = 12,
+    /// As JSON. The others are XML.
+    Policy = 13,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -33,6 +35,7 @@ impl DocumentKind {
         Self::Notification,
         Self::Logging,
         Self::Quota,
+        Self::Policy,
     ];
 
     pub fn code(self) -> u8 {

@@ -102,6 +102,7 @@ catalogue! {
     KeyTooLongError 400 "Your key is too long";
     MalformedACLError 400 "The XML you provided was not well-formed or did not validate against our published schema";
     MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.";
+    MalformedPolicy 400 "This policy contains invalid Json";
     MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.";
     MalformedXML 400 "The XML you provided was not well-formed or did not validate against our published schema";
     MaxMessageLengthExceeded 400 "Your request was too big.";

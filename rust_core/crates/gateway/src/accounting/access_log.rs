@@ -62,7 +62,7 @@ impl Gateway {
             remote: seen.remote,
             request_id: seen.request_id,
             trace_id: seen.trace_id,
-            principal: principal.map_or("", |principal| principal.owner.as_str()),
+            principal: principal.map_or("", |principal| principal.requester()),
             operation: finished.operation.or(operation),
             bucket,
             key,

@@ -206,7 +206,7 @@ impl Day {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::identities::Identities;
+    use crate::admission::identities::{Identities, Rows};
     use orcas_record::{BucketId, BucketRole, BucketSettings, Versioning};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn principal() -> Arc<Principal> {
-        let identities = Identities::new([("key".to_owned(), "secret".to_owned(), "sender".to_owned())], "root".into());
+        let identities = Identities::new(Rows::of_root("sender", &[("key", "secret")])).unwrap();
         Arc::clone(identities.principal("key").unwrap())
     }
 

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::admission::identities::{Facts, Identities, Principal, Resource};
+use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
 use crate::gateway::{Gateway, now_ms};
@@ -20,15 +20,18 @@ use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
 use orcas_sigv4::{
-    Authenticated, Authentication, Diagnosis, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claimed_signature,
-    explain,
+    Authenticated, Authentication, Diagnosis, PayloadMode, Requirements, SERVICE, SKEW_MAX_MS, VersionTwo,
+    authenticate, claimed_signature, explain,
 };
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
-/// The action of every request to the admin API.
-const ADMINISTER: &str = "orcas:Administer";
+/// The SHA-256 of no bytes.
+const EMPTY_SHA256: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
+    0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
 
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
@@ -136,18 +139,49 @@ impl Gateway {
     ) -> Result<(Authenticated, Arc<Principal>), Problem> {
         let credential = |key: &str| identities.credential(key);
         let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)?;
-        let principal = identities.principal(&authenticated.access_key).ok_or(ErrorCode::AccessDenied)?;
-        Ok((authenticated, Arc::clone(principal)))
+        let principal = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
+        let principal = Arc::clone(principal.ok_or(ErrorCode::AccessDenied)?);
+        Ok((authenticated, principal))
     }
 
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
     /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
     pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
         let identities = self.identities();
-        let requirements = Requirements { payload_optional: !has_body(&head.headers), ..self.requirements(now_ms()) };
+        let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
+        let requirements = Requirements { body, ..self.requirements(now_ms()) };
         let (authenticated, principal) = self.authenticate(&identities, head, &requirements)?;
-        identities.decide(&principal, ADMINISTER, Resource::Service, Facts::UNKNOWN)?;
-        Ok(authenticated)
+        if principal.is_root {
+            return Ok(authenticated);
+        }
+        let error = match principal.is_anonymous() {
+            true => ErrorCode::AccessDenied.into(),
+            false => {
+                let message = format!("User: {} is not root, who alone may use the admin API", principal.requester());
+                S3Error::with(ErrorCode::AccessDenied, message)
+            }
+        };
+        Err(error.into())
+    }
+
+    /// The access key that has signed a request for a service beside S3. `body`: the SHA-256 of its body, which was
+    /// received first: requests of these services do not say it.
+    pub fn authenticate_for(
+        &self,
+        head: &RequestHead<'_>,
+        service: &'static str,
+        body: [u8; 32],
+    ) -> Result<String, Problem> {
+        let requirements =
+            Requirements { region: None, service, body: Some(body), version_two: None, ..self.requirements(now_ms()) };
+        let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements)?;
+        match (authenticated.how, authenticated.payload) {
+            (Authentication::Header, PayloadMode::Hash(signed)) if signed == body => Ok(authenticated.access_key),
+            (Authentication::Header, _) => Err(ErrorCode::XAmzContentSHA256Mismatch.into()),
+            (Authentication::Anonymous | Authentication::Presigned | Authentication::PresignedVersionTwo, _) => {
+                Err(ErrorCode::AccessDenied.into())
+            }
+        }
     }
 
     /// What a signature must fulfil at this time. Clients do not know that a test has set the clock ahead: a presigned
@@ -158,7 +192,8 @@ impl Gateway {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_unix_ms + ahead_ms,
             skew_max_ms: SKEW_MAX_MS + ahead_ms,
-            payload_optional: false,
+            service: SERVICE,
+            body: None,
             version_two: self.options.presign_v2.then_some(VersionTwo {
                 domains: &self.options.domains,
                 hosted_bucket,

@@ -1,10 +1,15 @@
 //! What a request needs permission for. It is decided with names alone before anything in the store is looked at, so a
 //! refusal tells nothing about buckets and objects.
 
-use crate::admission::identities::{Facts, Identities, Resource};
+use std::cell::Cell;
+
+use crate::admission::circumstances::Circumstances;
+use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
-use orcas_s3::operations::Subject;
+use orcas_s3::object_lock::asks_to_bypass;
+use orcas_s3::operations::{Permission, Subject};
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -15,28 +20,60 @@ impl RequestContext<'_> {
     /// # Errors
     /// `AccessDenied`, and those of a malformed source.
     pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
-        for permission in self.operation.row().permissions {
-            let (resource, versioned) = match permission.subject {
-                Subject::Service => (Resource::Service, false),
-                Subject::Bucket => (Resource::Bucket(self.target_bucket()?), false),
+        let permissions = self.operation.row().permissions;
+        if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
+            self.source = Some(self.named_source()?);
+        }
+        if self.principal.is_root {
+            return Ok(());
+        }
+        for permission in permissions.iter().filter(|permission| self.needs(permission)) {
+            let of_query = self.query.get("versionId").map(String::from_utf8_lossy);
+            let (resource, version) = match permission.subject {
+                Subject::Service => (Resource::Service, None),
+                Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
                 // Each entry is decided once the body has been read; that takes a signature.
                 Subject::Entries if self.principal.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
                 Subject::Entries => continue,
                 Subject::Object => {
                     let key = self.target.key().ok_or_else(misrouted)?;
-                    (Resource::Object { bucket: self.target_bucket()?, key }, self.query.has("versionId"))
+                    (Resource::Object { bucket: self.target_bucket()?, key }, of_query)
                 }
                 Subject::Source => {
-                    if self.source.is_none() {
-                        self.source = Some(self.named_source()?);
-                    }
                     let CopySource { bucket, key, version } = self.source.as_ref().ok_or_else(misrouted)?;
-                    (Resource::Object { bucket, key }, version.is_some())
+                    (Resource::Object { bucket, key }, version.map(|version| version.to_string().into()))
                 }
             };
-            identities.decide(&self.principal, permission.action(versioned), resource, Facts::UNKNOWN)?;
+            let action = permission.action(version.is_some());
+            let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+            self.gateway.decide(identities, &question, &self.circumstances(version.as_deref()))?;
         }
         Ok(())
+    }
+
+    /// Whether the request needs a permission: some only with a header.
+    fn needs(&self, permission: &Permission) -> bool {
+        match permission.header {
+            None => true,
+            // The only header that may say that it is not there. One that cannot be read counts.
+            Some("x-amz-bypass-governance-retention") => asks_to_bypass(self.headers()).unwrap_or(true),
+            Some(header) => self.headers().get(header).is_some(),
+        }
+    }
+
+    /// The request as conditions see it. `version`: what the action is about.
+    pub fn circumstances<'b>(&'b self, version: Option<&'b str>) -> Circumstances<'b> {
+        Circumstances {
+            gateway: self.gateway,
+            ingress: self.ingress,
+            how: self.how,
+            operation: self.operation,
+            headers: self.headers(),
+            query: &self.query,
+            source: self.source.as_ref(),
+            version,
+            is_uncertain: Cell::new(false),
+        }
     }
 
     fn target_bucket(&self) -> Result<&str, Problem> {

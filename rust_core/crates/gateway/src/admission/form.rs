@@ -162,14 +162,14 @@ impl Address {
         let mut context =
             RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
         context.has_body = true;
+        let list = form.headers(&self.bucket)?;
+        context.head.headers = Headers::new(&list);
         context.authorize(&identities)?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?;
         gateway.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
-        let list = form.headers(&self.bucket)?;
-        context.head.headers = Headers::new(&list);
         check_supported(&PostObject::FIELDS, &context.query, context.headers())
             .map_err(|error| context.check_acl(error))?;
         let input = PostObject::read(&context, form, frame, &self.host)?;

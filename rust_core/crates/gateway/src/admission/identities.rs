@@ -1,118 +1,361 @@
-//! Who may sign requests, and who may do what. A snapshot that the control plane replaces as a whole: a request is verified
-//! and decided with one, and nothing of an older one counts once the replacement is done. Pure; knows nothing of the store.
+//! Who may sign requests, and what belongs to them: a snapshot of the accounts, principals, keys and policies of the control
+//! plane. A request is verified and decided with one snapshot. A change makes another one, which shares what is the same;
+//! nothing of an older one counts once the change is done. Pure; knows nothing of the store.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::admission::policies::compile;
+use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
 use orcas_http::parse_hex;
-use orcas_s3::headers::bucket_arn;
-use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Credential;
 
+/// The rows of the control plane. Each replaces that with the same id.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Number, canonical id and name. The root user of the first one of a store may do everything.
+    pub accounts: Vec<(String, String, String)>,
+    /// Id and document.
+    pub policies: Vec<(String, String)>,
+    pub principals: Vec<PrincipalRow>,
+    pub keys: Vec<KeyRow>,
+}
+
+impl Rows {
+    /// The root user of one account, with its keys and their secrets: as long as the control plane has said no more.
+    pub fn of_root(owner: &str, keys: &[(&str, &str)]) -> Self {
+        let (number, arn) = ("000000000000".to_owned(), "arn:aws:iam::000000000000:root".to_owned());
+        let key = |(access_key, secret): &(&str, &str)| {
+            ((*access_key).to_owned(), (*secret).to_owned(), arn.clone(), None, true)
+        };
+        let root = |text: &str| text.to_owned();
+        Self {
+            accounts: vec![(number.clone(), owner.to_owned(), root("root"))],
+            policies: Vec::new(),
+            keys: keys.iter().map(key).collect(),
+            principals: vec![(
+                arn.clone(),
+                root("root"),
+                number.clone(),
+                number,
+                root("root"),
+                Vec::new(),
+                None,
+                Vec::new(),
+            )],
+        }
+    }
+}
+
+/// ARN, kind, number of the account, unique id, name, ids of policies, id of the boundary, tags.
+pub type PrincipalRow = (String, String, String, String, String, Vec<String>, Option<String>, Vec<(String, String)>);
+
+/// Access key, secret, ARN of the principal, id of the policy that narrows it, whether it is active.
+pub type KeyRow = (String, String, String, Option<String>, bool);
+
 /// Who sent a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Principal {
-    /// The identity: 64 hexadecimal digits. Empty without a signature.
+    /// The canonical id of its account, which owns what it makes: 64 hexadecimal digits. Empty without a signature.
     pub owner: String,
     /// The same as bytes, as the log has it. Zeros without a signature.
     pub id: [u8; 32],
     /// The access key that signed. Empty without a signature.
     pub access_key: String,
+    /// The root user of the first account, who may do everything.
+    pub is_root: bool,
+    pub identity: Arc<Identity>,
+    /// What narrows the identity for this key.
+    pub session: Option<Arc<Policy>>,
 }
 
 impl Principal {
-    fn new(owner: String, access_key: String) -> Self {
+    fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
-        Self { owner, id, access_key }
+        Self { owner, id, access_key, is_root, identity, session: None }
     }
 
     /// Whether the request has no signature.
     pub fn is_anonymous(&self) -> bool {
         self.access_key.is_empty()
     }
-}
 
-/// What an action is to be done to, by name: it need not exist.
-#[derive(Clone, Copy, Debug)]
-pub enum Resource<'a> {
-    /// The buckets of the principal.
-    Service,
-    Bucket(&'a str),
-    Object {
-        bucket: &'a str,
-        key: &'a [u8],
-    },
-}
-
-/// As an Amazon Resource Name.
-impl fmt::Display for Resource<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Service => f.write_str("arn:aws:s3:::*"),
-            Self::Bucket(bucket) => f.write_str(&bucket_arn(bucket)),
-            Self::Object { bucket, key } => write!(f, "{}/{}", bucket_arn(bucket), String::from_utf8_lossy(key)),
+    /// As logs name it: the root user of an account by the canonical id, others by their ARN.
+    pub fn requester(&self) -> &str {
+        match self.identity.who.kind {
+            Kind::Root | Kind::Anonymous => &self.owner,
+            _ => &self.identity.who.arn,
         }
     }
 }
 
-/// What the store says of a resource, as far as a decision may depend on it. Without them, nothing was looked at yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// The resource is read as a page of a website that is open to everybody.
-    pub is_published: bool,
+/// A user, a role or the root user of an account, with the policies that say what it may do.
+#[derive(Debug)]
+pub struct Identity {
+    pub who: Identified,
+    pub policies: Vec<Arc<Policy>>,
+    pub boundary: Option<Arc<Policy>>,
+    policy_ids: Vec<String>,
+    boundary_id: Option<String>,
 }
 
-impl Facts {
-    pub const UNKNOWN: Self = Self { is_published: false };
+impl Identity {
+    /// The id of one of its policies.
+    pub fn policy_id(&self, place: usize) -> Option<&str> {
+        self.policy_ids.get(place).map(String::as_str)
+    }
 }
 
 #[derive(Debug)]
 struct AccessKey {
     credential: Credential,
+    is_active: bool,
+    arn: String,
+    session_id: Option<String>,
     principal: Arc<Principal>,
+    /// When it has signed a request, in milliseconds since 1970; zero if it has not. Shared by all snapshots.
+    used_ms: Arc<AtomicI64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Identities {
-    keys: HashMap<String, AccessKey>,
-    /// The identity that may do everything.
-    root: String,
+    keys: HashMap<Arc<str>, Arc<AccessKey>>,
+    /// By ARN.
+    identities: HashMap<Arc<str>, Arc<Identity>>,
+    policies: HashMap<Arc<str>, Arc<Policy>>,
+    /// Canonical ids by number.
+    accounts: HashMap<Arc<str>, Arc<str>>,
+    /// Numbers by canonical id.
+    numbers: HashMap<Arc<str>, Arc<str>>,
+    /// The canonical id of the first account.
+    root: Arc<str>,
     anonymous: Arc<Principal>,
     /// How many snapshots came before.
     generation: u64,
 }
 
 impl Identities {
-    /// `keys`: access key, secret and identity of each. `root` is the identity that may do everything.
-    pub fn new(keys: impl IntoIterator<Item = (String, String, String)>, root: String) -> Self {
-        let key = |(access_key, secret, owner): (String, String, String)| {
-            let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
-            let principal = Arc::new(Principal::new(owner, access_key.clone()));
-            (access_key, AccessKey { credential, principal })
+    /// # Errors
+    /// A sentence: a policy that is refused, or a row that names what does not exist.
+    pub fn new(rows: Rows) -> Result<Self, String> {
+        let nobody = Identity {
+            who: Identified::anonymous(),
+            policies: Vec::new(),
+            boundary: None,
+            policy_ids: Vec::new(),
+            boundary_id: None,
         };
-        let anonymous = Arc::new(Principal::new(String::new(), String::new()));
-        Self { keys: keys.into_iter().map(key).collect(), root, anonymous, generation: 0 }
+        let anonymous = Principal::new(String::new(), String::new(), false, Arc::new(nobody));
+        let empty = Self {
+            keys: HashMap::new(),
+            identities: HashMap::new(),
+            policies: HashMap::new(),
+            accounts: HashMap::new(),
+            numbers: HashMap::new(),
+            root: rows.accounts.first().map_or("", |(_, id, _)| id).into(),
+            anonymous: Arc::new(anonymous),
+            generation: 0,
+        };
+        empty.with(rows, &[], 0)
     }
 
-    /// Numbers this snapshot as the one after `previous`. An access key keeps its generation only with its secret, so a
-    /// signing key that was derived from another secret is never found.
-    pub fn following(mut self, previous: &Self) -> Self {
-        self.generation = previous.generation + 1;
-        for (name, key) in &mut self.keys {
-            let known = previous.keys.get(name).filter(|known| known.credential.secret == key.credential.secret);
-            key.credential.generation = known.map_or(self.generation, |known| known.credential.generation);
+    /// The snapshot with these rows in place of all of this one. An access key keeps its generation only with its secret,
+    /// so a signing key that was derived from another secret is never found.
+    ///
+    /// # Errors
+    /// As of [`Identities::new`].
+    pub fn replaced(&self, rows: Rows) -> Result<Self, String> {
+        let mut next = Self::new(rows)?;
+        next.generation = self.generation + 1;
+        for (name, key) in &mut next.keys {
+            let known = self.keys.get(name).filter(|known| known.credential.secret == key.credential.secret);
+            let generation = known.map_or(next.generation, |known| known.credential.generation);
+            if let Some(key) = Arc::get_mut(key) {
+                key.credential.generation = generation;
+                if let Some(former) = self.keys.get(name) {
+                    key.used_ms = Arc::clone(&former.used_ms);
+                }
+            }
         }
-        self
+        Ok(next)
     }
 
-    /// Whether there is such an identity.
+    /// The snapshot after a change: with these rows, and without what has one of the ids in `removed`.
+    ///
+    /// # Errors
+    /// As of [`Identities::new`].
+    pub fn changed(&self, rows: Rows, removed: &[String]) -> Result<Self, String> {
+        self.clone().with(rows, removed, self.generation + 1)
+    }
+
+    fn with(mut self, rows: Rows, removed: &[String], generation: u64) -> Result<Self, String> {
+        self.generation = generation;
+        for (number, id, _) in &rows.accounts {
+            let (number, id): (Arc<str>, Arc<str>) = (number.as_str().into(), id.as_str().into());
+            self.numbers.insert(Arc::clone(&id), Arc::clone(&number));
+            self.accounts.insert(number, id);
+        }
+        let mut changed_accounts: HashSet<&str> = rows.accounts.iter().map(|(number, ..)| number.as_str()).collect();
+        changed_accounts.extend(removed.iter().map(String::as_str));
+        for id in removed {
+            self.keys.remove(&**id);
+            self.identities.remove(&**id);
+            self.policies.remove(&**id);
+            if let Some(canonical) = self.accounts.remove(&**id) {
+                self.numbers.remove(&canonical);
+            }
+        }
+        let mut changed_policies: HashSet<&str> = removed.iter().map(String::as_str).collect();
+        for (id, document) in &rows.policies {
+            let policy =
+                compile(document, PolicyKind::Identity, None).map_err(|error| format!("Policy {id}: {error}"))?;
+            self.policies.insert(id.as_str().into(), Arc::new(policy));
+            changed_policies.insert(id);
+        }
+        // They are made anew below, and may have had a policy that is gone now.
+        for row in &rows.principals {
+            self.identities.remove(&*row.0);
+        }
+        let mut changed_identities = self.refresh_identities(&changed_accounts, &changed_policies)?;
+        for row in rows.principals {
+            let arn: Arc<str> = row.0.as_str().into();
+            self.identities.insert(Arc::clone(&arn), Arc::new(self.identity(row)?));
+            changed_identities.insert(arn);
+        }
+        // A key whose principal is gone is gone.
+        self.keys.retain(|_, key| self.identities.contains_key(&*key.arn));
+        self.refresh_keys(&changed_identities, &changed_policies)?;
+        for (access_key, secret, arn, session_id, is_active) in rows.keys {
+            let known = self.keys.get(&*access_key).filter(|known| *known.credential.secret == *secret.as_bytes());
+            let generation = known.map_or(generation, |known| known.credential.generation);
+            let credential = Credential { secret: secret.into_bytes().into(), generation };
+            let principal = self.principal_of(&access_key, &arn, session_id.as_deref())?;
+            let used_ms = self.keys.get(&*access_key).map(|former| Arc::clone(&former.used_ms)).unwrap_or_default();
+            let key = AccessKey { credential, is_active, arn, session_id, principal, used_ms };
+            self.keys.insert(access_key.into(), Arc::new(key));
+        }
+        Ok(self)
+    }
+
+    /// Makes the identities anew whose account or policies have changed. Returns their ARNs.
+    fn refresh_identities(
+        &mut self,
+        accounts: &HashSet<&str>,
+        policies: &HashSet<&str>,
+    ) -> Result<HashSet<Arc<str>>, String> {
+        let is_stale = |identity: &Identity| {
+            let mut ids = identity.policy_ids.iter().chain(&identity.boundary_id);
+            accounts.contains(&*identity.who.account) || ids.any(|id| policies.contains(&**id))
+        };
+        let stale: Vec<_> = self
+            .identities
+            .iter()
+            .filter(|(_, it)| is_stale(it))
+            .map(|(arn, it)| (Arc::clone(arn), Arc::clone(it)))
+            .collect();
+        for (arn, old) in &stale {
+            let who = Identified { canonical_id: self.canonical_id(&old.who.account)?, ..old.who.clone() };
+            let (policy_ids, boundary_id) = (old.policy_ids.clone(), old.boundary_id.clone());
+            self.identities.insert(Arc::clone(arn), Arc::new(self.resolved(who, policy_ids, boundary_id)?));
+        }
+        Ok(stale.into_iter().map(|(arn, _)| arn).collect())
+    }
+
+    /// Makes the keys anew whose principal or policy has changed.
+    fn refresh_keys(&mut self, identities: &HashSet<Arc<str>>, policies: &HashSet<&str>) -> Result<(), String> {
+        let is_stale = |key: &AccessKey| {
+            identities.contains(&*key.arn) || key.session_id.as_ref().is_some_and(|id| policies.contains(&**id))
+        };
+        let stale: Vec<_> = self
+            .keys
+            .iter()
+            .filter(|(_, it)| is_stale(it))
+            .map(|(name, it)| (Arc::clone(name), Arc::clone(it)))
+            .collect();
+        for (name, old) in stale {
+            let principal = self.principal_of(&name, &old.arn, old.session_id.as_deref())?;
+            let (credential, arn, session_id) = (old.credential.clone(), old.arn.clone(), old.session_id.clone());
+            let used_ms = Arc::clone(&old.used_ms);
+            let key = AccessKey { credential, is_active: old.is_active, arn, session_id, principal, used_ms };
+            self.keys.insert(name, Arc::new(key));
+        }
+        Ok(())
+    }
+
+    fn canonical_id(&self, account: &str) -> Result<String, String> {
+        let id = self.accounts.get(account).ok_or_else(|| format!("There is no account {account}"))?;
+        Ok((**id).to_owned())
+    }
+
+    fn identity(&self, row: PrincipalRow) -> Result<Identity, String> {
+        let (arn, kind, account, unique_id, name, policy_ids, boundary_id, tags) = row;
+        let kind = match &*kind {
+            "root" => Kind::Root,
+            "user" => Kind::User,
+            "role" => Kind::Role,
+            other => return Err(format!("{other} is not a kind of principal")),
+        };
+        let canonical_id = self.canonical_id(&account)?;
+        let who = Identified { canonical_id, name, ..Identified::new(kind, account, arn, unique_id, tags) };
+        self.resolved(who, policy_ids, boundary_id)
+    }
+
+    fn resolved(
+        &self,
+        who: Identified,
+        policy_ids: Vec<String>,
+        boundary_id: Option<String>,
+    ) -> Result<Identity, String> {
+        let policies = policy_ids.iter().map(|id| self.policy(id)).collect::<Result<_, _>>()?;
+        let boundary = boundary_id.as_deref().map(|id| self.policy(id)).transpose()?;
+        Ok(Identity { who, policies, boundary, policy_ids, boundary_id })
+    }
+
+    fn policy(&self, id: &str) -> Result<Arc<Policy>, String> {
+        self.policies.get(id).cloned().ok_or_else(|| format!("There is no policy {id}"))
+    }
+
+    fn principal_of(&self, access_key: &str, arn: &str, session_id: Option<&str>) -> Result<Arc<Principal>, String> {
+        let identity = self.identities.get(arn).ok_or_else(|| format!("There is no principal {arn}"))?;
+        let owner = identity.who.canonical_id.clone();
+        let session = session_id.map(|id| self.policy(id)).transpose()?;
+        let is_root = identity.who.kind == Kind::Root && *owner == *self.root && session.is_none();
+        let principal = Principal::new(owner, access_key.to_owned(), is_root, Arc::clone(identity));
+        Ok(Arc::new(Principal { session, ..principal }))
+    }
+
+    /// The canonical id of the account whose root user may do everything.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Whether there is an account with this canonical id.
     pub fn has(&self, id: &str) -> bool {
-        self.root == id || self.keys.values().any(|key| *key.principal.owner == *id)
+        self.numbers.contains_key(id)
+    }
+
+    /// The number of the account with this canonical id. An account that there is not has its id instead, which no
+    /// principal has.
+    pub fn account<'a>(&'a self, canonical_id: &'a str) -> &'a str {
+        self.numbers.get(canonical_id).map_or(canonical_id, |number| number)
+    }
+
+    /// Whether what a bucket's policy names exists: the number or canonical id of an account, or the ARN of a user or role.
+    /// Sessions are not known in advance.
+    pub fn knows(&self, name: &str) -> bool {
+        name.starts_with("arn:aws:sts:")
+            || self.accounts.contains_key(name)
+            || self.numbers.contains_key(name)
+            || self.identities.contains_key(name)
     }
 
     pub fn credential(&self, access_key: &str) -> Option<Credential> {
-        self.keys.get(access_key).map(|known| known.credential.clone())
+        self.active(access_key).map(|known| known.credential.clone())
+    }
+
+    fn active(&self, access_key: &str) -> Option<&AccessKey> {
+        self.keys.get(access_key).map(|known| &**known).filter(|known| known.is_active)
     }
 
     /// The sender of a request that `access_key` has signed; empty if nobody has signed it.
@@ -120,36 +363,22 @@ impl Identities {
         if access_key.is_empty() {
             Some(&self.anonymous)
         } else {
-            self.keys.get(access_key).map(|known| &known.principal)
+            self.active(access_key).map(|known| &known.principal)
         }
     }
 
-    /// Decides whether `principal` may do `action` to `resource`, whichever way the request came. Root may do everything,
-    /// everybody may read what is published, and nobody else may do anything.
-    ///
-    /// # Errors
-    /// `AccessDenied`
-    pub fn decide(
-        &self,
-        principal: &Principal,
-        action: &str,
-        resource: Resource<'_>,
-        facts: Facts,
-    ) -> Result<(), S3Error> {
-        if facts.is_published && action == "s3:GetObject" {
-            Ok(())
-        } else if principal.is_anonymous() {
-            Err(ErrorCode::AccessDenied.into())
-        } else if principal.owner == self.root {
-            Ok(())
-        } else {
-            let message = format!(
-                "User: {} is not authorized to perform: {action} on resource: \"{resource}\" because no identity-based \
-                 policy allows the {action} action",
-                principal.owner
-            );
-            Err(S3Error::with(ErrorCode::AccessDenied, message))
+    /// The same for a request that was verified at this time.
+    pub fn signer(&self, access_key: &str, now_ms: i64) -> Option<&Arc<Principal>> {
+        if let Some(known) = self.active(access_key) {
+            known.used_ms.store(now_ms, Ordering::Relaxed);
+            return Some(&known.principal);
         }
+        self.principal(access_key)
+    }
+
+    /// When an access key has signed a request, in milliseconds since 1970, as far as this process knows.
+    pub fn used_ms(&self, access_key: &str) -> Option<i64> {
+        self.keys.get(access_key).map(|known| known.used_ms.load(Ordering::Relaxed)).filter(|&used_ms| used_ms != 0)
     }
 }
 
@@ -157,8 +386,35 @@ impl Identities {
 mod tests {
     use super::*;
 
-    fn key(access_key: &str, secret: &str, owner: &str) -> (String, String, String) {
-        (access_key.into(), secret.into(), owner.into())
+    const ARN: &str = "arn:aws:iam::111122223333:user/a";
+    const READ: &str = r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}"#;
+
+    fn user(arn: &str, policies: &[&str], boundary: Option<&str>) -> PrincipalRow {
+        let policies = policies.iter().map(|id| (*id).to_owned()).collect();
+        let text = str::to_owned;
+        (
+            text(arn),
+            text("user"),
+            text("111122223333"),
+            text("AIDA"),
+            text("a"),
+            policies,
+            boundary.map(text),
+            Vec::new(),
+        )
+    }
+
+    fn key(access_key: &str, secret: &str) -> KeyRow {
+        (access_key.into(), secret.into(), ARN.into(), None, true)
+    }
+
+    fn rows(keys: &[KeyRow]) -> Rows {
+        Rows {
+            accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
+            policies: vec![("p".into(), READ.into())],
+            principals: vec![user(ARN, &["p"], None)],
+            keys: keys.to_vec(),
+        }
     }
 
     fn generation(identities: &Identities, access_key: &str) -> u64 {
@@ -167,64 +423,127 @@ mod tests {
 
     #[test]
     fn a_generation_belongs_to_one_secret() {
-        let first = Identities::new([key("A", "a", "1"), key("B", "b", "2")], "1".into());
-        let second = Identities::new([key("A", "other", "1"), key("B", "b", "2")], "1".into()).following(&first);
-        let third = Identities::new([key("B", "b", "3")], "1".into()).following(&second);
-        let fourth = Identities::new([key("A", "a", "1"), key("B", "b", "3")], "1".into()).following(&third);
+        let first = Identities::new(rows(&[key("A", "a"), key("B", "b")])).unwrap();
+        let second = first.replaced(rows(&[key("A", "other"), key("B", "b")])).unwrap();
+        let third = second.changed(Rows::default(), &["A".into()]).unwrap();
+        let fourth = third.changed(Rows { keys: vec![key("A", "a"), key("B", "b")], ..Rows::default() }, &[]).unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|it| generation(it, "B")), [0; 4]);
         assert_eq!([&first, &second, &fourth].map(|it| generation(it, "A")), [0, 1, 3]);
-        assert_eq!(third.principal("B").unwrap().owner, "3");
-        assert!(third.principal("A").is_none());
+        assert!(third.principal("A").is_none() && third.credential("A").is_none());
     }
 
     #[test]
-    fn root_may_do_everything_and_nobody_else_anything() {
-        let identities = Identities::new([key("A", "a", "root"), key("B", "b", "other")], "root".into());
-        let resources = [
-            (Resource::Service, "arn:aws:s3:::*"),
-            (Resource::Bucket("b"), "arn:aws:s3:::b"),
-            (Resource::Object { bucket: "b", key: b"k/\xff" }, "arn:aws:s3:::b/k/\u{fffd}"),
-        ];
-        for (resource, name) in resources {
-            let decide = |access_key| {
-                let principal = identities.principal(access_key).unwrap();
-                identities.decide(principal, "s3:Act", resource, Facts::UNKNOWN)
-            };
-            assert_eq!(decide("A"), Ok(()));
-            let refused = decide("B").unwrap_err();
-            assert_eq!(refused.code, ErrorCode::AccessDenied);
-            let expected = format!(
-                "User: other is not authorized to perform: s3:Act on resource: \"{name}\" because no identity-based policy \
-                 allows the s3:Act action"
-            );
-            assert_eq!(refused.message, expected);
-            assert_eq!(decide(""), Err(ErrorCode::AccessDenied.into()));
+    fn a_change_reaches_everything_that_it_concerns() {
+        let none = |id: &str| Rows { policies: vec![(id.into(), READ.into())], ..Rows::default() };
+        let first = Identities::new(rows(&[key("A", "a")])).unwrap();
+        let policy = |identities: &Identities| Arc::clone(&identities.principal("A").unwrap().identity.policies[0]);
+        let changed = first.changed(none("p"), &[]).unwrap();
+        assert!(!Arc::ptr_eq(&policy(&first), &policy(&changed)));
+        let other = changed.changed(none("q"), &[]).unwrap();
+        assert!(Arc::ptr_eq(&policy(&changed), &policy(&other)));
+        // A principal with another boundary, and a key with a policy of its own.
+        let bounded = Rows {
+            principals: vec![user(ARN, &["p"], Some("q"))],
+            keys: vec![("S".into(), "s".into(), ARN.into(), Some("q".into()), true)],
+            ..Rows::default()
+        };
+        let bounded = other.changed(bounded, &[]).unwrap();
+        assert!(bounded.principal("A").unwrap().identity.boundary.is_some());
+        assert!(bounded.principal("S").unwrap().session.is_some() && bounded.principal("A").unwrap().session.is_none());
+        // With the principal its keys are gone.
+        let gone = bounded.changed(Rows::default(), &[ARN.into()]).unwrap();
+        assert!(gone.principal("A").is_none() && gone.principal("S").is_none());
+        // What is in use cannot be removed, and what was there counts on.
+        for id in ["p", "q", "111122223333"] {
+            assert!(bounded.changed(Rows::default(), &[id.into()]).is_err(), "{id}");
         }
     }
 
     #[test]
-    fn everybody_may_read_what_is_published_and_do_nothing_else_to_it() {
-        let identities = Identities::new([key("A", "a", "root"), key("B", "b", "other")], "root".into());
-        let page = Resource::Object { bucket: "b", key: b"k" };
-        for sender in ["", "B"] {
-            let principal = identities.principal(sender).unwrap();
-            let decide = |action, is_published| identities.decide(principal, action, page, Facts { is_published });
-            assert!(decide("s3:GetObject", true).is_ok());
-            assert!(decide("s3:GetObject", false).is_err() && decide("s3:PutObject", true).is_err());
+    fn a_policy_goes_together_with_its_use() {
+        let first = Identities::new(rows(&[key("A", "a")])).unwrap();
+        let without = Rows { principals: vec![user(ARN, &[], None)], ..Rows::default() };
+        let changed = first.changed(without, &["p".into()]).unwrap();
+        assert!(changed.principal("A").unwrap().identity.policies.is_empty());
+    }
+
+    #[test]
+    fn a_key_is_known_to_have_been_used_whatever_changes() {
+        let first = Identities::new(rows(&[key("A", "a"), key("B", "b")])).unwrap();
+        assert!(first.signer("A", 7).is_some() && first.signer("C", 8).is_none());
+        assert!(first.signer("", 9).unwrap().is_anonymous());
+        let changed = first.changed(Rows { keys: vec![key("A", "other")], ..Rows::default() }, &[]).unwrap();
+        let renewed = changed.changed(Rows { principals: vec![user(ARN, &[], None)], ..Rows::default() }, &[]).unwrap();
+        let replaced = renewed.replaced(rows(&[key("A", "other"), key("B", "b")])).unwrap();
+        for identities in [&first, &changed, &renewed, &replaced] {
+            assert_eq!(["A", "B", "C"].map(|name| identities.used_ms(name)), [Some(7), None, None]);
         }
     }
 
     #[test]
-    fn a_principal_knows_its_identity_as_bytes() {
-        let identities = Identities::new([key("A", "a", &"0aff".repeat(16))], "root".into());
+    fn rows_that_mean_nothing_are_refused() {
+        let first = Identities::new(rows(&[])).unwrap();
+        let bad = r#"{"Statement": {"Effect": "Allow", "Action": "s3:*"}}"#;
+        let text = str::to_owned;
+        for (change, expected) in [
+            (
+                Rows { policies: vec![(text("x"), text(bad))], ..Rows::default() },
+                "Policy x: Policy statement must contain resources.",
+            ),
+            (Rows { principals: vec![user(ARN, &["x"], None)], ..Rows::default() }, "There is no policy x"),
+            (
+                Rows { keys: vec![(text("A"), text("a"), text("x"), None, true)], ..Rows::default() },
+                "There is no principal x",
+            ),
+        ] {
+            assert_eq!(first.changed(change, &[]).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_active_is_as_none() {
+        let mut inactive = key("A", "a");
+        inactive.4 = false;
+        let identities = Identities::new(rows(&[inactive])).unwrap();
+        assert!(identities.credential("A").is_none() && identities.principal("A").is_none());
+    }
+
+    #[test]
+    fn a_principal_knows_its_account_as_bytes() {
+        let identities = Identities::new(rows(&[key("A", "a")])).unwrap();
         let ids = ["A", ""].map(|access_key| identities.principal(access_key).unwrap().id);
         assert_eq!(ids, [[10, 255].repeat(16).try_into().unwrap(), [0; 32]]);
+        assert_eq!(identities.account(&"0aff".repeat(16)), "111122223333");
+        assert!(identities.knows(ARN) && identities.knows("111122223333") && !identities.knows("444455556666"));
     }
 
     #[test]
-    fn an_empty_root_is_not_everybody() {
-        let identities = Identities::new([], String::new());
-        let anonymous = identities.principal("").unwrap();
-        assert!(identities.decide(anonymous, "s3:ListAllMyBuckets", Resource::Service, Facts::UNKNOWN).is_err());
+    fn only_the_root_user_of_the_first_account_may_do_everything() {
+        let root = |number: &str| {
+            let text = str::to_owned;
+            let arn = format!("arn:aws:iam::{number}:root");
+            (arn, text("root"), text(number), text(number), text("root"), Vec::new(), None, Vec::new())
+        };
+        let of = |access_key: &str, number: &str, session: Option<&str>| {
+            (
+                access_key.to_owned(),
+                "s".to_owned(),
+                format!("arn:aws:iam::{number}:root"),
+                session.map(str::to_owned),
+                true,
+            )
+        };
+        let mut all = rows(&[
+            key("U", "s"),
+            of("R", "111122223333", None),
+            of("O", "444455556666", None),
+            of("S", "111122223333", Some("p")),
+        ]);
+        all.accounts.push(("444455556666".into(), "11".repeat(32), "other".into()));
+        all.principals.extend([root("111122223333"), root("444455556666")]);
+        let identities = Identities::new(all).unwrap();
+        let is_root = ["R", "O", "U", "S", ""].map(|name| identities.principal(name).unwrap().is_root);
+        assert_eq!(is_root, [true, false, false, false, false]);
+        assert_eq!(identities.principal("U").unwrap().requester(), ARN);
     }
 }

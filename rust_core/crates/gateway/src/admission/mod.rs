@@ -2,11 +2,15 @@
 
 pub(crate) mod accept;
 pub(crate) mod authorize;
+pub(crate) mod circumstances;
 pub(crate) mod cors;
+pub(crate) mod decision;
 pub(crate) mod describe;
 pub(crate) mod form;
 pub mod identities;
 pub(crate) mod ingress;
+pub(crate) mod missing;
+pub mod policies;
 pub mod replays;
 pub(crate) mod request_context;
 pub(crate) mod website;

@@ -124,7 +124,7 @@ impl<'a> RequestContext<'a> {
         let header = |name| self.headers().get(name);
         let principal = &*self.principal;
         let asked = Asked {
-            principal: &principal.owner,
+            principal: principal.requester(),
             access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
             auth: match self.how {
                 Authentication::Header => Auth::Header,
@@ -170,7 +170,9 @@ impl<'a> RequestContext<'a> {
         let bucket =
             bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
         let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
-        check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner)?;
+        let check = |owner: &str| check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner);
+        // As the number of the account, or as its canonical id.
+        check(owner).or_else(|error| check(self.gateway.identities().account(owner)).map_err(|_| error))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok(bucket)
     }

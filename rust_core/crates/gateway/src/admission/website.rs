@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::admission::accept::below;
-use crate::admission::identities::{Facts, Resource};
+use crate::admission::decision::{Facts, Question, Resource};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::Gateway;
@@ -16,7 +16,6 @@ use crate::requests::response::{Envelope, Response};
 use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead, percent_decode};
 use orcas_record::Bucket;
-use orcas_s3::documents::PublicAccessBlock;
 use orcas_s3::target::{checked_key, hosted_website};
 use orcas_s3::website::Website;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
@@ -83,10 +82,10 @@ impl RequestContext<'_> {
         let Some((bucket, website)) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
         };
-        let block = self.gateway.document::<PublicAccessBlock>(bucket.id);
-        let is_published = block.is_some_and(|block| !block.blocks_reads);
+        let facts = Facts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
-        self.gateway.identities().decide(&self.principal, "s3:GetObject", resource, Facts { is_published })?;
+        let question = Question { principal: &self.principal, action: "s3:GetObject", resource, facts };
+        self.gateway.decide(&self.gateway.identities(), &question, &self.circumstances(None))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))
     }

@@ -3,4 +3,5 @@
 pub(crate) mod documents;
 pub(crate) mod moves;
 pub(crate) mod pages;
+pub(crate) mod policies;
 pub(crate) mod settings;

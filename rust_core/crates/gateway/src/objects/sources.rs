@@ -45,7 +45,11 @@ impl Source {
         let bucket = bucket
             .ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", self.name.bucket.as_bytes()))?;
         match &self.expected_owner {
-            Some(expected) if *expected != bucket.owner => Err(ErrorCode::AccessDenied.into()),
+            Some(expected) if *expected != bucket.owner => {
+                let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
+                let is_account = gateway.identities().account(owner).as_bytes() == expected.as_slice();
+                if is_account { Ok(bucket) } else { Err(ErrorCode::AccessDenied.into()) }
+            }
             _ => Ok(bucket),
         }
     }

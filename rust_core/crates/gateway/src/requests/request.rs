@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::accounting::tally::Tally;
 use crate::admission::identities::Principal;
+use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
 use crate::requests::body_plan::BodyPlan;
@@ -28,7 +29,7 @@ use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
-use orcas_s3::{Named, Operation as Name, S3Error};
+use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error};
 use orcas_store::Sealing;
 use orcas_telemetry::access_log::note::Note;
 
@@ -198,6 +199,8 @@ pub struct PendingRequest<O> {
     pub input: O,
     name: Name,
     pub principal: Arc<Principal>,
+    /// To decide what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
+    stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
     bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
@@ -244,6 +247,7 @@ impl<O: Operation> PendingRequest<O> {
             input,
             name: context.operation,
             principal: Arc::clone(&context.principal),
+            stranger: (!context.principal.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
             note: context.note(),
             bucket: context.found.get().cloned(),
             body,
@@ -482,6 +486,11 @@ impl<O: Operation> Pending for PendingRequest<O> {
             let error = self.input.detailed(error.about(&self.input.named()));
             self.envelope.problem(Problem { error, fault })
         });
+        let hides = |stranger: &Stranger| stranger.may_not_know(&self.gateway, &self.principal, answer.code);
+        let answer = match &self.stranger {
+            Some(stranger) if hides(stranger) => self.envelope.problem(ErrorCode::AccessDenied.into()),
+            _ => answer,
+        };
         let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
     }

@@ -135,6 +135,14 @@ impl Envelope {
         self.complete(status, headers, ResponseBody::Bytes(document))
     }
 
+    /// An answer in JSON.
+    pub fn json(&self, status: u16, document: impl Into<Buffer>) -> Response {
+        let (document, mut headers) = (document.into(), HeaderBlock::new());
+        headers.push("content-type", b"application/json");
+        headers.set_content_length(document.len() as u64);
+        self.complete(status, headers, ResponseBody::Bytes(document))
+    }
+
     /// The error document, or the bare status of a HEAD.
     pub fn problem(&self, problem: Problem) -> Response {
         self.problem_with(problem, HeaderBlock::new())

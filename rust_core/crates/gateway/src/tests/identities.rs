@@ -28,11 +28,11 @@ fn a_secret_counts_until_another_replaces_it() {
     let fixture = Fixture::new();
     let (old, new) = (signer("secret"), signer("changed"));
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
-    fixture.gateway.replace_identities(identities("changed"));
+    fixture.gateway.replace_identities(identities("changed")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("SignatureDoesNotMatch", ""));
-    fixture.gateway.replace_identities(Identities::new([], OWNER.into()));
+    fixture.gateway.replace_identities(Rows::of_root(OWNER, &[])).unwrap();
     assert_eq!(code_of(&fixture, &new), "InvalidAccessKeyId");
-    fixture.gateway.replace_identities(identities("secret"));
+    fixture.gateway.replace_identities(identities("secret")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
 }
 
@@ -42,7 +42,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
     const CHANGES: usize = 200;
     let fixture = Fixture::new();
     let secrets: Vec<String> = (0..3).map(|number| format!("secret-{number}")).collect();
-    fixture.gateway.replace_identities(identities(&secrets[0]));
+    fixture.gateway.replace_identities(identities(&secrets[0])).unwrap();
     // The number of the change that has begun, and of the one that is answered.
     let (begun, answered, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let (accepted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -66,7 +66,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
         }
         for change in 1..=CHANGES {
             begun.store(change, Ordering::SeqCst);
-            fixture.gateway.replace_identities(identities(&secrets[change % secrets.len()]));
+            fixture.gateway.replace_identities(identities(&secrets[change % secrets.len()])).unwrap();
             answered.store(change, Ordering::SeqCst);
             let (had, refusals) = (accepted.load(Ordering::SeqCst), refused.load(Ordering::SeqCst));
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -189,7 +189,7 @@ fn a_refusal_names_the_action_and_the_resource() {
         let document = String::from_utf8_lossy(document);
         let message = document.split_once("<Message>").unwrap().1.replace("&quot;", "\"");
         let expected = format!(
-            "User: {OTHER} is not authorized to perform: {action} on resource: \"{resource}\" because no identity-based \
+            "User: arn:aws:iam::{OTHER_ACCOUNT}:user/other is not authorized to perform: {action} on resource: \"{resource}\" because no identity-based \
              policy allows the {action} action</Message>"
         );
         assert!(message.starts_with(&expected), "{message}");

@@ -196,7 +196,7 @@ fn buckets() -> Vec<Record> {
 fn documents() -> Vec<Record> {
     let kinds = every!(
         DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
-        Website, Encryption, Notification, Logging, Quota
+        Website, Encryption, Notification, Logging, Quota, Policy
     );
     kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }

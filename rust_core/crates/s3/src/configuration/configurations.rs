@@ -87,7 +87,6 @@ pub fn check_unchanged(
         | Operation::DeleteBucketMetricsConfiguration => return Err(ErrorCode::NoSuchConfiguration.into()),
         Operation::DeleteBucketMetadataConfiguration
         | Operation::DeleteBucketMetadataTableConfiguration
-        | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),

@@ -15,6 +15,7 @@ use crate::encryption::BucketDefault;
 use crate::errors::{ErrorCode, S3Error};
 use crate::objects::tags::{self, Tags};
 use crate::xml::configurations as parsed;
+use orcas_access::{Policy, PolicyKind};
 use orcas_http::Headers;
 use orcas_lifecycle::Rules;
 use orcas_record::{DOCUMENT_MAX, DocumentKind};
@@ -48,6 +49,7 @@ bucket_documents! {
     Lifecycle: Rules = |stored| lifecycle::rules(stored);
     Logging: BucketLogging = |stored| BucketLogging::parse(stored).ok().flatten();
     Notification: Vec<Notification> = |stored| notification::notifications(stored);
+    Policy: BucketPolicy = |stored| BucketPolicy::of(stored);
     OwnershipControls: OwnershipControls = |stored| Some(OwnershipControls::of(stored));
     PublicAccessBlock: PublicAccessBlock = |stored| Some(PublicAccessBlock::of(stored));
     Website: Website = |stored| Website::parse(stored).ok();
@@ -65,18 +67,50 @@ impl OwnershipControls {
     }
 }
 
-/// The public access block of a bucket.
+/// The public access block of a bucket, as far as it is about buckets and not about ACLs.
 pub struct PublicAccessBlock {
-    /// Whether it forbids what everybody may read, as that of a new bucket does, which has no document.
-    pub blocks_reads: bool,
+    /// `BlockPublicPolicy`: no policy is taken that allows everybody something.
+    pub blocks_public_policy: bool,
+    /// `RestrictPublicBuckets`: such a policy allows nobody but the bucket's own account anything.
+    pub restricts_public_buckets: bool,
 }
 
 impl PublicAccessBlock {
+    /// That of a new bucket, which has no document, and of one whose document cannot be read.
+    pub const EVERYTHING: Self = Self { blocks_public_policy: true, restricts_public_buckets: true };
+
     fn of(stored: &[u8]) -> Self {
-        // In the order of `PUBLIC_ACCESS_BLOCKS`: the last two are about buckets, the others about ACLs.
-        let forbids = |set: Vec<bool>| set[2] || set[3];
-        let read = || parsed::public_access_block(stored, &PUBLIC_ACCESS_BLOCKS).map_or(true, forbids);
-        Self { blocks_reads: !stored.is_empty() && read() }
+        if stored.is_empty() {
+            return Self { blocks_public_policy: false, restricts_public_buckets: false };
+        }
+        // In the order of `PUBLIC_ACCESS_BLOCKS`.
+        let of_set = |set: Vec<bool>| Self { blocks_public_policy: set[2], restricts_public_buckets: set[3] };
+        parsed::public_access_block(stored, &PUBLIC_ACCESS_BLOCKS).map_or(Self::EVERYTHING, of_set)
+    }
+
+    /// Whether it forbids that everybody reads a website.
+    pub fn blocks_reads(&self) -> bool {
+        self.blocks_public_policy || self.restricts_public_buckets
+    }
+}
+
+/// The policy of a bucket.
+pub struct BucketPolicy {
+    pub policy: Policy,
+    /// It allows everybody something.
+    pub is_public: bool,
+}
+
+impl BucketPolicy {
+    /// Of a document that was refused unless it could be read.
+    fn of(stored: &[u8]) -> Option<Self> {
+        let policy = Policy::parse(std::str::from_utf8(stored).ok()?, PolicyKind::Resource, None).ok()?;
+        Some(Self { is_public: policy.is_public(), policy })
+    }
+
+    /// What a client may learn of it.
+    pub fn status(&self) -> Vec<u8> {
+        document("PolicyStatus", |xml| xml.boolean("IsPublic", self.is_public))
     }
 }
 
@@ -122,7 +156,9 @@ pub fn stored(kind: DocumentKind, body: &[u8], name: &str, targets: Targets<'_>)
         }
         DocumentKind::Encryption => BucketDefault::read(body)?.document(),
         DocumentKind::Website => Website::parse(body)?.document(),
-        DocumentKind::Lifecycle | DocumentKind::Quota => return Err(ErrorCode::NotImplemented.into()),
+        DocumentKind::Lifecycle | DocumentKind::Policy | DocumentKind::Quota => {
+            return Err(ErrorCode::NotImplemented.into());
+        }
     };
     check_length(&written, CONFIGURATION_LEN_MAX)?;
     Ok(written)
@@ -242,7 +278,7 @@ mod tests {
             ("<Damaged".to_owned(), true),
         ] {
             let loaded = PublicAccessBlock::of(document.as_bytes());
-            assert_eq!(loaded.blocks_reads, blocks, "{document}");
+            assert_eq!(loaded.blocks_reads(), blocks, "{document}");
         }
     }
 

@@ -38,7 +38,7 @@ fn is_implemented(name: &[u8]) -> bool {
 /// These are headers with which clients and proxies describe themselves and number their requests; `api-version`, which
 /// the SDK for C++ sends with every request and of which S3 has only one; `te`, which offers to read a body followed by
 /// its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because no object is archived;
-/// and `client-token`, which only RenameObject reads.
+/// `client-token`, which only RenameObject reads; and `confirm-remove-self-bucket-access`, because root always has access.
 pub(crate) fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,
@@ -48,6 +48,7 @@ pub(crate) fn has_no_effect(name: &[u8]) -> bool {
             | b"request-payer"
             | b"optional-object-attributes"
             | b"client-token"
+            | b"confirm-remove-self-bucket-access"
             | b"id-2"
             | b"request-id"
     ) || name.starts_with(b"sdk-")

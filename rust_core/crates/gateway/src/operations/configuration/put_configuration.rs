@@ -33,7 +33,8 @@ impl Operation for PutConfiguration {
 
     fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        let status = if pending.operation().row().document == Some(DocumentKind::Tagging) { 204 } else { 200 };
+        let kind = pending.operation().row().document;
+        let status = if matches!(kind, Some(DocumentKind::Policy | DocumentKind::Tagging)) { 204 } else { 200 };
         Ok(pending.envelope.empty(status, HeaderBlock::new()))
     }
 }
@@ -45,6 +46,10 @@ impl PendingRequest<PutConfiguration> {
         match kind {
             DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
             DocumentKind::Logging => self.gateway.check_log_target(bucket, body)?,
+            DocumentKind::Policy => {
+                self.read_document(|| self.gateway.check_policy(&self.principal, bucket, body))?;
+                return Ok(Intent::PutDocument { bucket: bucket.id, kind, document: body.to_vec().into() });
+            }
             _ => {}
         }
         let options = &self.gateway.options;

@@ -10,9 +10,10 @@ use crate::requests::request::{Operation, PendingRequest, Request as _, Step};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::documents::BucketPolicy;
 use orcas_s3::query::no_continuation;
 use orcas_s3::support::Understood;
-use orcas_s3::{configurations, encryption};
+use orcas_s3::{Operation as Name, configurations, encryption};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 
@@ -24,6 +25,9 @@ impl Operation for ReadBucketConfiguration {
 
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         let bucket = &pending.input.0;
+        if let Some(answer) = pending.policy() {
+            return Ok(answer?.into());
+        }
         let (operation, name, owner) = (pending.operation(), name_of(bucket), owner_of(bucket));
         let kind = operation.row().document;
         let stored = kind.and_then(|kind| pending.gateway.engine.document(bucket.id, kind));
@@ -36,6 +40,24 @@ impl Operation for ReadBucketConfiguration {
             Some(document) => document.bytes.to_vec(),
         };
         Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+    }
+}
+
+impl PendingRequest<ReadBucketConfiguration> {
+    /// The answer about the policy of the bucket, if it is asked for and there is one.
+    fn policy(&self) -> Option<Result<Response, Problem>> {
+        let bucket = self.input.0.id;
+        let stored = self.gateway.engine.document(bucket, DocumentKind::Policy);
+        let stored = stored.filter(|document| !document.bytes.is_empty());
+        match self.operation() {
+            Name::GetBucketPolicy => stored.map(|document| Ok(self.envelope.json(200, document.bytes.to_vec()))),
+            Name::GetBucketPolicyStatus => stored.map(|_| {
+                let policy = self.gateway.document::<BucketPolicy>(bucket);
+                let policy = policy.ok_or_else(|| Problem::internal("the policy of a bucket cannot be read"))?;
+                Ok(self.envelope.document(200, HeaderBlock::new(), policy.status()))
+            }),
+            _ => None,
+        }
     }
 }
 

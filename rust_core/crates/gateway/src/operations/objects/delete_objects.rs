@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::admission::identities::{Facts, Identities, Resource};
+use crate::admission::circumstances::KeptCircumstances;
+use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{version_id, version_name};
@@ -27,6 +29,8 @@ pub struct DeleteObjects {
     /// The bucket and `x-amz-bypass-governance-retention`. An error only counts once something may be deleted: who may
     /// delete nothing learns nothing about the bucket.
     checked: Result<(Arc<Bucket>, bool), Problem>,
+    /// For the decisions on each entry. Root needs none.
+    asked: Option<Box<KeptCircumstances>>,
     /// Set once the document is read.
     plan: OnceLock<Plan>,
 }
@@ -48,7 +52,8 @@ impl Operation for DeleteObjects {
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let checked = context.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(context.headers())?)));
-        Ok(Self { name: context.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
+        let asked = (!context.principal.is_root).then(|| Box::new(KeptCircumstances::of(context)));
+        Ok(Self { name: context.bucket_name()?.to_owned(), checked, asked, plan: OnceLock::new() })
     }
 
     fn take(
@@ -123,10 +128,19 @@ impl Operation for DeleteObjects {
 impl PendingRequest<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
     fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
-        let [permission] = self.operation().row().permissions else { return Some(ErrorCode::AccessDenied.into()) };
+        let asked = self.input.asked.as_deref()?;
+        let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
-        let action = permission.action(entry.version_id.is_some());
-        identities.decide(&self.principal, action, resource, Facts::UNKNOWN).err()
+        asked.with(&self.gateway, version.as_deref(), |circumstances| {
+            let mut permissions = self.operation().row().permissions.iter();
+            permissions.find_map(|permission| {
+                // What cannot be read as a bypass is refused once something may be deleted.
+                let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);
+                let action = permission.action(version.is_some());
+                let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+                needed.then(|| self.gateway.decide(identities, &question, circumstances).err()).flatten()
+            })
+        })
     }
 }
 

@@ -109,13 +109,18 @@ impl Operation for GetObject {
         let range = headers.get("range").map(<[u8]>::to_vec);
         let part = part_number(&context.query)?;
         check_range_or_part(range.as_deref(), part)?;
+        let overrides = Overrides::parse(&context.query)?;
+        if context.principal.is_anonymous() && overrides != Overrides::default() {
+            let message = "Request specific response headers cannot be used for anonymous GET requests.";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        }
         Ok(Self {
             address,
             conditions: ReadConditions::of_read(headers).at(now_ms),
             range,
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
             part,
-            overrides: Overrides::parse(&context.query)?,
+            overrides,
             wants_checksum: wants_checksum(headers)?,
             key: context.sent_key()?,
             is_sigv4: context.is_sigv4(),

@@ -1,0 +1,153 @@
+"""What policies allow, without doing it: SimulatePrincipalPolicy and SimulateCustomPolicy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from orcas.control.identities.actions.authorization import identity_policies, managed_text, principal_facts, times
+from orcas.control.identities.builtin import BUILTIN
+from orcas.control.identities.calls import Answer, Call, is_text
+from orcas.control.identities.failures import IamError
+from orcas.control.identities.names import DOCUMENT_MAX
+from orcas.control.identities.records import Entity
+from orcas.control.identities.registry import action
+
+_SOURCE: Final = re.compile(r"arn:aws:iam::([0-9]{12}):(user|group|role)/(?:.*/)?([^/]+)", re.ASCII)
+# Decisions of one call.
+_DECISIONS_MAX: Final = 1_000
+_OWN: Final = "arn:aws:iam::{}:user/SimulatedUser"
+
+
+async def source_of(call: Call) -> Entity:
+    """The user, group or role whose policies are asked about."""
+    arn = call.parameters.text("PolicySourceArn", 2048)
+    match = _SOURCE.fullmatch(arn)
+    entity = match and await call.records.find(call.account.id, match[2], match[3])
+    if not entity or entity.arn != arn:
+        raise IamError("NoSuchEntity", f"The entity {arn} cannot be found.")
+    return entity
+
+
+@action("source")
+async def simulate_principal_policy(call: Call) -> Answer:
+    """What the policies of a user, group or role allow."""
+    entity = await source_of(call)
+    facts = await principal_facts(call.records, entity)
+    labels = [label for label, _ in await identity_policies(call.records, entity)]
+    if entity.kind == "group":
+        facts["principal"]["kind"] = "user"
+    return await _simulate(call, facts, labels)
+
+
+@action("account")
+async def simulate_custom_policy(call: Call) -> Answer:
+    """What policies allow that nobody need have."""
+    principal = {"arn": _OWN.format(call.account.number), "kind": "user", "account": call.account.number, "tags": {}}
+    facts: dict[str, Any] = {
+        "principal": principal, "identity": [], "boundary": None, "session": None, "resource_policy": None,
+    }  # fmt: skip
+    return await _simulate(call, facts, [])
+
+
+async def _simulate(call: Call, facts: dict[str, Any], labels: list[str]) -> Answer:
+    parameters = call.parameters
+    for at, text in enumerate(parameters.texts("PolicyInputList"), 1):
+        facts["identity"].append(json.loads(call.valid(text, "identity", DOCUMENT_MAX)))
+        labels = [*labels, f"PolicyInputList.{at}"]
+    for text in parameters.texts("PermissionsBoundaryPolicyInputList"):
+        facts["boundary"] = json.loads(call.valid(text, "boundary", DOCUMENT_MAX))
+    resource_policy = parameters.optional("ResourcePolicy")
+    if resource_policy is not None:
+        facts["resource_policy"] = json.loads(call.valid(resource_policy, "resource", DOCUMENT_MAX))
+    caller = parameters.optional("CallerArn", 2048)
+    if caller is not None:
+        facts["principal"] = {**facts["principal"], "arn": caller}
+    owner = parameters.optional("ResourceOwner", 2048)
+    account = call.account.number if owner is None else owner.split(":")[4] if owner.count(":") >= 5 else owner
+    context = {**times(), **_entries(parameters.entries("ContextEntries"))}
+    actions, resources = parameters.texts("ActionNames", 128), parameters.texts("ResourceArns", 2048) or ["*"]
+    page = parameters.page()
+    if not actions or len(actions) * len(resources) > _DECISIONS_MAX:
+        raise IamError("InvalidInput", f"A simulation has from 1 to {_DECISIONS_MAX} pairs of actions and resources.")
+    results = []
+    for name in actions:
+        for resource in resources:
+            question = {**facts, "resource_account": account, "action": name, "resource": resource, "context": context}
+            result = _shown(name, resource, call.decide(question), labels)
+            if facts["boundary"] is not None:
+                alone = {**question, "identity": [facts["boundary"]], "boundary": None, "resource_policy": None}
+                allowed = call.decide(alone)["decision"] == "allowed"
+                result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": allowed}
+            results.append(result)
+    rank = {id(result): f"{at:06}" for at, result in enumerate(results)}
+    return page.of("EvaluationResults", results, lambda result: rank[id(result)], lambda result: result)
+
+
+def _entries(given: list[Mapping[str, Any]]) -> dict[str, list[str]]:
+    found = {}
+    for entry in given:
+        name, values = entry.get("ContextKeyName"), entry.get("ContextKeyValues", [])
+        if not (is_text(name) and isinstance(values, list) and all(map(is_text, values))):
+            raise IamError("InvalidInput", "A context entry has a name and a list of values.")
+        found[str(name)] = values
+    return found
+
+
+def _shown(name: str, resource: str, decided: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+    policy = str(decided.get("policy") or "")
+    kind, _, at = policy.partition(":")
+    shown: dict[str, Any] = {
+        "EvalActionName": name, "EvalResourceName": resource, "EvalDecision": decided["decision"],
+        "MatchedStatements": [], "MissingContextValues": [],
+    }  # fmt: skip
+    if decided.get("statement") is not None:
+        label = labels[int(at)] if kind == "identity" else kind
+        # Where it stands is not known; the sid of AWS's answers has no place for it.
+        sid = decided.get("sid")
+        source = f"{label} statement {decided['statement'] + 1}" + (f" ({sid})" if sid else "")
+        shown["MatchedStatements"] = [{"SourcePolicyId": source, "SourcePolicyType": _source_type(kind, label)}]
+    return shown
+
+
+def _source_type(kind: str, label: str) -> str:
+    if kind != "identity":
+        return "resource" if kind == "resource" else "none"
+    if label.startswith("arn:"):
+        return "aws-managed" if label in BUILTIN else "user-managed"
+    owner = label.partition(" ")[0]
+    return owner if owner in {"user", "group", "role"} else "none"
+
+
+def _keys_of(document: Any) -> set[str]:
+    """The keys of conditions, and those of variables, in a policy."""
+    text = json.dumps(document)
+    found = set(re.findall(r"\$\{([A-Za-z0-9-]+:[^},]+)", text))
+    statements = document.get("Statement", [])
+    for statement in statements if isinstance(statements, list) else [statements]:
+        for keys in statement.get("Condition", {}).values():
+            found.update(keys)
+    return found
+
+
+@action("source")
+async def get_context_keys_for_principal_policy(call: Call) -> Answer:
+    """The keys of conditions that the policies of a user, group or role have."""
+    entity = await source_of(call)
+    documents = [json.loads(text) for _, text in await identity_policies(call.records, entity)]
+    boundary = entity.boundary and await managed_text(call.records, entity.account, entity.boundary)
+    return _context_keys(call, documents + ([json.loads(boundary)] if boundary else []))
+
+
+@action("account")
+async def get_context_keys_for_custom_policy(call: Call) -> Answer:
+    """The keys of conditions that policies have."""
+    return _context_keys(call, [])
+
+
+def _context_keys(call: Call, documents: list[Any]) -> Answer:
+    given = call.parameters.texts("PolicyInputList")
+    documents += [json.loads(call.valid(text, "identity", DOCUMENT_MAX)) for text in given]
+    return {"ContextKeyNames": sorted(set().union(*map(_keys_of, documents)))}

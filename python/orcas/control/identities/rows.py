@@ -1,0 +1,156 @@
+"""What requests need of the identities, as rows for the engine: all of it, or what a transaction has changed.
+
+Policies of groups are those of their members. Must not know secrets, but for passing them on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from orcas.control.identities.builtin import BUILTIN, builtin_document
+from orcas.control.identities.names import account_number, arn_of, root_arn
+from orcas.control.identities.records import Changes, Records, inline_id, session_id
+from orcas.control.snapshot import Delta, KeyRow, PolicyRow, PrincipalRow, Snapshot
+
+
+class Pair(Protocol):
+    """The root of the store, and its present key pair."""
+
+    owner: str
+    access_key: str
+    secret_key: str
+
+
+# The secret of a key: access key, owner, nonce, ciphertext.
+Decrypt = Callable[[str, str, bytes, bytes], str]
+
+# A list in JSON takes the place of a list of placeholders, of which SQLite has few.
+_AMONG: Final = "(SELECT value FROM json_each(?))"
+
+
+async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
+    """Everything. `root` may do everything."""
+    accounts = sorted(await records.accounts(), key=lambda account: account.id != root.owner)
+    principals = [_root_row(account.number, account.name) for account in accounts]
+    first = root_arn(account_number(root.owner))
+    keys: list[KeyRow] = [(root.access_key, root.secret_key, first, None, True)]
+    found, sessions = await _keys(records, decrypt, None)
+    keys += [row for row in found if row[2] != first and row[0] != root.access_key]
+    builtin = [(arn, builtin_document(policy).text) for arn, policy in BUILTIN.items()]
+    return Snapshot(
+        tuple((account.number, account.id, account.name) for account in accounts),
+        (*builtin, *await _policies(records, None), *sessions),
+        (*principals, *await _principals(records, None)),
+        tuple(keys),
+    )
+
+
+async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
+    """What `changes` is about, as it is now, and the ids of what is no more."""
+    accounts = [account for account in await records.accounts() if account.id in changes.accounts]
+    principals = [_root_row(account.number, account.name) for account in accounts]
+    principals += await _principals(records, changes.entities) if changes.entities else []
+    policies = await _policies(records, changes.policies) if changes.policies else []
+    keys, sessions = await _keys(records, decrypt, changes.keys) if changes.keys else ([], [])
+    policies += sessions
+    # Managed policies are no principals, and have no keys.
+    former = {arn for arns in changes.entities.values() for arn in arns if ":policy/" not in arn}
+    gone = former - {row[0] for row in principals}
+    gone |= changes.policies - {row[0] for row in policies}
+    for access_key in changes.keys - {row[0] for row in keys}:
+        gone |= {access_key, session_id(access_key)}
+    return Delta(
+        tuple((account.number, account.id, account.name) for account in accounts),
+        tuple(policies), tuple(principals), tuple(keys), tuple(sorted(gone)),
+    )  # fmt: skip
+
+
+def root_delta(root: Pair, former: str) -> Delta:
+    """The root of the store has a new key pair in place of `former`."""
+    key = (root.access_key, root.secret_key, root_arn(account_number(root.owner)), None, True)
+    return Delta((), (), (), (key,), () if former == root.access_key else (former,))
+
+
+def _root_row(number: str, name: str) -> PrincipalRow:
+    return root_arn(number), "root", number, number, name, [], None, []
+
+
+def _among(column: str, ids: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
+    return ("1", ()) if ids is None else (f"{column} IN {_AMONG}", (json.dumps(list(ids)),))
+
+
+async def _policies(records: Records, ids: Collection[str] | None) -> list[PolicyRow]:
+    """Inline policies, and the default versions of managed ones."""
+    # By the entities they belong to; of those only what is asked for.
+    owners = None if ids is None else {each.partition("/")[0] for each in ids if not each.startswith("arn:")}
+    names = None if ids is None else {each.rpartition("/")[2] for each in ids if each.startswith("arn:")}
+    inline, given = _among("entity", owners)
+    query = f"""SELECT entity, documents.name, document FROM documents JOIN entities ON id = entity
+        WHERE kind <> 'policy' AND {inline}"""
+    found = [(inline_id(entity, name), text) for entity, name, text in await records.all(query, *given)]
+    if names == set():
+        return [row for row in found if ids is None or row[0] in ids]
+    managed, given = _among("entities.name", names)
+    query = f"""SELECT number, path, entities.name, document FROM entities JOIN accounts ON accounts.id = account
+        JOIN documents ON entity = entities.id AND documents.name = json_extract(details, '$.default')
+        WHERE kind = 'policy' AND {managed}"""
+    found += [
+        (arn_of(number, "policy", path, name), text) for number, path, name, text in await records.all(query, *given)
+    ]
+    return [row for row in found if ids is None or row[0] in ids]
+
+
+async def _principals(records: Records, ids: Collection[str] | None) -> list[PrincipalRow]:
+    """Users and roles."""
+    among, given = _among("entities.id", ids)
+    query = f"""SELECT entities.id, kind, number, entities.name, path, boundary FROM entities
+        JOIN accounts ON accounts.id = account WHERE kind IN ('user', 'role') AND {among}"""
+    entities = await records.all(query, *given)
+    among, given = _among("user", ids)
+    groups = defaultdict(list)
+    for user, group in await records.all(f"SELECT user, team FROM members WHERE {among}", *given):
+        groups[user].append(group)
+    owners = None if ids is None else {*ids, *(group for found in groups.values() for group in found)}
+    among, given = _among("entity", owners)
+    policies = defaultdict(list)
+    query = f"""SELECT entity, documents.name FROM documents JOIN entities ON id = entity
+        WHERE kind <> 'policy' AND {among} ORDER BY entity, documents.name"""
+    for entity, name in await records.all(query, *given):
+        policies[entity].append(inline_id(entity, name))
+    for entity, arn in await records.all(f"SELECT entity, policy FROM attachments WHERE {among}", *given):
+        policies[entity].append(arn)
+    among, given = _among("entity", ids)
+    tags = defaultdict(list)
+    for entity, name, value in await records.all(f"SELECT entity, name, value FROM tags WHERE {among}", *given):
+        tags[entity].append((name, value))
+    return [
+        (
+            arn_of(number, kind, path, name), kind, number, entity, name,
+            list(dict.fromkeys(policy for owner in [entity, *groups[entity]] for policy in policies[owner])),
+            boundary, tags[entity],
+        )
+        for entity, kind, number, name, path, boundary in entities
+    ]  # fmt: skip
+
+
+async def _keys(
+    records: Records, decrypt: Decrypt, keys: Collection[str] | None
+) -> tuple[list[KeyRow], list[PolicyRow]]:
+    """Access keys, and the policies that they have themselves."""
+    among, given = _among("access_key", keys)
+    query = f"""SELECT access_key, coalesce(user, access_keys.account), nonce, secret, number, path, entities.name, active,
+            session_policy
+        FROM access_keys JOIN accounts ON accounts.id = access_keys.account LEFT JOIN entities ON entities.id = user
+        WHERE {among}"""
+    found: list[KeyRow] = []
+    sessions: list[PolicyRow] = []
+    for access_key, owner, nonce, secret, number, path, name, active, session in await records.all(query, *given):
+        arn = root_arn(number) if name is None else arn_of(number, "user", path, name)
+        policy = None if session is None else session_id(access_key)
+        found.append((access_key, decrypt(access_key, owner, nonce, secret), arn, policy, bool(active)))
+        if policy is not None:
+            sessions.append((policy, session))
+    return found, sessions

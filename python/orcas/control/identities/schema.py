@@ -1,0 +1,65 @@
+"""The tables of identities in `control.db`, and the step from the schema that had no users."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_VERSION: Final = 2
+
+# `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
+# `members`: groups and users. `access_keys`: those without a user belong to the root of the account.
+SCHEMA: Final = """
+CREATE TABLE accounts (
+    id TEXT PRIMARY KEY, number TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE entities (
+    id TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts (id), kind TEXT NOT NULL, name TEXT NOT NULL,
+    path TEXT NOT NULL, created_ms INTEGER NOT NULL, boundary TEXT, details TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX entities_by_name ON entities (account, kind, name COLLATE NOCASE);
+CREATE INDEX entities_by_boundary ON entities (boundary) WHERE boundary IS NOT NULL;
+CREATE TABLE tags (
+    entity TEXT NOT NULL REFERENCES entities (id) ON DELETE CASCADE, name TEXT NOT NULL COLLATE NOCASE, value TEXT NOT NULL,
+    PRIMARY KEY (entity, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE documents (
+    entity TEXT NOT NULL REFERENCES entities (id) ON DELETE CASCADE, name TEXT NOT NULL, document TEXT NOT NULL,
+    created_ms INTEGER NOT NULL, PRIMARY KEY (entity, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE attachments (
+    entity TEXT NOT NULL REFERENCES entities (id) ON DELETE CASCADE, policy TEXT NOT NULL, PRIMARY KEY (entity, policy)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX attachments_by_policy ON attachments (policy);
+CREATE TABLE members (
+    team TEXT NOT NULL REFERENCES entities (id) ON DELETE CASCADE,
+    user TEXT NOT NULL REFERENCES entities (id) ON DELETE CASCADE, PRIMARY KEY (team, user)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX members_by_user ON members (user);
+CREATE TABLE access_keys (
+    access_key TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts (id),
+    user TEXT REFERENCES entities (id) ON DELETE CASCADE, nonce BLOB NOT NULL, secret BLOB NOT NULL,
+    created_ms INTEGER NOT NULL, active INTEGER NOT NULL, session_policy TEXT, used_ms INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX access_keys_by_owner ON access_keys (account, user);
+"""
+
+# Schema 1 had the root alone.
+FROM_ONE: Final = f"""
+ALTER TABLE access_keys RENAME TO former_keys;
+{SCHEMA}
+INSERT INTO accounts SELECT id, account_number(id), name, created_ms FROM identities;
+INSERT INTO access_keys
+    SELECT access_key, identity, NULL, nonce, secret, created_ms, 1, NULL, NULL FROM former_keys;
+DROP TABLE former_keys;
+DROP TABLE identities;
+"""
+
+# By schema, because tools read databases that no server has opened since. Access key, owner, nonce, secret, and whether it
+# is the key of root.
+STORED_KEYS: Final = {
+    1: """SELECT access_key, identity AS owner, nonce, secret, identity IN (SELECT id FROM identities WHERE name = 'root')
+        AS is_root FROM access_keys""",
+    2: """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
+        user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys""",
+}
+STORED_OWNERS: Final = {1: "SELECT 1 FROM identities WHERE id = ?", 2: "SELECT 1 FROM accounts WHERE id = ?"}

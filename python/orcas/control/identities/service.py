@@ -1,0 +1,240 @@
+"""The way to the identities: one action at a time, in a transaction, and in effect before it is answered.
+
+A change that is committed always reaches the engine, also if its caller is gone. A reader never sees half of a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from orcas.control.identities.actions import entities, keys, none, policies, reports, simulation
+from orcas.control.identities.actions.authorization import authorize
+from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters
+from orcas.control.identities.failures import IamError, missing
+from orcas.control.identities.records import Account, Records
+from orcas.control.identities.registry import ACTIONS, Entry
+from orcas.control.identities.rows import Pair, delta, snapshot
+from orcas.control.snapshot import Delta, Snapshot
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+_T = TypeVar("_T")
+
+log = logging.getLogger("orcas")
+
+# They fill the table of actions.
+assert all((entities, keys, none, policies, reports, simulation))
+
+
+class Secrets(Protocol):
+    """What encrypts the secrets of access keys."""
+
+    def encrypt(self, access_key: str, identity: str, secret: str, /) -> tuple[bytes, bytes]:
+        """Nonce and ciphertext."""
+
+    def decrypt(self, access_key: str, identity: str, nonce: bytes, encrypted: bytes, /) -> str:
+        """The secret."""
+
+
+class Engine(Decisions, Protocol):
+    """What decides about requests."""
+
+    def change(self, delta: Delta) -> None:
+        """Let requests that arrive from now on see a change.
+
+        Raises:
+            ValueError: it does not fit to what the engine knows. Nothing has changed.
+        """
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Let requests that arrive from now on see these identities, and nothing of earlier ones."""
+
+
+class Identities:
+    """The identities of an open control store; used from one event loop."""
+
+    def __init__(
+        self,
+        connection: aiosqlite.Connection,
+        secrets: Secrets,
+        root: Pair,
+        engine: Engine,
+        changed: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._secrets = secrets
+        self._root = root
+        self._engine = engine
+        # Told after each change of the database.
+        self._changed = changed
+        self.lock = asyncio.Lock()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def snapshot(self) -> Snapshot:
+        """All identities, with decrypted secrets.
+
+        Raises:
+            UnavailableError: a secret cannot be decrypted with the key of this directory.
+        """
+        return await all_identities(self._connection, self._secrets, self._root)
+
+    async def perform(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        access_key: str | None = None,
+        account: str | None = None,
+        context: Mapping[str, list[str]] | None = None,
+    ) -> Answer:
+        """The answer of an action of IAM.
+
+        `access_key`: what has signed. Without it, the operator of the server calls, as the root of `account`, a number or
+        canonical id; without that, of the first account. `context`: keys of conditions that the request fills.
+
+        Raises:
+            IamError: it is refused, and nothing was changed.
+        """
+
+        async def run() -> Answer:
+            async with self._turn():
+                return await self._perform(name, given, access_key, account, context or {})
+
+        return await self.finished(run())
+
+    async def perform_all(self, steps: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Actions of the operator, of which all are done or none.
+
+        Raises:
+            IamError: one is refused.
+        """
+
+        async def run() -> None:
+            async with self._turn():
+                records = Records(self._connection)
+                caller = Caller(await _account(records, self._root.owner))
+                await self._change(records, [self._called(records, caller, *step, operator=True) for step in steps])
+
+        await self.finished(run())
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        async with self.lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                log.error("Identities cannot be read or changed: %s", error)
+                raise IamError("ServiceFailure", f"control.db cannot be used: {error}.") from None
+
+    async def finished(self, work: Awaitable[_T]) -> _T:
+        """Do all of the work, whether or not the caller waits for it."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for what is under way, and write down when keys were used."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+        with contextlib.suppress(IamError):
+            async with self._turn():
+                await self._note_uses()
+
+    async def _note_uses(self) -> None:
+        found = await self._connection.execute_fetchall("SELECT access_key FROM access_keys WHERE user IS NOT NULL")
+        keys = [access_key for (access_key,) in found]
+        used = [(at_ms, key) for key, at_ms in zip(keys, self._engine.used(keys), strict=True) if at_ms is not None]
+        if used:
+            async with transaction(self._connection):
+                await self._connection.executemany("UPDATE access_keys SET used_ms = ? WHERE access_key = ?", used)
+            self._changed()
+
+    async def _perform(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        access_key: str | None,
+        account: str | None,
+        context: Mapping[str, list[str]],
+    ) -> Answer:
+        records = Records(self._connection)
+        caller = await self._caller(records, access_key, account, context)
+        entry, call = called = self._called(records, caller, name, given, operator=access_key is None)
+        await authorize(call, name, entry)
+        if entry.changes:
+            return (await self._change(records, [called]))[0]
+        return await _answer(entry, call)
+
+    def _called(
+        self, records: Records, caller: Caller, name: str, given: Mapping[str, Any], *, operator: bool
+    ) -> tuple[Entry, Call]:
+        entry, root = ACTIONS.get(name), self._root.owner
+        if entry is None or (entry.root and (caller.user is not None or caller.account.id != root)):
+            raise IamError("InvalidAction", f"Could not find operation {name} for version 2010-05-08")
+        parameters, encrypt = Parameters(given), self._secrets.encrypt
+        return entry, Call(caller, caller.account, parameters, records, self._engine, encrypt, root, operator)
+
+    async def _change(self, records: Records, calls: list[tuple[Entry, Call]]) -> list[Answer]:
+        """All of these in one transaction, which is in effect afterwards."""
+        async with transaction(self._connection):
+            answers = [await _answer(entry, call) for entry, call in calls]
+        told = await delta(records, self._secrets.decrypt, records.changes)
+        try:
+            # In a thread: with many identities it takes milliseconds, in which nobody would be served.
+            await asyncio.to_thread(self._engine.change, told)
+        except ValueError as error:
+            # A deleted key must not stay valid.
+            log.error("The engine is told all identities again, because it did not take a change: %s", error)
+            await asyncio.to_thread(self._engine.replace, await self.snapshot())
+        self._changed()
+        return answers
+
+    async def _caller(
+        self, records: Records, access_key: str | None, account: str | None, context: Mapping[str, list[str]]
+    ) -> Caller:
+        if access_key is None or access_key == self._root.access_key:
+            return Caller(await _account(records, self._root.owner if account is None else account), context=context)
+        key = await records.key(access_key)
+        if key is None:
+            # It was deleted a moment ago.
+            raise IamError("AccessDenied", "The security token included in the request is invalid.")
+        user = None if key.user is None else await records.by_id(key.user)
+        return Caller(await _account(records, key.account), user, key, context)
+
+
+async def _answer(entry: Entry, call: Call) -> Answer:
+    answer = await entry.run(call)
+    call.parameters.end()
+    return answer
+
+
+async def all_identities(connection: aiosqlite.Connection, secrets: Secrets, root: Pair) -> Snapshot:
+    """As of `Identities.snapshot`."""
+    return await snapshot(Records(connection), secrets.decrypt, root)
+
+
+async def _account(records: Records, wanted: str) -> Account:
+    account = await records.account(wanted)
+    if account is None:
+        raise missing("account", wanted)
+    return account
+
+
+@asynccontextmanager
+async def transaction(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """A transaction that writes; rolled back if the block raises."""
+    await connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        await connection.commit()
+    except BaseException:
+        # A COMMIT that found the file busy has left the transaction open.
+        await connection.rollback()
+        raise

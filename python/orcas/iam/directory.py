@@ -1,0 +1,89 @@
+"""The identities of an open store: of a server from its start on, of a command from the first use on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from orcas.control import Control, open_control
+from orcas.control.identities.service import Identities
+from orcas.control.root import Root, ephemeral_root
+from orcas.control.snapshot import Snapshot
+from orcas.edge import Access, Core, replace_identities, sealer_of
+from orcas.iam.file import apply_identities, read_identities
+from orcas.settings.config import Settings
+
+
+class Directory:
+    """Opens the control store, and lets the engine know its identities."""
+
+    def __init__(self, core: Core, settings: Settings, stack: contextlib.AsyncExitStack) -> None:
+        self._core = core
+        self._settings = settings
+        self._stack = stack
+        self._control: Control | None = None
+        self._access = Access(None)
+        self._opening = asyncio.Lock()
+
+    async def serve(self) -> Root:
+        """Open the control store, and let its identities sign requests. The root of the store.
+
+        Raises:
+            ConfigurationError: the file of identities cannot be read or applied.
+            UnavailableError: the control store is unreadable or damaged.
+        """
+        control = self._control = await self._open(follows=True)
+        self._access = Access(self._core)
+        self._access.replace(await control.load_snapshot())
+        if self._settings.identities_file is not None:
+            declared = await asyncio.to_thread(read_identities, self._settings.identities_file)
+            await apply_identities(declared, control.identities(self._access))
+        return control.root
+
+    async def control(self) -> Control:
+        """The control store, which is open from now on.
+
+        Raises:
+            UnavailableError: it is unreadable or damaged.
+        """
+        async with self._opening:
+            if self._control is None:
+                self._control = await self._open(follows=False)
+            return self._control
+
+    async def identities(self) -> Identities:
+        """The identities of the store.
+
+        Raises:
+            UnavailableError: the control store is unreadable or damaged.
+        """
+        return (await self.control()).identities(self._access)
+
+    async def _open(self, *, follows: bool) -> Control:
+        settings = self._settings
+        keys = settings.root_access_key, settings.root_secret_key
+        opened = open_control(settings.data, *keys, sealer_of(self._core), follows=follows)
+        return await self._stack.enter_async_context(opened)
+
+
+@asynccontextmanager
+async def directory_of(
+    core: Core, settings: Settings, owner: str, *, serves: bool
+) -> AsyncIterator[tuple[Root, Directory]]:
+    """The directory of an open store, and the root that signs its own requests.
+
+    `serves`: identities have keys. Otherwise the root alone has a pair, of this process only.
+
+    Raises:
+        UnavailableError: the control store of a server is unreadable or damaged.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        directory = Directory(core, settings, stack)
+        if serves:
+            root = await directory.serve()
+        else:
+            root = ephemeral_root(owner)
+            replace_identities(core, Snapshot.of_root(owner, (root.access_key, root.secret_key)))
+        yield root, directory

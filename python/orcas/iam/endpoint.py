@@ -1,0 +1,155 @@
+"""Requests of AWS's query protocol for IAM: a form that is posted to `/`, signed for the service `iam`.
+
+The body is received first, because a signature for this service covers it and no header says its hash. So its size and the
+number of bodies in memory are bounded. Must not know what an action does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from orcas.control.identities.failures import IamError
+from orcas.edge import Refusal, authenticate
+from orcas.errors import UnavailableError
+from orcas.http.extensions import client_of
+from orcas.iam.documents import answer_document, error_document
+from orcas.iam.forms import parse_form
+from orcas.telemetry.reports import note_cause
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from orcas.edge import Core
+    from orcas.iam.directory import Directory
+
+SERVICE: Final = "iam"
+VERSION: Final = "2010-05-08"
+# Of the form: the longest policy is 128 KiB of text, most of whose characters may be encoded.
+BODY_MAX: Final = 256 * 1024
+# Bodies that are being received, each of which may have that many bytes: of all clients, and of one.
+_RECEIVING_MAX: Final = 128
+_OF_CLIENT_MAX: Final = 16
+_FORM: Final = b"application/x-www-form-urlencoded"
+
+# The codes of S3 for what is wrong with a signature, and those of IAM.
+_UNKNOWN: Final = ("InvalidClientTokenId", "The security token included in the request is invalid.")
+_MISMATCH: Final = (
+    "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and "
+    "signing method. Consult the service documentation for details."
+)
+_CODES: Final = {
+    "InvalidAccessKeyId": _UNKNOWN,
+    "InvalidToken": _UNKNOWN,
+    "SignatureDoesNotMatch": ("SignatureDoesNotMatch", _MISMATCH),
+    "RequestTimeTooSkewed": ("SignatureDoesNotMatch", None),
+    "AccessDenied": ("MissingAuthenticationToken", "Request is missing Authentication Token"),
+}
+
+
+def is_query(scope: Scope) -> bool:
+    """Whether a request that is posted to `/` is one of the query protocol."""
+    return not scope["query_string"] and any(
+        name == b"content-type" and value.partition(b";")[0].strip().lower() == _FORM
+        for name, value in scope["headers"]
+    )
+
+
+class _Refused(Exception):  # noqa: N818 - an answer
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+class QueryEndpoint:
+    """The application of these requests."""
+
+    def __init__(self, core: Core, directory: Directory) -> None:
+        self._core = core
+        self._directory = directory
+        # How many bodies are being received of each client.
+        self._receiving: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request_id = str(uuid.uuid4())
+        try:
+            body = await self._collect(client_of(scope), receive)
+            if body is None:
+                return
+            action, answer = await self._perform(scope, body)
+            status, document = 200, answer_document(action, answer, request_id)
+        except (_Refused, IamError) as error:
+            status = error.status
+            document = _refusal(scope, status, error.code, error.message, request_id)
+        except UnavailableError as error:
+            status = 500
+            document = _refusal(scope, status, "ServiceFailure", str(error), request_id)
+        headers = [
+            (b"content-type", b"text/xml"), (b"content-length", b"%d" % len(document)),
+            (b"x-amzn-requestid", request_id.encode()),
+        ]  # fmt: skip
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": document})
+
+    async def _collect(self, client: str, receive: Receive) -> bytes | None:
+        """The body; None if the client has disconnected."""
+        if self._receiving[client] >= _OF_CLIENT_MAX or self._receiving.total() >= _RECEIVING_MAX:
+            raise _Refused(400, "Throttling", "Rate exceeded")
+        self._receiving[client] += 1
+        try:
+            body = bytearray()
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                body += message.get("body", b"")
+                if len(body) > BODY_MAX:
+                    raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {BODY_MAX} bytes.")
+                if not message.get("more_body", False):
+                    return bytes(body)
+        finally:
+            self._receiving[client] -= 1
+            if not self._receiving[client]:
+                del self._receiving[client]
+
+    async def _perform(self, scope: Scope, body: bytes) -> tuple[str, dict[str, Any]]:
+        try:
+            access_key = authenticate(self._core, scope, SERVICE, hashlib.sha256(body).digest())
+        except Refusal as refusal:
+            _, code, message = refusal.args
+            known, said = _CODES.get(code, ("IncompleteSignature", None))
+            raise _Refused(403, known, said or message) from None
+        try:
+            parameters = parse_form(body)
+        except ValueError as error:
+            raise _Refused(400, "MalformedQueryString", f"The form cannot be read: {error}.") from None
+        action, version = parameters.pop("Action", None), parameters.pop("Version", None)
+        if not isinstance(action, str):
+            raise _Refused(400, "MissingAction", "The form has no Action.")
+        if version != VERSION:
+            raise _Refused(400, "InvalidAction", f"Could not find operation {action} for version {version}")
+        identities = await self._directory.identities()
+        return action, await identities.perform(action, parameters, access_key=access_key, context=_context(scope))
+
+
+def _refusal(scope: Scope, status: int, code: str, message: str, request_id: str) -> bytes:
+    note_cause(scope, code, message)
+    return error_document(code, message, request_id, at_fault=status >= 500)
+
+
+def _context(scope: Scope) -> dict[str, list[str]]:
+    """The keys of conditions that depend on the request and its connection."""
+    client = scope.get("client")
+    context = {"aws:SecureTransport": ["true" if scope.get("scheme") == "https" else "false"]}
+    if client:
+        context["aws:SourceIp"] = [str(client[0])]
+    for name, value in scope["headers"]:
+        key = {b"user-agent": "aws:UserAgent", b"referer": "aws:Referer"}.get(name)
+        if key is not None:
+            context[key] = [value.decode("latin-1")]
+    return context

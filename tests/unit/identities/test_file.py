@@ -1,0 +1,117 @@
+"""The file of identities: what it makes, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.iam.directory import Iam, iam_of
+
+from orcas.errors import ConfigurationError
+from orcas.iam.file import apply_identities, read_identities
+
+FILE = """
+[policies.photos]
+Statement = [{ Effect = "Allow", Action = ["s3:GetObject"], Resource = "arn:aws:s3:::photos/*" }]
+
+[groups.readers]
+policies = ["photos"]
+
+[users.alice]
+groups = ["readers"]
+policies = ["AmazonS3ReadOnlyAccess"]
+boundary = "AmazonS3FullAccess"
+keys = [{ access_key = "alices-access-key", secret_key = "alices-secret" }]
+
+[users.bob]
+"""
+
+
+@pytest.fixture
+async def iam(tmp_path: Path) -> AsyncIterator[Iam]:
+    async with iam_of(tmp_path / "store") as opened:
+        yield opened
+
+
+async def apply(iam: Iam, text: str) -> int:
+    path = iam.directory.parent / "identities.toml"
+    path.write_text(text)
+    iam.engine.deltas.clear()
+    return await apply_identities(read_identities(path), iam.identities)
+
+
+async def test_a_start_makes_what_the_file_says_once(iam: Iam, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert await apply(iam, FILE) == 9
+    assert "The file of identities: AddUserToGroup readers alice" in caplog.text
+    assert "alices-secret" not in caplog.text
+    assert len(iam.engine.deltas) == 1
+    alice = (await iam.call("GetUser", UserName="alice"))["User"]
+    assert alice["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith("/AmazonS3FullAccess")
+    assert ("alices-access-key", "alices-secret") in {row[:2] for row in (await iam.identities.snapshot()).keys}
+    before = [(path, path.read_bytes()) for path in sorted(iam.directory.iterdir())]
+    assert await apply(iam, FILE) == 0
+    assert [(path, path.read_bytes()) for path in sorted(iam.directory.iterdir())] == before
+    assert iam.engine.deltas == []
+
+
+async def test_differences_are_made_up_for(iam: Iam) -> None:
+    await apply(iam, FILE)
+    await iam.call("CreateUser", UserName="carol")
+    other = await iam.call("CreateAccessKey", UserName="alice")
+    await iam.call("CreateAccessKey", UserName="bob")
+    await iam.call("UpdateAccessKey", UserName="alice", AccessKeyId="alices-access-key", Status="Inactive")
+    assert await apply(iam, FILE) == 2
+    keys = (await iam.call("ListAccessKeys", UserName="alice"))["AccessKeyMetadata"]
+    assert [(key["AccessKeyId"], key["Status"]) for key in keys] == [("alices-access-key", "Active")]
+    assert other["AccessKey"]["AccessKeyId"] != "alices-access-key"
+    # What the file does not name stays.
+    assert len((await iam.call("ListAccessKeys", UserName="bob"))["AccessKeyMetadata"]) == 1
+    assert len((await iam.call("ListUsers"))["Users"]) == 3
+    changed = FILE.replace("alices-secret", "another-secret").replace('groups = ["readers"]', "")
+    changed = changed.replace('["AmazonS3ReadOnlyAccess"]', '["photos"]').replace("boundary", "# boundary")
+    assert await apply(iam, changed.replace("photos/*", "p/*")) == 7
+    assert ("alices-access-key", "another-secret") in {row[:2] for row in (await iam.identities.snapshot()).keys}
+    for number in range(6):
+        assert await apply(iam, changed.replace("photos/*", f"{number}/*")) > 0
+    versions = (await iam.call("ListPolicyVersions", PolicyArn=f"arn:aws:iam::{iam.number}:policy/photos"))["Versions"]
+    assert versions[0]["VersionId"] == "v8"
+
+
+async def test_secrets_have_files_of_their_own(iam: Iam) -> None:
+    secret = iam.directory.parent / "secret"
+    secret.write_text("the-secret-of-a-file\n")
+    await apply(iam, f'[users.a]\nkeys = [{{ access_key = "a-key", secret_key_file = "{secret}" }}]')
+    assert ("a-key", "the-secret-of-a-file") in {row[:2] for row in (await iam.identities.snapshot()).keys}
+
+
+WRONG = {
+    "no toml": "cannot be read",
+    "[roles.x]": "has .roles.",
+    "users = 1": "a table for each",
+    "[users]\nx = 1": "The user x in .* must be a table",
+    "[users.x]\nname = 1": "sets name, which no user has",
+    "[groups.x]\nkeys = []": "sets keys, which no group has",
+    "[users.x]\npolicies = 'p'": "needs policies, a list",
+    "[users.x]\nkeys = 'k'": "needs keys, a list of tables",
+    "[users.x]\nkeys = [{ access_key = 'k' }]": "needs an access_key, and a secret_key",
+    "[users.x]\nkeys = [{ access_key = 'kkk', secret_key_file = '/none' }]": "cannot be read",
+    "[users.x]\npolicies = ['none']": "There is no policy none.",
+    "[users.x]\ngroups = ['none']": "The group with name none cannot be found",
+    "[users.'x y']": "Value at 'userName' failed",
+    "[users.x]\nkeys = [{ access_key = 'k', secret_key = 'short' }]": "An access key has 3 to 128",
+    "[policies.x]\nStatement = 2020-01-01": "JSON cannot have",
+    "[policies.x]": "Syntax errors|[Pp]olicy",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+async def test_a_mistake_changes_nothing(iam: Iam, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=WRONG[text]) as caught:
+        await apply(iam, f"{text}\n[users.good]" if "users =" not in text and "[users]" not in text else text)
+    assert "\n" not in str(caught.value)
+    assert str(iam.directory.parent / "identities.toml") in str(caught.value)
+    assert iam.engine.deltas == []
+    assert (await iam.call("ListUsers"))["Users"] == []

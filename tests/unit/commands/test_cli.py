@@ -243,6 +243,7 @@ def test_env_prints_what_clients_need(environ: dict[str, str]) -> None:
     key = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())
     for line in (
         "AWS_ENDPOINT_URL_S3=http://[::1]:9001",
+        "AWS_ENDPOINT_URL_IAM=http://[::1]:9001",
         f"AWS_ACCESS_KEY_ID={key['access_key']}",
         f"AWS_SECRET_ACCESS_KEY={key['secret_key']}",
         "AWS_REGION=eu-north-1",
@@ -279,7 +280,7 @@ def test_help_and_version(environ: dict[str, str]) -> None:
     assert "--show-completion" in shown
     # Each command is under one of a few headings, and options that take no value show no type.
     panels = re.findall(r"╭─ ([A-Z][a-z ]+) ─", shown)
-    assert panels == ["Options", "Server", "Buckets", "Store", "Damage and copies"]
+    assert panels == ["Options", "Server", "Buckets", "Store", "Damage and copies", "Identities"]
     assert "<bool>" not in shown + orcas(environ, "fsck", "--help").stdout
     assert orcas(environ, "-h").stdout == shown
     assert orcas(environ, "serve", "-h").stdout == orcas(environ, "serve", "--help").stdout

@@ -151,6 +151,17 @@ FAILURES = [
     ("bench http://127.0.0.1:1", 78, "There is no key"),
     ("bench http://127.0.0.1:1 --access-key abc --secret-key abcdefgh", 69, "cannot be reached"),
     ("bench {url} --access-key abc --secret-key abcdefgh --count 1", 1, "refused to create a bucket"),
+    ("account create lab --data {new}", 69, "no store"),
+    ("account create 'a b' --data {store}", 1, "accountName"),
+    ("user show nobody --data {store}", 1, "nobody cannot be found"),
+    ("user create 'a b' --data {store}", 1, "userName"),
+    ("user list --account 1 --data {store}", 1, "account"),
+    ("group add none nobody --data {store}", 1, "cannot be found"),
+    ("role show none --data {store} --json", 1, "cannot be found"),
+    ("access-key create nobody --data {store}", 1, "cannot be found"),
+    ("access-key list x --data {store} --endpoint {url}", 1, "refused the key"),
+    ("policy check {new}", 78, "cannot be read: No such file or directory."),
+    ("policy show none --data {store}", 1, "none"),
     ("version --no", 2, "No such option"),
     ("config", 2, "a command is missing"),
     ("config show prot", 2, "did you mean port?"),
@@ -158,7 +169,7 @@ FAILURES = [
 ]
 # The codes in JSON by exit codes. A server's refusal, with exit code 1, has the code that the server gave.
 CODES = {2: "InvalidUsage", 69: "Unavailable", 78: "InvalidConfiguration"}
-REFUSED = {"snapshot": "NoSuchSnapshot", "no bucket": "NoSuchBucket"}
+REFUSED = {"snapshot": "NoSuchSnapshot", "no bucket": "NoSuchBucket", "cannot be found": "NoSuchEntity"}
 NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # The place in each command that raises an unexpected exception.
 INSIDE = {
@@ -183,6 +194,12 @@ INSIDE = {
             "usage",
             "quota list",
             "settings show x",
+            "account list",
+            "user list",
+            "group list",
+            "role list",
+            "access-key list x",
+            "policy list",
         ),
         "orcas.cli.store.upkeep.resolve",
     ),

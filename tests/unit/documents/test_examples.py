@@ -25,6 +25,7 @@ from tests.fixtures.commands import own_process
 from orcas.bench.workload import read_workload
 from orcas.cli import run
 from orcas.cli.commands import app
+from orcas.iam.file import read_identities
 from orcas.settings.config import child_environment, environment
 
 ROOT: Final = Path(__file__).parents[3]
@@ -246,8 +247,12 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
                         shell.run(line, place)
             case "toml":
                 assert tomllib.loads(example.text)
-                (shell.home / "example.toml").write_text(example.text)
-                assert read_workload(str(shell.home / "example.toml")).cases
+                path = shell.home / "example.toml"
+                path.write_text(example.text)
+                if "[users." in example.text:
+                    assert read_identities(path).users
+                else:
+                    assert read_workload(str(path)).cases
             case "xml":
                 ET.fromstring(example.text)
             case other:

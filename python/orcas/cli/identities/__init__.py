@@ -1,0 +1,1 @@
+"""Commands for users, groups, roles, their access keys and their policies."""

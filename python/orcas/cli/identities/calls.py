@@ -1,0 +1,94 @@
+"""Actions of IAM, as commands call them over the admin API, and the options that these commands share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orcas.cli.store.upkeep import settings_of
+from orcas.errors import ConfigurationError, OrcasError, UsageError
+from orcas.tools.session import Session
+
+Account = Annotated[
+    str | None, typer.Option("--account", metavar="NUMBER", help="Number of the account (default: the first one).")
+]
+Path_ = Annotated[str, typer.Option("--path", metavar="PATH", help="Path in its ARN, such as /teams/red/.")]
+PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Name or ARN of a policy.")]
+
+
+class Iam:
+    """Calls actions in one account."""
+
+    def __init__(self, session: Session, account: str | None) -> None:
+        self.session = session
+        self._account = account
+
+    def call(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """The answer of one action. Parameters that are None are left out.
+
+        Raises:
+            RefusedError: it is an error.
+        """
+        given = {name: value for name, value in parameters.items() if value is not None}
+        order = {"action": action, "parameters": given, "account": self._account}
+        return self.session.admin("POST", "iam", order)
+
+    def all(self, action: str, title: str, **parameters: Any) -> Iterator[Any]:
+        """What a list has, page by page."""
+        marker = None
+        while True:
+            page = self.call(action, **parameters, MaxItems=1000, Marker=marker)
+            yield from page[title]
+            if not page["IsTruncated"]:
+                return
+            marker = page["Marker"]
+
+    def policy(self, name: str) -> str:
+        """The ARN of a managed policy.
+
+        Raises:
+            OrcasError: there is none of this name.
+        """
+        if name.startswith("arn:"):
+            return name
+        for policy in self.all("ListPolicies", "Policies"):
+            if policy["PolicyName"] == name:
+                return str(policy["Arn"])
+        raise OrcasError(f"There is no policy {name}: `orcas policy list` shows them.")
+
+
+@contextlib.contextmanager
+def iam(data: str | None, endpoint: str | None, account: str | None) -> Iterator[Iam]:
+    """The identities of a store, running or not."""
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        yield Iam(session, account)
+
+
+def read_document(path: Path) -> str:
+    """The policy in a file.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def pairs(given: list[str], option: str) -> list[tuple[str, str]]:
+    """Options of the form KEY=VALUE.
+
+    Raises:
+        UsageError: one has another form.
+    """
+    split = [each.partition("=") for each in given]
+    if not all(equals for _, equals, _ in split):
+        raise UsageError(f"{option} must be KEY=VALUE.")
+    return [(key, value) for key, _, value in split]

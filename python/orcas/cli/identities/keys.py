@@ -1,0 +1,162 @@
+"""Commands for access keys, that of root included."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orcas.cli.identities.calls import Account, Iam, iam, read_document
+from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.store.upkeep import Endpoint
+from orcas.errors import OrcasError, UsageError
+
+key_app = Commands(help="Access keys of users, and that of root: create, list, disable, rotate and delete them.")
+
+User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The access key.")]
+
+
+def show_key(made: dict[str, Any], as_json: bool) -> None:
+    """Print a new key: nothing prints its secret again."""
+    if as_json:
+        print_json({"user": made["UserName"], "access_key": made["AccessKeyId"], "secret_key": made["SecretAccessKey"]})
+        return
+    sys.stdout.write(f"access key  {made['AccessKeyId']}\nsecret key  {made['SecretAccessKey']}\n")
+    say("The secret key is not shown again.", err=True)
+
+
+@key_app.command()
+def create(
+    user: User,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="Policy that narrows what the key may do: a service account."),
+    ] = None,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an access key for a user, and print it. A user has at most two, besides its service accounts.
+
+    Example:
+
+        orcas access-key create alice
+    """
+    document = None if policy is None else read_document(policy)
+    with iam(data, endpoint, account) as store:
+        made = store.call("CreateAccessKey", UserName=user, SessionPolicy=document)["AccessKey"]
+    show_key(made, as_json)
+
+
+@key_app.command("list")
+def list_keys(
+    user: User, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """List the access keys of a user, and when each was used last."""
+    with iam(data, endpoint, account) as store:
+        found = list(store.all("ListAccessKeys", "AccessKeyMetadata", UserName=user))
+        for key in found:
+            last = store.call("GetAccessKeyLastUsed", AccessKeyId=key["AccessKeyId"])["AccessKeyLastUsed"]
+            key["LastUsedDate"] = last.get("LastUsedDate")
+    if as_json:
+        print_json({"keys": found})
+        return
+    rows = [
+        (key["AccessKeyId"], key["Status"].lower(), key["CreateDate"], key["LastUsedDate"] or "never") for key in found
+    ]
+    print_table(("Access key", "State", "Created", "Last used"), rows)
+
+
+def _user_of(store: Iam, key: str) -> str:
+    return str(store.call("GetAccessKeyLastUsed", AccessKeyId=key)["UserName"])
+
+
+def _set(key: str, status: str, account: str | None, data: str | None, endpoint: str | None) -> None:
+    with iam(data, endpoint, account) as store:
+        store.call("UpdateAccessKey", UserName=_user_of(store, key), AccessKeyId=key, Status=status)
+
+
+@key_app.command()
+def disable(
+    key: Key, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Refuse an access key until it is enabled again."""
+    _set(key, "Inactive", account, data, endpoint)
+    tell({"access_key": key}, f"access key {key} is disabled", as_json)
+
+
+@key_app.command()
+def enable(
+    key: Key, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Accept an access key again."""
+    _set(key, "Active", account, data, endpoint)
+    tell({"access_key": key}, f"access key {key} is enabled", as_json)
+
+
+@key_app.command()
+def delete(
+    key: Key, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Delete an access key. The next request that it signs is refused."""
+    with iam(data, endpoint, account) as store:
+        store.call("DeleteAccessKey", UserName=_user_of(store, key), AccessKeyId=key)
+    tell({"access_key": key}, f"access key {key} is deleted", as_json)
+
+
+@key_app.command()
+def rotate(
+    user: User, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Give a user another access key, and print it. The former one works until it is deleted.
+
+    Example:
+
+        orcas access-key rotate alice
+    """
+    with iam(data, endpoint, account) as store:
+        former = [key["AccessKeyId"] for key in store.all("ListAccessKeys", "AccessKeyMetadata", UserName=user)]
+        made = store.call("CreateAccessKey", UserName=user)["AccessKey"]
+    show_key(made, as_json)
+    for key in former:
+        say(f"When nothing uses it any more: orcas access-key delete {key}", err=True)
+
+
+@key_app.command("rotate-root")
+def rotate_root(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace the key of root, and print the new one. The former one is refused from then on.
+
+    The new key is kept in the store, also for the next start, unless ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are
+    set there. `orcas env` prints it.
+    """
+    from orcas.cli.store.upkeep import settings_of
+    from orcas.tools.reach import reached
+
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("Replacing the root key needs a confirmation: use a terminal, or --yes.")
+        if not typer.confirm("Replace the root key? Whatever uses the present one is refused from then on.", err=True):
+            raise OrcasError("The root key is kept.")
+    with reached(settings_of(data), endpoint) as session:
+        made = session.admin("POST", "iam/root-key")
+    if as_json:
+        print_json(made)
+        return
+    sys.stdout.write(f"access key  {made['access_key']}\nsecret key  {made['secret_key']}\n")
+    if made["was_set_by_operator"]:
+        say("Remove ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY: the next start would use them again.", err=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(key_app, name="access-key")

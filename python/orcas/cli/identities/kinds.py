@@ -1,0 +1,149 @@
+"""The commands that users, groups and roles have alike: list, show, delete, attach and detach."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import unquote
+
+import typer
+
+from orcas.cli.identities.calls import Account, Iam, PolicyName, iam
+from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.store.upkeep import Endpoint
+
+# Titles of AWS's answers, and those of what this shows.
+_SHOWN: Final = {"Tags": "Tags", "PermissionsBoundary": "Boundary", "AssumeRolePolicyDocument": "Trust"}
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+
+
+def add_common(app: Commands, kind: str) -> None:
+    """Add these commands for a kind: user, group or role."""
+    called = kind.capitalize()
+
+    @app.command("list", help=f"List the {kind}s.")
+    def list_all(
+        account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+    ) -> None:
+        with iam(data, endpoint, account) as store:
+            found = list(store.all(f"List{called}s", f"{called}s"))
+        if as_json:
+            print_json({f"{kind}s": found})
+        else:
+            rows = [(each[f"{called}Name"], each["CreateDate"], each["Arn"]) for each in found]
+            print_table((called, "Created", "ARN"), rows)
+
+    @app.command(help=f"Show a {kind} with its policies.")
+    def show(
+        name: Name, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+    ) -> None:
+        with iam(data, endpoint, account) as store:
+            found = _described(store, kind, name)
+        if as_json:
+            print_json(found)
+            return
+        for title, value in found.items():
+            say(f"{title}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+
+    @app.command(help=f"Delete a {kind}.")
+    def delete(
+        name: Name,
+        force: Annotated[
+            bool, typer.Option("--force", help="Also with keys, members or memberships, and policies.")
+        ] = False,
+        account: Account = None,
+        data: Data = None,
+        endpoint: Endpoint = None,
+        as_json: AsJson = False,
+    ) -> None:
+        with iam(data, endpoint, account) as store:
+            if force:
+                _strip(store, kind, name)
+            store.call(f"Delete{called}", **{f"{called}Name": name})
+        tell({kind: name}, f"{kind} {name} is deleted", as_json)
+
+    _add_attachments(app, kind)
+
+
+def _add_attachments(app: Commands, kind: str) -> None:
+    called = kind.capitalize()
+
+    @app.command(help=f"Attach a policy to a {kind}.")
+    def attach(
+        name: Name,
+        policy: PolicyName,
+        account: Account = None,
+        data: Data = None,
+        endpoint: Endpoint = None,
+        as_json: AsJson = False,
+    ) -> None:
+        with iam(data, endpoint, account) as store:
+            arn = store.policy(policy)
+            store.call(f"Attach{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
+        tell({kind: name, "policy": arn}, f"policy {policy} is attached to {kind} {name}", as_json)
+
+    @app.command(help=f"Detach a policy from a {kind}.")
+    def detach(
+        name: Name,
+        policy: PolicyName,
+        account: Account = None,
+        data: Data = None,
+        endpoint: Endpoint = None,
+        as_json: AsJson = False,
+    ) -> None:
+        with iam(data, endpoint, account) as store:
+            arn = store.policy(policy)
+            store.call(f"Detach{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
+        tell({kind: name, "policy": arn}, f"policy {policy} is no longer attached to {kind} {name}", as_json)
+
+
+def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:
+    called = kind.capitalize()
+    named = {f"{called}Name": name}
+    found = store.call(f"Get{called}", **named)[called]
+    shown = {
+        "Name": found[f"{called}Name"],
+        "ARN": found["Arn"],
+        "Id": found[f"{called}Id"],
+        "Created": found["CreateDate"],
+    }
+    for title, mine in _SHOWN.items():
+        if title in found:
+            value = found[title]
+            if title == "Tags":
+                value = [f"{tag['Key']}={tag['Value']}" for tag in value]
+            shown[mine] = value["PermissionsBoundaryArn"] if title == "PermissionsBoundary" else value
+    if "Trust" in shown:
+        shown["Trust"] = unquote(shown["Trust"])
+    attached = store.all(f"ListAttached{called}Policies", "AttachedPolicies", **named)
+    shown["Policies"] = [policy["PolicyName"] for policy in attached]
+    shown["Inline policies"] = list(store.all(f"List{called}Policies", "PolicyNames", **named))
+    if kind == "user":
+        shown["Groups"] = [group["GroupName"] for group in store.all("ListGroupsForUser", "Groups", **named)]
+        shown["Access keys"] = [
+            f"{key['AccessKeyId']} ({key['Status'].lower()})"
+            for key in store.all("ListAccessKeys", "AccessKeyMetadata", **named)
+        ]
+    if kind == "group":
+        shown["Members"] = [user["UserName"] for user in store.all("GetGroup", "Users", **named)]
+    return shown
+
+
+def _strip(store: Iam, kind: str, name: str) -> None:
+    """Remove what keeps an entity from being deleted."""
+    called = kind.capitalize()
+    named = {f"{called}Name": name}
+    for policy in list(store.all(f"ListAttached{called}Policies", "AttachedPolicies", **named)):
+        store.call(f"Detach{called}Policy", **named, PolicyArn=policy["PolicyArn"])
+    for inline in list(store.all(f"List{called}Policies", "PolicyNames", **named)):
+        store.call(f"Delete{called}Policy", **named, PolicyName=inline)
+    if kind == "user":
+        for key in list(store.all("ListAccessKeys", "AccessKeyMetadata", **named)):
+            store.call("DeleteAccessKey", **named, AccessKeyId=key["AccessKeyId"])
+        for group in list(store.all("ListGroupsForUser", "Groups", **named)):
+            store.call("RemoveUserFromGroup", **named, GroupName=group["GroupName"])
+    if kind == "group":
+        for user in list(store.all("GetGroup", "Users", **named)):
+            store.call("RemoveUserFromGroup", **named, UserName=user["UserName"])

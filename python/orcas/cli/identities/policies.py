@@ -1,0 +1,196 @@
+"""Commands for policies: managed ones, and what a policy allows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import unquote
+
+import typer
+
+from orcas.cli.identities.calls import Account, Path_, PolicyName, iam, pairs, read_document
+from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.output import print_json, print_table, say, tell
+from orcas.cli.store.upkeep import Endpoint
+from orcas.errors import ConfigurationError, UsageError
+
+policy_app = Commands(help="Policies: create, change and delete them, check them, and explain decisions.")
+
+_KINDS: Final = ("identity", "bucket", "session", "boundary", "trust")
+_DECISIONS: Final = {"allowed": "allowed", "explicitDeny": "denied by a statement", "implicitDeny": "not allowed"}
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in AWS's language, as JSON.")]
+
+
+@policy_app.command()
+def create(
+    name: Name,
+    file: File,
+    path: Path_ = "/",
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a policy, which can then be attached to users, groups and roles."""
+    with iam(data, endpoint, account) as store:
+        made = store.call("CreatePolicy", PolicyName=name, Path=path, PolicyDocument=read_document(file))["Policy"]
+    tell({"policy": name, "arn": made["Arn"]}, f"policy {name} created", as_json)
+
+
+@policy_app.command()
+def update(
+    name: PolicyName,
+    file: File,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace a policy. Of the former versions, the newest four stay."""
+    document = read_document(file)
+    with iam(data, endpoint, account) as store:
+        arn = store.policy(name)
+        versions = list(store.all("ListPolicyVersions", "Versions", PolicyArn=arn))
+        spare = [version for version in versions if not version["IsDefaultVersion"]]
+        if len(versions) == 5:
+            store.call("DeletePolicyVersion", PolicyArn=arn, VersionId=spare[-1]["VersionId"])
+        made = store.call("CreatePolicyVersion", PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+    version = made["PolicyVersion"]["VersionId"]
+    tell({"policy": name, "version": version}, f"policy {name} has version {version}", as_json)
+
+
+@policy_app.command("list")
+def list_policies(
+    account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """List the policies, those that come with Orcas included."""
+    with iam(data, endpoint, account) as store:
+        found = list(store.all("ListPolicies", "Policies"))
+    if as_json:
+        print_json({"policies": found})
+        return
+    rows = [(each["PolicyName"], each["AttachmentCount"], each["DefaultVersionId"], each["Arn"]) for each in found]
+    print_table(("Policy", "Attached", "Version", "ARN"), rows)
+
+
+@policy_app.command()
+def show(
+    name: PolicyName, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Print a policy.
+
+    Example:
+
+        orcas policy show AmazonS3ReadOnlyAccess
+    """
+    with iam(data, endpoint, account) as store:
+        arn = store.policy(name)
+        found = store.call("GetPolicy", PolicyArn=arn)["Policy"]
+        version = store.call("GetPolicyVersion", PolicyArn=arn, VersionId=found["DefaultVersionId"])["PolicyVersion"]
+    document = unquote(version["Document"])
+    if as_json:
+        print_json({**found, "Document": document})
+    else:
+        say(document)
+
+
+@policy_app.command()
+def delete(
+    name: PolicyName, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
+) -> None:
+    """Delete a policy that is attached to nothing, with all its versions."""
+    with iam(data, endpoint, account) as store:
+        arn = store.policy(name)
+        for version in list(store.all("ListPolicyVersions", "Versions", PolicyArn=arn)):
+            if not version["IsDefaultVersion"]:
+                store.call("DeletePolicyVersion", PolicyArn=arn, VersionId=version["VersionId"])
+        store.call("DeletePolicy", PolicyArn=arn)
+    tell({"policy": name}, f"policy {name} is deleted", as_json)
+
+
+@policy_app.command()
+def check(
+    file: File,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="identity, bucket, session, boundary or trust.")
+    ] = "identity",
+    bucket: Annotated[
+        str | None, typer.Option("--bucket", metavar="NAME", help="The bucket of a bucket policy.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a policy, and warn of what never matches or allows more than it says. Needs no store."""
+    from orcas.edge import check_policy
+
+    if kind not in _KINDS:
+        raise UsageError(f"--kind must be one of {', '.join(_KINDS)}, not {kind}.")
+    try:
+        warnings = check_policy(read_document(file), "resource" if kind == "bucket" else kind, bucket)
+    except ValueError as error:
+        raise ConfigurationError(f"{file} is not valid: {str(error).rstrip('.')}.") from None
+    if as_json:
+        print_json({"warnings": warnings})
+        return
+    for warning in warnings:
+        say(warning)
+    sys.stdout.write("" if warnings else "valid\n")
+
+
+@policy_app.command()
+def explain(
+    user: Annotated[str, typer.Argument(metavar="USER", help="Name of a user; role/NAME or group/NAME of others.")],
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="Such as s3:GetObject.")],
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="An ARN, or BUCKET or BUCKET/KEY.")],
+    context: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context", metavar="KEY=VALUE", help="A key of conditions, such as aws:SourceIp; may be repeated."
+        ),
+    ] = None,
+    bucket_policy: Annotated[
+        Path | None, typer.Option("--bucket-policy", metavar="FILE", help="The policy of the bucket.")
+    ] = None,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether somebody may do something, and which statement decides.
+
+    Example:
+
+        orcas policy explain alice s3:PutObject photos/summer.jpg
+    """
+    arn = resource if resource.startswith("arn:") or resource == "*" else f"arn:aws:s3:::{resource}"
+    kind, _, name = user.rpartition("/")
+    called = (kind or "user").capitalize()
+    if called not in {"User", "Role", "Group"}:
+        raise UsageError(f"{user} must be a user, role/NAME or group/NAME.")
+    entries = [{"ContextKeyName": key, "ContextKeyValues": [value]} for key, value in pairs(context or [], "--context")]
+    policy = None if bucket_policy is None else read_document(bucket_policy)
+    with iam(data, endpoint, account) as store:
+        source = store.call(f"Get{called}", **{f"{called}Name": name})[called]["Arn"]
+        (result,) = store.call(
+            "SimulatePrincipalPolicy", PolicySourceArn=source, ActionNames=[action], ResourceArns=[arn],
+            ContextEntries=entries, ResourcePolicy=policy,
+        )["EvaluationResults"]  # fmt: skip
+    matched = [each["SourcePolicyId"] for each in result["MatchedStatements"]]
+    if as_json:
+        print_json({"decision": result["EvalDecision"], "statements": matched})
+        return
+    why = (
+        f", by {'; '.join(matched)}"
+        if matched
+        else ": no statement allows it"
+        if result["EvalDecision"] != "allowed"
+        else ""
+    )
+    say(f"{_DECISIONS[result['EvalDecision']]}{why}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(policy_app, name="policy")

@@ -1,0 +1,211 @@
+"""Commands for accounts, users, groups and roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orcas.cli.identities.calls import Account, Path_, iam, pairs, read_document
+from orcas.cli.identities.keys import show_key
+from orcas.cli.identities.kinds import add_common
+from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.output import print_json, print_table, tell
+from orcas.cli.store.upkeep import Endpoint
+
+account_app = Commands(help="Accounts: each has users, groups, roles, policies and buckets of its own.")
+user_app = Commands(help="Users: create, list, show and delete them, and attach policies.")
+group_app = Commands(help="Groups: what their policies allow, all members may do.")
+role_app = Commands(help="Roles: what others may do after they have assumed one.")
+
+Policies = Annotated[
+    list[str] | None, typer.Option("--policy", metavar="POLICY", help="Attach this policy; may be repeated.")
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", help="A tag; may be repeated.")]
+Boundary = Annotated[
+    str | None, typer.Option("--boundary", metavar="POLICY", help="Permissions boundary: nothing beyond it is allowed.")
+]
+User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
+
+
+@user_app.command()
+def create(
+    name: User,
+    policy: Policies = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="Add it to this group; may be repeated.")
+    ] = None,
+    key: Annotated[bool, typer.Option("--key", help="Also create an access key, and print it.")] = False,
+    path: Path_ = "/",
+    tag: Tags = None,
+    boundary: Boundary = None,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a user. Without policies, it may do nothing.
+
+    Example:
+
+        orcas user create dora --policy AmazonS3ReadOnlyAccess --key
+    """
+    tags = [{"Key": each, "Value": value} for each, value in pairs(tag or [], "--tag")]
+    with iam(data, endpoint, account) as store:
+        policies = [store.policy(each) for each in policy or []]
+        bounded = None if boundary is None else store.policy(boundary)
+        made = store.call("CreateUser", UserName=name, Path=path, Tags=tags, PermissionsBoundary=bounded)["User"]
+        for arn in policies:
+            store.call("AttachUserPolicy", UserName=name, PolicyArn=arn)
+        for each in group or []:
+            store.call("AddUserToGroup", UserName=name, GroupName=each)
+        if key:
+            show_key(store.call("CreateAccessKey", UserName=name)["AccessKey"], as_json)
+            return
+    tell({"user": name, "arn": made["Arn"]}, f"user {name} created", as_json)
+
+
+add_common(user_app, "user")
+
+
+@group_app.command("create")
+def create_group(
+    name: Group,
+    policy: Policies = None,
+    path: Path_ = "/",
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a group.
+
+    Example:
+
+        orcas group create readers --policy AmazonS3ReadOnlyAccess
+    """
+    with iam(data, endpoint, account) as store:
+        policies = [store.policy(each) for each in policy or []]
+        made = store.call("CreateGroup", GroupName=name, Path=path)["Group"]
+        for arn in policies:
+            store.call("AttachGroupPolicy", GroupName=name, PolicyArn=arn)
+    tell({"group": name, "arn": made["Arn"]}, f"group {name} created", as_json)
+
+
+add_common(group_app, "group")
+
+
+@group_app.command()
+def add(
+    name: Group,
+    user: User,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a user to a group.
+
+    Example:
+
+        orcas group add readers alice
+    """
+    with iam(data, endpoint, account) as store:
+        store.call("AddUserToGroup", GroupName=name, UserName=user)
+    tell({"group": name, "user": user}, f"user {user} is in group {name}", as_json)
+
+
+@group_app.command()
+def remove(
+    name: Group,
+    user: User,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a user from a group."""
+    with iam(data, endpoint, account) as store:
+        store.call("RemoveUserFromGroup", GroupName=name, UserName=user)
+    tell({"group": name, "user": user}, f"user {user} is no longer in group {name}", as_json)
+
+
+@role_app.command("create")
+def create_role(
+    name: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")],
+    trust: Annotated[Path, typer.Option("--trust", metavar="FILE", help="Policy that says who may assume it.")],
+    policy: Policies = None,
+    path: Path_ = "/",
+    tag: Tags = None,
+    boundary: Boundary = None,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a role."""
+    document, tags = read_document(trust), [{"Key": each, "Value": value} for each, value in pairs(tag or [], "--tag")]
+    with iam(data, endpoint, account) as store:
+        policies = [store.policy(each) for each in policy or []]
+        bounded = None if boundary is None else store.policy(boundary)
+        made = store.call(
+            "CreateRole",
+            RoleName=name,
+            Path=path,
+            AssumeRolePolicyDocument=document,
+            Tags=tags,
+            PermissionsBoundary=bounded,
+        )["Role"]
+        for arn in policies:
+            store.call("AttachRolePolicy", RoleName=name, PolicyArn=arn)
+    tell({"role": name, "arn": made["Arn"]}, f"role {name} created", as_json)
+
+
+add_common(role_app, "role")
+
+
+@account_app.command("create")
+def create_account(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the account.")],
+    key: Annotated[bool, typer.Option("--key", help="Also create an access key of its root, and print it.")] = False,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an account. Its root may do everything to what the account owns, and nothing to what others own.
+
+    Example:
+
+        orcas account create research
+    """
+    with iam(data, endpoint, None) as store:
+        made = store.call("CreateAccount", AccountName=name)["Account"]
+    if key:
+        with iam(data, endpoint, made["AccountId"]) as store:
+            show_key(store.call("CreateAccessKey")["AccessKey"], as_json)
+        return
+    shown = {"account": name, "number": made["AccountId"], "id": made["CanonicalId"]}
+    tell(shown, f"account {name} created, number {made['AccountId']}", as_json)
+
+
+@account_app.command("list")
+def list_accounts(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the accounts, with their numbers and canonical ids."""
+    with iam(data, endpoint, None) as store:
+        found = list(store.all("ListAccounts", "Accounts"))
+    if as_json:
+        print_json({"accounts": found})
+        return
+    print_table(
+        ("Account", "Number", "Id"), [(each["AccountName"], each["AccountId"], each["CanonicalId"]) for each in found]
+    )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(account_app, name="account")
+    app.add_typer(user_app, name="user")
+    app.add_typer(group_app, name="group")
+    app.add_typer(role_app, name="role")

@@ -1,0 +1,162 @@
+"""The commands for identities, on a running server and on a store without one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.fixtures.commands import command
+from tests.fixtures.targets import Target
+
+Serve = Callable[..., AbstractContextManager[Target]]
+READ = json.dumps({
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}],
+})  # fmt: skip
+
+
+@pytest.fixture
+def store(serve: Serve, data: Path) -> Iterator[Path]:
+    """A store with a running server."""
+    with serve():
+        yield data
+
+
+def orcas(data: Path, *words: str, code: int = 0) -> str:
+    return command(*words, "--data", data, code=code)
+
+
+def asked(data: Path, *words: str) -> Any:
+    return json.loads(orcas(data, *words, "--json"))
+
+
+def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
+    document = tmp_path / "read.json"
+    document.write_text(READ)
+    orcas(store, "policy", "create", "read", str(document))
+    orcas(store, "group", "create", "readers", "--policy", "read")
+    key = asked(store, "user", "create", "alice", "--group", "readers", "--tag", "a=b", "--key", "--boundary", "read")
+    assert key["user"] == "alice"
+    shown = asked(store, "user", "show", "alice")
+    assert (shown["Groups"], shown["Tags"], shown["Access keys"]) == (
+        ["readers"], ["a=b"], [f"{key['access_key']} (active)"],
+    )  # fmt: skip
+    assert asked(store, "group", "show", "readers")["Members"] == ["alice"]
+    orcas(store, "user", "attach", "alice", "AmazonS3ReadOnlyAccess")
+    assert "Policies: AmazonS3ReadOnlyAccess" in orcas(store, "user", "show", "alice")
+    orcas(store, "user", "detach", "alice", "AmazonS3ReadOnlyAccess")
+    orcas(store, "access-key", "disable", key["access_key"])
+    assert "inactive" in orcas(store, "access-key", "list", "alice")
+    orcas(store, "access-key", "enable", key["access_key"])
+    other = asked(store, "access-key", "rotate", "alice")
+    assert "quota for AccessKeysPerUser: 2" in orcas(store, "access-key", "create", "alice", code=1)
+    assert "service" not in asked(store, "access-key", "create", "alice", "--policy", str(document))
+    orcas(store, "access-key", "delete", other["access_key"])
+    document.write_text(READ.replace("photos", "pictures"))
+    for version in range(2, 8):
+        assert asked(store, "policy", "update", "read", str(document))["version"] == f"v{version}"
+    assert "pictures" in orcas(store, "policy", "show", "read")
+    assert "must delete access keys first" in orcas(store, "user", "delete", "alice", code=1)
+    orcas(store, "user", "delete", "alice", "--force")
+    orcas(store, "group", "delete", "readers", "--force")
+    orcas(store, "policy", "delete", "read")
+    assert asked(store, "user", "list")["users"] == asked(store, "group", "list")["groups"] == []
+    assert "There is no policy read" in orcas(store, "policy", "show", "read", code=1)
+
+
+def test_a_store_without_a_server(serve: Serve, data: Path) -> None:
+    with serve():
+        pass
+    key = asked(data, "user", "create", "alice", "--policy", "AmazonS3ReadOnlyAccess", "--key")
+    orcas(data, "access-key", "disable", key["access_key"])
+    orcas(data, "access-key", "enable", key["access_key"])
+    with serve() as target:
+        assert asked(data, "user", "show", "alice")["Policies"] == ["AmazonS3ReadOnlyAccess"]
+        keys = {"aws_access_key_id": key["access_key"], "aws_secret_access_key": key["secret_key"]}
+        with pytest.raises(ClientError, match="AccessDenied"):
+            target.server.client(**keys).create_bucket(Bucket="anything")
+
+
+def test_roles(store: Path, tmp_path: Path) -> None:
+    trust = tmp_path / "trust.json"
+    statement = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    trust.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    orcas(store, "role", "create", "worker", "--trust", str(trust), "--policy", "AmazonS3FullAccess")
+    shown = asked(store, "role", "show", "worker")
+    assert json.loads(shown["Trust"])["Statement"] == [statement]
+    assert shown["Policies"] == ["AmazonS3FullAccess"]
+    orcas(store, "role", "delete", "worker", "--force")
+
+
+def test_accounts(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        key = asked(data, "account", "create", "research", "--key")
+        number = {each["AccountName"]: each["AccountId"] for each in asked(data, "account", "list")["accounts"]}[
+            "research"
+        ]
+        orcas(data, "user", "create", "alice", "--account", number)
+        assert asked(data, "user", "list") == {"users": []}
+        assert len(asked(data, "user", "list", "--account", number)["users"]) == 1
+        keys = {"aws_access_key_id": key["access_key"], "aws_secret_access_key": key["secret_key"]}
+        with contextlib.closing(target.server.client("iam", **keys)) as iam:
+            assert iam.get_user()["User"]["Arn"] == f"arn:aws:iam::{number}:root"
+            assert [user["UserName"] for user in iam.list_users()["Users"]] == ["alice"]
+
+
+def test_root_gets_another_key(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        s3 = target.client()
+        said = asked(data, "access-key", "rotate-root", "--yes")
+        with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+            s3.list_buckets()
+        assert asked(data, "user", "list") == {"users": []}
+    assert not said["was_set_by_operator"]
+    assert "replaced" not in command("env", "--data", data)
+    assert said["secret_key"] in command("env", "--data", data)
+    stopped = asked(data, "access-key", "rotate-root", "--yes")
+    with serve() as target:
+        assert target.server.access_key == stopped["access_key"] != said["access_key"]
+    assert "needs a confirmation" in command("access-key", "rotate-root", "--data", data, code=2)
+
+
+def test_mistakes_are_one_sentence(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    for words, code, says in (
+        (("user", "show", "bob"), 1, "The user with name bob cannot be found."),
+        (("user", "create", "a b"), 1, "must contain only alphanumeric"),
+        (("user", "create", "bob", "--tag", "x"), 2, "--tag must be KEY=VALUE"),
+        (("user", "attach", "bob", "none"), 1, "There is no policy none"),
+        (("policy", "create", "p", str(tmp_path / "none.json")), 78, "cannot be read"),
+        (("policy", "create", "p", str(tmp_path / "bad.json")), 1, "This policy contains invalid Json"),
+        (("user", "list", "--account", "1"), 1, "The account with name 1 cannot be found"),
+        (("policy", "explain", "alien/x", "s3:GetObject", "b"), 2, "role/NAME or group/NAME"),
+    ):
+        said = orcas(store, *words, code=code)
+        assert says in said
+        assert re.fullmatch(r"orcas: .*\n", said) or said.count("\n") <= 1, said
+
+
+@contextmanager
+def with_file(path: Path, serve: Serve) -> Iterator[Target]:
+    with serve(identities_file=str(path)) as target:
+        yield target
+
+
+def test_a_file_of_identities_is_applied_at_every_start(serve: Serve, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "identities.toml"
+    path.write_text('[users.alice]\nkeys = [{ access_key = "alices-access-key", secret_key = "alices-secret" }]\n')
+    with with_file(path, serve) as target:
+        s3 = target.server.client(aws_access_key_id="alices-access-key", aws_secret_access_key="alices-secret")
+        with pytest.raises(ClientError, match="AccessDenied"):
+            s3.list_buckets()
+    path.write_text("[users.alice]\npolicies = ['none']\n[users.bob]\n")
+    with pytest.raises(Exception, match="There is no policy none"), with_file(path, serve), nullcontext():
+        pass
+    assert [user["UserName"] for user in asked(data, "user", "list")["users"]] == ["alice"]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from tests.fixtures.checksums import content_md5
 from tests.fixtures.operations import IMPLEMENTED
 from tests.fixtures.signing import Header
 from tests.fixtures.wire import Signer
 
 import orcas
+from orcas.tools.session import HttpTransport, Session
 
 BUCKET = "strangers"
 RESTORE = b"<RestoreRequest><Days>1</Days></RestoreRequest>"
@@ -63,9 +66,7 @@ SAMPLES = {
     "HeadObject": Sample("HEAD", KEPT),
     "PutObject": Sample("PUT", KEPT, body=b"changed"),
     "DeleteObject": Sample("DELETE", KEPT),
-    "DeleteObjects": Sample(
-        "POST", f"/{BUCKET}", (("delete", ""),), (("content-md5", "xiKU9cVNfjWuR0UM0lgm+g=="),), DELETE
-    ),
+    "DeleteObjects": Sample("POST", f"/{BUCKET}", (("delete", ""),), (("content-md5", content_md5(DELETE)),), DELETE),
     "CopyObject": Sample("PUT", f"/{BUCKET}/copy", headers=(SOURCE,)),
     "RenameObject": Sample("PUT", f"/{BUCKET}/new", (("renameObject", ""),), (("x-amz-rename-source", KEPT),)),
     "MoveObject": Sample("PUT", f"/{BUCKET}/new", headers=(("x-amz-move-source", KEPT),)),
@@ -77,6 +78,7 @@ SAMPLES = {
     "GetObjectAttributes": Sample("GET", KEPT, (("attributes", ""),), (("x-amz-object-attributes", "ETag"),)),
     "GetBucketAcl": Sample("GET", f"/{BUCKET}", (("acl", ""),)),
     "PutBucketAcl": Sample("PUT", f"/{BUCKET}", (("acl", ""),), (("x-amz-acl", "private"),)),
+    "PutBucketPolicy": Sample("PUT", f"/{BUCKET}", (("policy", ""),), body=b"{}"),
     "DeleteBucketPolicy": Sample("DELETE", f"/{BUCKET}", (("policy", ""),)),
     "GetObjectTagging": Sample("GET", KEPT, (("tagging", ""),)),
     "PutObjectTagging": Sample("PUT", KEPT, (("tagging", ""),), body=b"<Tagging><TagSet/></Tagging>"),
@@ -133,6 +135,13 @@ def presigned(signer: Signer, sample: Sample, expires: str = "300") -> bytes:
     return framed(sample, signer.presign(sample.method, sample.path, sample.query, expires).head(sample.headers))
 
 
+def hoisted(sample: Sample) -> Sample:
+    """The same with its `x-amz-` headers in the query, as in a presigned URL."""
+    moved = tuple(header for header in sample.headers if header[0].startswith("x-amz-"))
+    kept = tuple(header for header in sample.headers if header not in moved)
+    return dataclasses.replace(sample, query=(*sample.query, *moved), headers=kept)
+
+
 def forged(request: bytes, *, where: bytes) -> bytes:
     """Replace the last digits of the signature."""
     at = request.index(where) + len(where) + 60
@@ -176,6 +185,8 @@ class Place:
 
     signer: Signer
     upload_id: str
+    # Those who can sign, but may nothing here, by who they are.
+    powerless: dict[str, Signer]
 
     def state(self) -> list[bytes]:
         """Everything visible of it, except what differs from answer to answer."""
@@ -206,7 +217,49 @@ def place(server: orcas.Server) -> Place:
     ]
     assert signer.roundtrip(signer.request("PUT", LOCKED, (), vouched, b"locked")).status == 200
     created = signer.roundtrip(signer.request("POST", KEPT, [("uploads", "")])).body.decode()
-    return Place(signer, created.partition("<UploadId>")[2].partition("<")[0])
+    return Place(signer, created.partition("<UploadId>")[2].partition("<")[0], powerless(server, signer))
+
+
+def powerless(server: orcas.Server, root: Signer) -> dict[str, Signer]:
+    """Users without rights and with rights that are denied, another account, and keys that are no more."""
+    iam = server.client("iam")
+
+    def signer(key: dict[str, str]) -> Signer:
+        return changed(root, access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])
+
+    def user(name: str, *statements: dict[str, str]) -> Signer:
+        iam.create_user(UserName=name)
+        if statements:
+            document = {"Version": "2012-10-17", "Statement": statements}
+            iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=json.dumps(document))
+        return signer(iam.create_access_key(UserName=name)["AccessKey"])
+
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    made = {
+        "user without policies": user("nobody"),
+        "user with a denial": user("denied", everything, everything | {"Effect": "Deny"}),
+        "user of other buckets": user("elsewhere", everything | {"Resource": "arn:aws:s3:::elsewhere*"}),
+        "user with a condition": user(
+            "conditional", everything | {"Condition": {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}}
+        ),
+        "disabled key": user("disabled", everything),
+        "deleted key": user("deleted", everything),
+        "key of a deleted user": user("gone", everything),
+    }
+    iam.update_access_key(UserName="disabled", AccessKeyId=made["disabled key"].access_key, Status="Inactive")
+    iam.delete_access_key(UserName="deleted", AccessKeyId=made["deleted key"].access_key)
+    iam.delete_access_key(UserName="gone", AccessKeyId=made["key of a deleted user"].access_key)
+    iam.delete_user_policy(UserName="gone", PolicyName="own")
+    iam.delete_user(UserName="gone")
+    iam.close()
+    transport = HttpTransport(server.endpoint)
+    session = Session(transport, (server.access_key, server.secret_key), "us-east-1")
+    account = session.admin("POST", "iam", {"action": "CreateAccount", "parameters": {"AccountName": "other"}})
+    number = account["Account"]["AccountId"]
+    order = {"action": "CreateAccessKey", "parameters": {}, "account": number}
+    made["another account"] = signer(session.admin("POST", "iam", order)["AccessKey"])
+    transport.close()
+    return made
 
 
 def test_every_operation_has_a_sample() -> None:
@@ -230,6 +283,79 @@ def test_no_operation_is_open(place: Place, forge: Forge) -> None:
     assert place.state() == before
 
 
+WAYS: dict[str, Forge] = {
+    "signed": lambda signer, sample: signed(signer, sample),
+    "presigned": lambda signer, sample: presigned(signer, hoisted(sample)),
+}
+POWERLESS = (
+    "user without policies",
+    "user with a denial",
+    "user of other buckets",
+    "user with a condition",
+    "disabled key",
+    "deleted key",
+    "key of a deleted user",
+    "another account",
+)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("who", POWERLESS)
+def test_no_operation_is_open_to_who_may_not(place: Place, who: str, way: Forge) -> None:
+    assert set(POWERLESS) == set(place.powerless)
+    signer, before = place.powerless[who], place.state()
+    for name, sample in SAMPLES.items():
+        # An account has buckets of its own.
+        if who == "another account" and name in {"ListBuckets", "CreateBucket"}:
+            continue
+        query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
+        answer = signer.roundtrip(way(signer, dataclasses.replace(sample, query=query)), sample.method)
+        if name == "DeleteObjects" and "key" not in who:
+            # Each key is answered for itself.
+            assert b"<Deleted>" not in answer.body
+            assert re.findall(rb"<Code>([^<]*)", answer.body) == [b"AccessDenied"], f"{name}: {answer}"
+            continue
+        assert answer.status == 403, f"{name}: {answer}"
+        if sample.method != "HEAD":
+            code = "InvalidAccessKeyId" if "key" in who else "AccessDenied"
+            assert answer.error["Code"] == code, f"{name}: {answer}"
+    assert place.state() == before
+
+
+@pytest.mark.parametrize("who", ["user without policies", "another account"])
+def test_a_denial_does_not_say_what_exists(place: Place, who: str) -> None:
+    """Buckets, keys, versions and uploads that exist answer as those that do not."""
+    signer = place.powerless[who]
+
+    def answer_of(sample: Sample, upload: str) -> tuple[int, bytes]:
+        query = tuple((key, upload if value == "UPLOAD" else value) for key, value in sample.query)
+        answer = signer.roundtrip(signed(signer, dataclasses.replace(sample, query=query)), sample.method)
+        names = re.sub(rb"<(RequestId|HostId)>[^<]*", b"", answer.body)
+        for part in (sample.path.split("/", 2)[-1], sample.path, sample.path.split("/")[1]):
+            names = names.replace(part.encode(), b"*")
+        return answer.status, names
+
+    for name, sample in SAMPLES.items():
+        if name in {"ListBuckets", "CreateBucket"}:
+            continue
+        there = answer_of(sample, place.upload_id)
+        bucket, _, key = sample.path[1:].partition("/")
+        others = [dataclasses.replace(sample, path=f"/absent-{bucket}" + (f"/{key}" if key else ""))]
+        if key:
+            others.append(dataclasses.replace(sample, path=f"/{bucket}/absent"))
+            others.append(dataclasses.replace(sample, query=(*sample.query, ("versionId", "0" * 32))))
+        for other in others:
+            if who == "another account" and other.path.startswith("/absent-"):
+                # As on S3: the name of a bucket is no secret between accounts.
+                continue
+            told = answer_of(other, "0" * 32)
+            if ("versionId", "0" * 32) in other.query:
+                # The action of a version has a name of its own, which the refusal names.
+                assert told[0] == there[0], f"{name}: {told} for {other}, {there} for what exists"
+            else:
+                assert told == there, f"{name}: {told} for {other}, {there} for what exists"
+
+
 def test_the_samples_are_good(place: Place) -> None:
     """With the right key each is accepted: the refusals above are about the key."""
     for name, sample in SAMPLES.items():
@@ -238,9 +364,7 @@ def test_the_samples_are_good(place: Place) -> None:
         query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
         good = dataclasses.replace(sample, query=query)
         assert place.signer.roundtrip(signed(place.signer, good), sample.method).status == 200, name
-        # A presigned URL has the `x-amz-` headers in its query.
-        hoisted = dataclasses.replace(good, query=(*good.query, *good.headers), headers=())
-        assert place.signer.roundtrip(presigned(place.signer, hoisted), sample.method).status == 200, name
+        assert place.signer.roundtrip(presigned(place.signer, hoisted(good)), sample.method).status == 200, name
 
 
 @pytest.mark.parametrize(

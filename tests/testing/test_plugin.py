@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from tests.fixtures.waiting import wait_until
+
 from orcas.settings.config import child_environment
 
 CONFTEST = """
@@ -35,6 +38,20 @@ def test_versions(s3, orcas_bucket, orcas_versioning):
     found = s3.get_bucket_versioning(Bucket=orcas_bucket).get("Status", "Unversioned")
     assert found.lower() == orcas_versioning
 
+@pytest.mark.parametrize("orcas_durability", ["memory", "buffered"], indirect=True)
+def test_durability(s3, orcas_server, orcas_bucket, orcas_durability):
+    s3.put_object(Bucket=orcas_bucket, Key="k", Body=b"x")
+    assert s3.list_objects_v2(Bucket=orcas_bucket)["KeyCount"] == 1
+    assert s3.meta.region_name == "eu-central-1"
+    used = orcas_server._settings
+    on_disk = orcas_durability != "memory"
+    assert (used.memory, used.durability) == (not on_disk, orcas_durability if on_disk else "unsafe-none")
+
+@pytest.mark.parametrize("orcas_durability", ["sync"], indirect=True)
+@pytest.mark.xfail(raises=pytest.fail.Exception, strict=True)
+def test_no_faults_on_disk(orcas_control):
+    raise AssertionError
+
 def test_other_programs(aws_env, orcas_bucket):
     script = "import boto3; boto3.client('s3').put_object(Bucket='%s', Key='k', Body=b'x')" % orcas_bucket
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -53,21 +70,61 @@ def test_no_faults_are_left(s3, orcas_bucket):
 """
 
 
-def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def started(directory: Path, suite: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """A session of pytest over `suite`, in a directory of its own for temporary files."""
     (directory / "conftest.py").write_text(CONFTEST)
-    (directory / "test_suite.py").write_text(SUITE)
+    (directory / "test_suite.py").write_text(suite)
+    (directory / "tmp").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=directory, env=child_environment(), check=False)
+    environ = child_environment() | {"TMPDIR": str(directory / "tmp")} | variables
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=directory, env=environ)
 
 
-def test_a_suite_in_one_process(tmp_path: Path) -> None:
-    done = run(tmp_path)
-    assert "12 passed" in done.stdout, done.stdout
+def assert_pass(passed: str, session: subprocess.Popen[str]) -> None:
+    said, _ = session.communicate()
+    assert passed in said, said
+
+
+def test_two_sessions_of_a_suite_at_once(tmp_path: Path) -> None:
+    whole, part = started(tmp_path, SUITE), started(tmp_path, SUITE, "-k", "new_and_empty")
+    assert_pass("6 passed", part)
+    assert_pass("14 passed, 1 xfailed", whole)
+    # pytest keeps its directories, but no store is in them.
+    assert not list(tmp_path.rglob("control.lock"))
 
 
 def test_a_suite_in_several_processes(tmp_path: Path) -> None:
-    done = run(tmp_path, "-n", "3")
-    assert "12 passed" in done.stdout, done.stdout
+    # For a user without a home.
+    choice = "not durability and not disk"
+    assert_pass("12 passed", started(tmp_path, SUITE, "-n", "2", "-k", choice, HOME="/dev/null"))
+
+
+WAITING = """
+import os, pathlib, time
+
+def test_that_is_killed(orcas_server, s3, orcas_bucket):
+    s3.put_object(Bucket=orcas_bucket, Key="k", Body=b"x")
+    pathlib.Path("pid.new").write_text(str(orcas_server.pid))
+    os.rename("pid.new", "pid")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux lists the files of a process")
+def test_a_session_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    session = started(tmp_path, WAITING)
+    try:
+        assert wait_until((tmp_path / "pid").exists)
+        server = int((tmp_path / "pid").read_text())
+        files = [entry.readlink() for entry in Path(f"/proc/{server}/fd").iterdir()]
+        [store] = {path.parent for path in files if path.name == "control.lock"}
+        assert store.name.startswith("orcas-memory-")
+    finally:
+        session.kill()
+        session.communicate()
+    assert wait_until(lambda: not Path(f"/proc/{server}").exists())
+    assert not store.exists()
+    assert not store.with_name(f"{store.name}.lock").exists()
 
 
 def test_the_plugin_costs_nothing_until_it_is_used(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin: a server in memory for the session, and what a test needs of it.
+"""The pytest plugin: a server for the session, in memory unless a test asks for a disk, and what a test needs of it.
 
 pytest loads it when Orcas is installed; without a fixture, nothing but `import orcas` is done. Each process of pytest-xdist
 has a server of its own, which ends with the process, however that ends.
@@ -23,13 +23,38 @@ def orcas_settings() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def orcas_server(orcas_settings: dict[str, Any]) -> Iterator[Server]:
-    """An `orcas.Server` in memory, for the whole session, with a master key unless the settings have one."""
+def orcas_durability(request: pytest.FixtureRequest) -> str:
+    """`memory`, or the durability mode of a server that has its store on disk.
+
+    To run a test with several: `@pytest.mark.parametrize("orcas_durability", ["memory", "sync"], indirect=True)`.
+    """
+    return str(getattr(request, "param", "memory"))
+
+
+@pytest.fixture(scope="session")
+def orcas_server(
+    orcas_settings: dict[str, Any], orcas_durability: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """An `orcas.Server` for the whole session, in memory unless `orcas_durability` is parametrised.
+
+    It has a master key unless the settings have one.
+    """
+    import shutil
+
     import orcas
     from orcas.testing import settings_for_tests
 
-    with orcas.Server(**settings_for_tests(orcas_settings)) as server:
-        yield server
+    if orcas_durability == "memory":
+        with orcas.Server(**settings_for_tests(orcas_settings)) as server:
+            yield server
+        return
+    place = tmp_path_factory.mktemp("orcas")
+    settings = settings_for_tests(orcas_settings) | {"memory": False, "durability": orcas_durability}
+    try:
+        with orcas.Server(place, **settings) as server:
+            yield server
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +66,10 @@ def _orcas_control(orcas_server: Server) -> Iterator[Control]:
 
 
 @pytest.fixture
-def orcas_control(_orcas_control: Control) -> Iterator[Control]:
-    """An `orcas.testing.Control` of the server. After the test, the server is empty and has no faults."""
+def orcas_control(_orcas_control: Control, orcas_durability: str) -> Iterator[Control]:
+    """An `orcas.testing.Control` of the server in memory. After the test, the server is empty and has no faults."""
+    if orcas_durability != "memory":
+        pytest.fail("orcas_control needs a server in memory: leave orcas_durability at memory in this test.")
     yield _orcas_control
     _orcas_control.reset()
 
@@ -55,18 +82,18 @@ def s3(orcas_server: Server) -> Any:
     client.close()
 
 
-@pytest.fixture(params=["unversioned"])
+@pytest.fixture
 def orcas_versioning(request: pytest.FixtureRequest) -> str:
     """Whether `orcas_bucket` has versioning: `unversioned`, `enabled` or `suspended`.
 
     To run a test with several: `@pytest.mark.parametrize("orcas_versioning", ["unversioned", "enabled"], indirect=True)`.
     """
-    return str(request.param)
+    return str(getattr(request, "param", "unversioned"))
 
 
 @pytest.fixture
-def orcas_bucket(s3: Any, orcas_versioning: str, _orcas_control: Control) -> Iterator[str]:
-    """The name of a new, empty bucket. It is deleted after the test with all that it has."""
+def orcas_bucket(s3: Any, orcas_versioning: str, orcas_durability: str, _orcas_control: Control) -> Iterator[str]:
+    """The name of a new, empty bucket. It is deleted after the test with all that it has; one on disk, with its store."""
     import secrets
 
     name = f"test-{secrets.token_hex(8)}"
@@ -75,7 +102,7 @@ def orcas_bucket(s3: Any, orcas_versioning: str, _orcas_control: Control) -> Ite
         status = {"Status": orcas_versioning.capitalize()}
         s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=status)
     yield name
-    if name in [entry["Name"] for entry in s3.list_buckets()["Buckets"]]:
+    if orcas_durability == "memory" and name in [entry["Name"] for entry in s3.list_buckets()["Buckets"]]:
         _orcas_control.drop_bucket(name)
 
 

@@ -14,9 +14,13 @@ can run. The names below are the whole public interface of the package.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
-from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+if sys.version_info < (3, 11):  # noqa: UP036 - pip refuses such a Python, but it may run the sources
+    raise ImportError("Orcas needs Python 3.11 or later: run it with a newer one, such as `python3.13 -m orcas`.")
+
+from orcas.errors import ConfigurationError, InstallationError, OrcasError, UnavailableError
 from orcas.server import Server
 
 if TYPE_CHECKING:
@@ -31,8 +35,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Imported on first use: most programs need neither, and run their server in another process.
-    if name in ("buckets", "events", "instant", "testing", "usage"):
-        return importlib.import_module(f"orcas.{name}")
-    if name == "create_app":
-        return importlib.import_module("orcas.app").create_app
+    try:
+        if name in ("buckets", "events", "instant", "testing", "usage"):
+            return importlib.import_module(f"orcas.{name}")
+        if name == "create_app":
+            return importlib.import_module("orcas.app").create_app
+    except ImportError as error:
+        raise InstallationError(error) from None
     raise AttributeError(f"module 'orcas' has no attribute {name!r}")

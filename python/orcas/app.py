@@ -46,7 +46,7 @@ from orcas.edge import (
     salvage_core,
     sealer_of,
 )
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
 from orcas.iam.directory import Directory, directory_of
@@ -273,7 +273,7 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
     try:
         await asyncio.to_thread(access.start)
     except OSError as error:
-        raise UnavailableError(f"The access log {settings.access_log} cannot be opened: {error.strerror}.") from None
+        raise UnavailableError(f"The access log {settings.access_log} cannot be opened: {because(error)}.") from None
     try:
         yield access
     finally:
@@ -330,10 +330,10 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
     """
     if data is None and not memory:
         if settings:
-            raise ConfigurationError("create_app needs either data=DIRECTORY or memory=True.")
+            raise ConfigurationError("create_app needs either data=DIRECTORY or memory=True: give one of them.")
         return Orcas(resolve().settings, _open_embedded)
     if data is not None and memory:
-        raise ConfigurationError("create_app takes either data or memory, not both.")
+        raise ConfigurationError("create_app takes either data or memory, not both: give one of them.")
     place: dict[str, object] = {"memory": True} if memory else {"data": str(data)}
     return Orcas(resolve(place | settings, ambient=False).settings, _open_embedded)
 

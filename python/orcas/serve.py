@@ -78,7 +78,9 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UnavailableError(f"Orcas cannot listen on {host}: {error.strerror}.") from None
+        raise UnavailableError(
+            f"Orcas cannot listen on {host}: {error.strerror}; give an address of this machine with --host."
+        ) from None
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,7 +89,10 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             listener.bind(address)
         except OSError as error:
-            raise UnavailableError(f"Orcas cannot listen on {host} port {port}: {error.strerror}.") from None
+            raise UnavailableError(
+                f"Orcas cannot listen on {host} port {port}: {error.strerror}; give another --port or --host, or stop what "
+                "listens there."
+            ) from None
         yield listener
 
 
@@ -277,7 +282,9 @@ class _Server(uvicorn.Server):
                 self._listen(self.certificates, sockets or [])
         except OSError as error:
             # Another process bound the same port and listened first.
-            raise UnavailableError(f"Orcas cannot listen on the address: {error.strerror}.") from None
+            raise UnavailableError(
+                f"Orcas cannot listen on the address: {error.strerror}; give another --port, or stop what listens there."
+            ) from None
         self.ready()
 
     def _listen(self, certificates: Certificates, sockets: list[socket.socket]) -> None:

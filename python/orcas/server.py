@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.errors import ConfigurationError, UnavailableError, because
 from orcas.settings.clients import client_environment, is_local, unproxied_environment
 from orcas.settings.config import Settings, child_environment, environment, resolve
 
@@ -55,7 +55,7 @@ class Server:
         self, data: str | Path | None = None, *, memory: bool = False, timeout: float = 60.0, **settings: object
     ) -> None:
         if (data is None) != memory:
-            raise ConfigurationError("Server needs either data=DIRECTORY or memory=True.")
+            raise ConfigurationError("Server needs either data=DIRECTORY or memory=True: give one of them.")
         overrides: dict[str, object] = {"port": 0, "log_level": "warning", "log_format": "human"} | settings
         overrides |= {"memory": True} if memory else {"data": str(data)}
         # Also checked here, so that a wrong setting raises an exception from this call instead of ending the child.
@@ -78,7 +78,7 @@ class Server:
             )
         except OSError as error:
             self._errors.close()
-            raise UnavailableError(f"The server cannot be started: {error.strerror}.") from error
+            raise UnavailableError(f"The server cannot be started: {because(error)}.") from error
         try:
             self._send_order({"parent": os.getpid(), "settings": overrides})
             if not _in_coroutine():
@@ -188,8 +188,7 @@ class Server:
         code = self._process.poll()
         if code is None:
             return f"<orcas.Server {url} pid={self.pid}>"
-        how = "stopped" if code == 0 else f"killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
-        return f"<orcas.Server {how}>"
+        return f"<orcas.Server {_how(code)}>"
 
     def _boto3_options(self, service: str, options: dict[str, Any]) -> dict[str, Any]:
         from botocore.config import Config
@@ -239,18 +238,20 @@ class Server:
         stream = self._process.stdout
         assert stream is not None
         if stream.closed:
-            raise UnavailableError("The server was stopped before it was ready.")
+            raise UnavailableError("The server was stopped before it was ready: start another one.")
         line = b""
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)
             while not line.endswith(b"\n"):
                 if not selector.select(max(0.0, self._deadline - time.monotonic())):
-                    raise UnavailableError(f"The server was not ready within {self._timeout:g} s.{self._tail()}")
+                    raise UnavailableError(
+                        f"The server was not ready within {self._timeout:g} s: give it a longer timeout.{self._tail()}"
+                    )
                 piece = os.read(stream.fileno(), 4096)
                 if not piece:
                     code = self._process.wait()
                     kind = ConfigurationError if code == ConfigurationError.exit_code else UnavailableError
-                    raise kind(f"The server did not start (exit code {code}).{self._tail()}")
+                    raise kind(f"The server did not start ({_how(code)}).{self._tail()}")
                 line += piece
         ready: dict[str, Any] = json.loads(line)
         return ready
@@ -268,6 +269,11 @@ class Server:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+
+def _how(code: int) -> str:
+    """How a process with this exit code has ended."""
+    return "stopped" if code == 0 else f"killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
 
 
 def _in_coroutine() -> bool:

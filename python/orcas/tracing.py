@@ -59,7 +59,7 @@ class Traces:
             self._export, self._shutdown, self._fault = _sender(endpoint)
         except ImportError:
             raise ConfigurationError(
-                "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: pip install 'orcas-s3[otel]'."
+                "ORCAS_TRACES_ENDPOINT needs the packages of OpenTelemetry: run pip install 'orcas-s3[otel]'."
             ) from None
         self._endpoint = endpoint
         self._waiting: deque[_Done] = deque()

@@ -152,7 +152,7 @@ def test_what_is_whole_is_served_and_exported(case: str, store: Path, tmp_path: 
             missing = signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/{name}"), "HEAD").status == 404
             assert (missing or get(signer, name) is None) == (name in lost), name
         if (store / "control.lock").exists():
-            assert "--salvage: then stop it first" in command("stats", "--data", store, code=69)
+            assert "stop it if it was started with --salvage" in command("stats", "--data", store, code=69)
     found = json.loads(report.read_text())
     assert found["whole"] == len(OBJECTS) - len(lost)
     assert not found["whole_store"]

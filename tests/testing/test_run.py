@@ -34,7 +34,10 @@ def test_the_exit_code_is_that_of_the_command() -> None:
     assert orcas_run("--", "sh", "-c", "exit 42").returncode == 42
     assert orcas_run("--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
     done = orcas_run("--", "no-such-command-anywhere")
-    assert (done.returncode, done.stderr) == (127, "orcas: There is no command no-such-command-anywhere.\n")
+    assert (done.returncode, done.stderr) == (
+        127,
+        "orcas: There is no command no-such-command-anywhere: install it, or correct its name or PATH.\n",
+    )
     done = orcas_run("--", str(Path(__file__)))
     assert (done.returncode, done.stderr.count("cannot be run")) == (69, 1)
 

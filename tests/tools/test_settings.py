@@ -54,5 +54,5 @@ def test_a_missing_bucket_is_not_created(serve: Serve, data: Path) -> None:
         for words in (("show",), ("set", "--chunking", "fixed"), ("clear",)):
             verb, *options = words
             said = command("settings", verb, "missing", *options, "--data", data, code=1)
-            assert said.strip() == "orcas: There is no bucket missing."
+            assert said.strip() == "orcas: There is no bucket missing: name another one."
         assert target.wire("HEAD", "/missing").status == 404

@@ -82,7 +82,9 @@ def destroy_due(keyring: Keyring, directory: Path) -> list[str]:
     try:
         destroyed = keyring.upkeep()
     except StoreError as error:
-        raise OrcasError(f"A change of the keyring is incomplete: {error}") from None
+        raise OrcasError(
+            f"A change of the keyring is incomplete ({error}): wait, because it is tried again every minute."
+        ) from None
     for key in destroyed:
         log.warning("Key %s was destroyed: its waiting period is over", key)
     _note(keyring, directory)

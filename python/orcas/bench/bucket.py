@@ -61,13 +61,18 @@ class Bucket:
         status, _ = self._ask("HEAD", "")
         # Servers answer 200 to the making of a bucket that one has already, and this one will be emptied.
         if status == 200:
-            raise UnavailableError(f"{self._server.url} already has a bucket {self.name}.")
+            raise UnavailableError(
+                f"{self._server.url} already has a bucket {self.name}: delete it, then run the benchmark again."
+            )
         region = self._server.region
         place = f"<LocationConstraint>{region}</LocationConstraint>"
         document = f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>".encode()
         status, answer = self._ask("PUT", "", b"" if region == "us-east-1" else document)
         if status != 200:
-            raise RefusedError(status, f"{self._server.url} refused to create a bucket: {_reason(status, answer)}.")
+            raise RefusedError(
+                status,
+                f"{self._server.url} refused to create a bucket ({_reason(status, answer)}): give a key that may.",
+            )
 
     def _remove(self) -> None:
         try:

@@ -174,7 +174,10 @@ def _prepare(case: Case, side: _Side, advance: Advance) -> None:
         failures = _failures(report)
         if failures:
             name, count = next(iter(failures.items()))
-            raise OrcasError(f"{side.server.url} rejected {count} of {case.keys} objects of {case.name}: {name}.")
+            raise OrcasError(
+                f"{side.server.url} rejected {count} of {case.keys} objects of {case.name} ({name}): "
+                "look for the reason in its log, then run the benchmark again."
+            )
     if case.warmup_seconds:
         side.load.run_seconds(case.warmup_seconds, counts=False)
         _finish(side.load, f"{case.name}, warming up", advance, seconds=case.warmup_seconds)

@@ -116,7 +116,9 @@ def running(wanted: Wanted, settings: Mapping[str, Any], place: Path | None) -> 
         return
     with contextlib.ExitStack() as stack:
         if place is not None and not place.is_dir():
-            raise UsageError(f"--data must be a directory for temporary stores, but {place} is not a directory.")
+            raise UsageError(
+                f"--data must be a directory for temporary stores, but {place} is not a directory: create it."
+            )
         data = stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-bench-", dir=place))
         server = stack.enter_context(Server(data, **settings))
         parts = urlsplit(server.endpoint)
@@ -134,7 +136,9 @@ def _existing(wanted: Wanted) -> Reached:
     try:
         address = resolve_address(host, port)
     except OSError as error:
-        raise UnavailableError(f"{wanted.url} cannot be reached: {error.strerror}.") from None
+        raise UnavailableError(
+            f"{wanted.url} cannot be reached: {error.strerror}; check the name of the host."
+        ) from None
     access_key, secret_key, token, region = _keys(wanted.keys)
     return Reached(
         url=wanted.url, host=parts.netloc, address=address, port=port, access_key=access_key, secret_key=secret_key,
@@ -148,7 +152,7 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
     settings = resolve().settings
     region = given.region or variables.region or settings.region
     if (given.access_key is None) != (given.secret_key is None):
-        raise UsageError("Give --access-key and --secret-key together.")
+        raise UsageError("--access-key and --secret-key are one pair: give both or neither.")
     if given.access_key is not None and given.secret_key is not None:
         return given.access_key, given.secret_key, None, region
     if variables.access_key is not None and variables.secret_key is not None:

@@ -174,7 +174,7 @@ def read_workload(named: str, overrides: Table | None = None) -> Workload:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"The workload {path} cannot be read: {error}.") from None
+        raise ConfigurationError(f"The workload {path} cannot be read: {error}; correct it.") from None
     called = named if named in known else str(path)
     try:
         description = _text(document.get("description", path.stem))

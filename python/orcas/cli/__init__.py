@@ -83,7 +83,7 @@ def _explain_usage(error: Exception, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     # Creating this exception has already printed the help.
     if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write("orcas: a command is missing.\n")
+        sys.stderr.write("orcas: a command is missing: name one of those above.\n")
         return UsageError.exit_code
     said = error.format_message() if hasattr(error, "format_message") else str(error)
     said = " ".join(said.split())

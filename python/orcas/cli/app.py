@@ -144,5 +144,5 @@ def serve(
         "salvage": salvage or None,
     }
     if report is not None and not salvage:
-        raise UsageError("--report needs --salvage.")
+        raise UsageError("--report needs --salvage: give both or neither.")
     serve_command(resolve(overrides).settings, None if report is None else Path(report).expanduser())

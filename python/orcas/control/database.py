@@ -19,7 +19,7 @@ from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
 from orcas.control.identities.schema import SCHEMA_VERSION, STORED_KEYS
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 # Where the count of changes is in the file.
 _COUNT: Final = slice(24, 28)
@@ -73,7 +73,7 @@ def restore_database(path: Path) -> None:
             with contextlib.suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
     except OSError as error:
-        raise UnavailableError(f"{path} is damaged and cannot be renamed: {error.strerror}.") from None
+        raise UnavailableError(f"{path} is damaged and cannot be renamed: {because(error)}.") from None
     write_secret_file(path, content)
     log.warning("%s %s, and is restored from its copy, %s", path, why, copy_of(path).name)
 
@@ -166,5 +166,7 @@ def _finding(path: Path) -> str | None:
     except FAILURES as error:
         if is_damage(error):
             return str(error)
-        raise UnavailableError(f"{path} cannot be used: {error}.") from error
+        raise UnavailableError(
+            f"{path} cannot be used: {error}; check the file and its disk, and try again."
+        ) from error
     return next((str(finding) for finding in found if finding != "ok"), None)

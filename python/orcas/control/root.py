@@ -30,8 +30,8 @@ FILE_NAME: Final = ROOT_NAME
 _NAME: Final = ROOT_NAME
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
 _ADVICE: Final = (
-    "restore it from a backup, because it has the identity that owns the buckets; `orcas serve --salvage` serves the "
-    "objects without it."
+    "restore it from a backup, because it has the identity that owns the buckets, or serve the objects without it, with "
+    "`orcas serve --salvage`."
 )
 # Held while the file is read and written again: the start of a server and its periodic tasks note generations in threads.
 _NOTING: Final = Lock()

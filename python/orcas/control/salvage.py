@@ -17,7 +17,7 @@ from pathlib import Path
 from orcas.control.files import LOCK_NAME, ROOT_NAME, InUseError
 from orcas.control.root import Root, ephemeral_root, generated_pair, known_owner
 from orcas.control.sealing import Sealer
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 
 @contextlib.contextmanager
@@ -53,7 +53,9 @@ def _locked_if_present(directory: Path) -> Iterator[None]:
         yield
         return
     except OSError as error:
-        raise UnavailableError(f"The data directory {directory} cannot be read: {error.strerror}.") from None
+        raise UnavailableError(
+            f"The data directory {directory} cannot be read: {because(error)}, or name another with --data."
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

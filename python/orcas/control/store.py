@@ -250,7 +250,9 @@ def _row(path: Path, queries: dict[int, str], *values: str) -> Any:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             return connection.execute(queries.get(version, queries[SCHEMA_VERSION]), values).fetchone()
     except FAILURES as error:
-        raise UnavailableError(f"{path} cannot be read: {error}.") from error
+        raise UnavailableError(
+            f"{path} cannot be read: {error}; check the file and its disk, and try again."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -323,7 +325,7 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
         row = await rows.fetchone()
     version = row[0] if row is not None else 0
     if version > SCHEMA_VERSION:
-        raise UnavailableError(f"{path} was written by a later version of Orcas: its schema is {version}.")
+        raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
     if version < SCHEMA_VERSION:
         await connection.create_function("account_number", 1, account_number, deterministic=True)
         script = FROM_ONE if version else SCHEMA

@@ -374,7 +374,7 @@ async def _prepare(connection: aiosqlite.Connection, path: Path, check: bool) ->
         row = await rows.fetchone()
     version = row[0] if row is not None else 0
     if version > SCHEMA_VERSION:
-        raise UnavailableError(f"{path} was written by a later version of Orcas: its schema is {version}.")
+        raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
     if version == 0:
         await connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
     if check:

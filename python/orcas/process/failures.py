@@ -14,23 +14,26 @@ import sys
 import traceback
 from typing import Final
 
-from orcas.errors import OrcasError
+from orcas.errors import InstallationError, OrcasError, because
 from orcas.settings.config import resolve
 from orcas.telemetry.logs import redact, visible
 
 EXIT_FAILED: Final = 1
-# The exit codes that a shell reports for SIGINT and SIGPIPE.
+# The exit codes that a shell reports for a command that does not exist, for SIGINT and for SIGPIPE.
+EXIT_NOT_FOUND: Final = 127
 EXIT_INTERRUPTED: Final = 130
 EXIT_UNREAD: Final = 141
 
 
 def explain(error: BaseException, what: str, *, as_json: bool = False) -> int:
     """Print on stderr why `what` ended, and return the exit code. As JSON, it has the form of errors of the admin API."""
+    if isinstance(error, ImportError) and not isinstance(error, OrcasError):
+        error = InstallationError(error)
     if isinstance(error, OrcasError):
         _say(str(error), error.code, as_json)
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        _say("interrupted.", "Interrupted", as_json)
+        _say("interrupted: run the command again.", "Interrupted", as_json)
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
         # The reader has closed the pipe. Flushing the rest at exit must not fail again.
@@ -38,11 +41,11 @@ def explain(error: BaseException, what: str, *, as_json: bool = False) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     if isinstance(error, MemoryError):
-        _say(f"{what} ran out of memory.", "OutOfMemory", as_json)
+        _say(f"{what} ran out of memory: give it more.", "OutOfMemory", as_json)
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        _say(f"{what} failed: {place}{_in_one_line(error.strerror)}.{_where()}", OrcasError.code, as_json)
+        _say(f"{what} failed: {place}{_in_one_line(because(error))}.{_where()}", OrcasError.code, as_json)
     else:
         reason = _in_one_line(str(error))
         sentence = f"{what} failed unexpectedly: {type(error).__name__}{f': {reason}' if reason else ''}.{_where()}"

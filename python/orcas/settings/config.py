@@ -349,7 +349,8 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
         for path in _files():
             for name, raw in _read_file(path).items():
                 take(name, raw, str(path), f"{name} in {path}")
-    values.setdefault("data", _home("XDG_DATA_HOME", ".local/share") / "orcas")
+    if "data" not in values:
+        values["data"] = _default_data(in_memory=bool(values.get("memory")))
     settings = _combined(Settings(**values), sources, ambient)  # type: ignore[arg-type]
     return Resolved(settings, {name: sources.get(name, "default") for name in SETTINGS})
 
@@ -413,26 +414,47 @@ def _read_secret(variable: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{variable} names a file that cannot be read: {error}.") from None
+        raise ConfigurationError(
+            f"{variable} names a file that cannot be read: {error}; name another, or give this user access."
+        ) from None
 
 
-def _home(variable: str, fallback: str) -> Path:
+def _home(variable: str, fallback: str) -> Path | None:
+    """A directory of the user; None if there is neither the variable nor HOME, and the system does not know the user."""
     # The XDG base directory specification ignores relative paths.
     named = Path(os.environ.get(variable, ""))
-    return named if named.is_absolute() else Path.home() / fallback
+    if named.is_absolute():
+        return named
+    with contextlib.suppress(RuntimeError):
+        return Path.home() / fallback
+    return None
 
 
-def _files() -> tuple[Path, ...]:
-    return (Path.cwd() / FILE_NAME, _home("XDG_CONFIG_HOME", ".config") / "orcas" / FILE_NAME, SYSTEM_FILE)
+def _default_data(*, in_memory: bool) -> Path:
+    home = _home("XDG_DATA_HOME", ".local/share")
+    if home is None and not in_memory:
+        raise ConfigurationError(
+            "There is no home directory for the store: name a directory with --data or ORCAS_DATA."
+        )
+    return (home or Path()) / "orcas"
+
+
+def _files() -> list[Path]:
+    home = _home("XDG_CONFIG_HOME", ".config")
+    own = [] if home is None else [home / "orcas" / FILE_NAME]
+    return [Path.cwd() / FILE_NAME, *own, SYSTEM_FILE]
 
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # Users of services may have /dev/null as their home directory.
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}.") from None
+        raise ConfigurationError(
+            f"{path} cannot be read: {error}; correct the file, or give this user access."
+        ) from None
     names = [name for name, setting in SETTINGS.items() if setting.variable]
     for name in document:
         if name not in names:
@@ -448,8 +470,9 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         return UsageError(message) if usage else ConfigurationError(message)
 
     if settings.dev and not is_loopback(settings.host):
-        message = f"--dev uses published keys, so it listens on loopback only, not on {settings.host}."
-        raise wrong(message, "dev", "host")
+        raise wrong(
+            f"--dev uses published keys, so --host must be an address of loopback, not {settings.host}.", "dev", "host"
+        )
     if settings.dev and settings.root_access_key is None and settings.root_secret_key is None:
         access, secret = _client_pair() if ambient else (None, None)
         from_clients = access is not None and secret is not None
@@ -461,20 +484,23 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         source = "AWS_ACCESS_KEY_ID" if from_clients else "--dev"
         sources |= {"root_access_key": source, "root_secret_key": source}
     if (settings.root_access_key is None) != (settings.root_secret_key is None):
-        raise ConfigurationError("Set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY together: both or neither.")
+        raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY are one pair: set both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
-        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose your own secret.")
+        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
     if settings.master_key is not None and settings.master_passphrase is not None:
         raise ConfigurationError("ORCAS_MASTER_KEY and ORCAS_MASTER_PASSPHRASE are both set: set only one.")
     _check_tls(settings)
     _check_website_host(settings)
     if settings.memory and settings.salvage:
-        raise ConfigurationError("--salvage cannot be used with --memory: it needs an existing store.")
+        raise ConfigurationError("--salvage cannot be used with --memory: name an existing store with --data.")
     if settings.memory:
         if sources.get("data") == "command line":
-            raise wrong("--memory and --data cannot be used together: a store in memory has no directory.", "data")
+            raise wrong(
+                "--memory and --data cannot be used together, because a store in memory has no directory: give one of them.",
+                "data",
+            )
         if sources.get("durability") == "command line" and settings.durability != "unsafe-none":
-            raise wrong("--memory keeps nothing on disk, so its durability can only be unsafe-none.", "durability")
+            raise wrong("--memory keeps nothing on disk, so its durability must be unsafe-none.", "durability")
         settings = dataclasses.replace(settings, durability="unsafe-none")
         sources["durability"] = "--memory"
         if "disk_reserve" not in sources:
@@ -485,7 +511,9 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
             settings = dataclasses.replace(settings, events_max_bytes=_MEMORY_EVENTS)
             sources["events_max_bytes"] = "--memory"
     if settings.db_max_idle_conns > settings.db_max_open_conns:
-        raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
+        raise ConfigurationError(
+            "ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS: lower it, or raise the other."
+        )
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks
 
 
@@ -510,7 +538,8 @@ def _check_website_host(settings: Settings) -> None:
     for name in ("localhost", settings.host, *settings.domains):
         if website is not None and f".{name}".endswith(f".{website}"):
             raise ConfigurationError(
-                f"ORCAS_WEBSITE_HOST cannot be {website}: S3 clients use {name}, and only websites are served there."
+                f"ORCAS_WEBSITE_HOST cannot be {website}, where only websites would be served: S3 clients use {name}, "
+                "so choose another name."
             )
 
 

@@ -80,9 +80,11 @@ def boolean(value: object) -> bool:
 
 def directory(value: object) -> Path:
     """A path, with `~` expanded."""
-    if isinstance(value, Path):
-        return value.expanduser()
-    return Path(text(value)).expanduser()
+    path = value if isinstance(value, Path) else Path(text(value))
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise TypeError("a path whose ~ stands for a known home directory") from None
 
 
 def names(value: object) -> tuple[str, ...]:

@@ -48,9 +48,11 @@ def read_targets(path: Path | None) -> dict[str, Target]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"The targets in {path} cannot be read: {error}.") from None
+        raise ConfigurationError(
+            f"The targets in {path} cannot be read: {error}; correct the file, or give this user access."
+        ) from None
     if len(document) > TARGETS_MAX:
-        raise ConfigurationError(f"{path} has {len(document)} targets: there may be {TARGETS_MAX}.")
+        raise ConfigurationError(f"{path} has {len(document)} targets, but there must be at most {TARGETS_MAX}.")
     return {name: _target(path, name, table) for name, table in document.items()}
 
 
@@ -62,7 +64,7 @@ def check_targets(settings: Settings) -> None:
     """
     targets = read_targets(settings.event_targets_file)
     if targets and not settings.events_enabled:
-        raise ConfigurationError("ORCAS_EVENT_TARGETS_FILE needs events: ORCAS_EVENTS_ENABLED must not be false.")
+        raise ConfigurationError("ORCAS_EVENT_TARGETS_FILE needs events: set ORCAS_EVENTS_ENABLED to true.")
     for target in targets.values():
         check_client(target)
 

@@ -26,7 +26,7 @@ def check_client(target: Target) -> None:
     except ImportError:
         raise ConfigurationError(
             f"The target {target.name} is of the type {target.kind}, which needs a package that is not installed: "
-            f"pip install 'orcas-s3[{target.kind}]'."
+            f"run pip install 'orcas-s3[{target.kind}]'."
         ) from None
 
 

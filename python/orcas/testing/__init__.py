@@ -211,7 +211,7 @@ class Control:
         """
         place = Path(directory)
         if not place.is_dir():
-            raise OrcasError(f"{place} is not a directory.")
+            raise OrcasError(f"{place} is not a directory: name one.")
         self.create_bucket(bucket)
         root = f"/{quote(bucket, safe='')}"
         count = 0
@@ -251,5 +251,5 @@ class Control:
         extra = [(b"content-type", kind.encode())] if kind else []
         with self._session.request("PUT", raw_path, body=body, extra=extra) as answer:
             if answer.status not in good:
-                raise OrcasError(f"PUT {raw_path} was refused: {reason(answer)}.")
+                raise OrcasError(f"PUT {raw_path} was refused ({reason(answer)}): correct the request.")
             answer.read()

@@ -31,10 +31,12 @@ def bucket_settings(session: Session, bucket: str) -> dict[str, str]:
         if answer.status in (400, 404):
             raise no_bucket(bucket)
         if answer.status == 403:
-            raise RefusedError(403, f"The server refused the key{session.key_owner}.")
+            raise RefusedError(403, f"The server refused the key{session.key_owner}: use the root key of its store.")
         if answer.status != 200:
             # The answer to HEAD has no body that gives a reason.
-            raise RefusedError(answer.status, f"The server answered {answer.status} for the bucket {bucket}.")
+            raise RefusedError(
+                answer.status, f"The server answered {answer.status} for the bucket {bucket}: see its log."
+            )
         return _set(answer)
 
 
@@ -51,10 +53,14 @@ def change_bucket_settings(session: Session, bucket: str, changes: Mapping[str, 
     headers = [(f"{_HEADER}{name}".encode(), value.encode()) for name, value in changes.items()]
     with session.request("PUT", _path(bucket), "orcas-settings", extra=headers) as answer:
         if answer.status != 200:
-            raise RefusedError(answer.status, f"The settings of {bucket} cannot be changed: {reason(answer)}.")
+            raise RefusedError(
+                answer.status, f"The settings of {bucket} cannot be changed ({reason(answer)}): give another value."
+            )
         found = _set(answer)
     if any(value != DEFAULT and name not in found for name, value in changes.items()):
-        raise UnavailableError(f"The server at {session.transport.host} does not know settings of buckets.")
+        raise UnavailableError(
+            f"The server at {session.transport.host} does not know settings of buckets: name the address of Orcas."
+        )
     return found
 
 

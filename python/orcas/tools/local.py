@@ -57,7 +57,7 @@ class LocalTransport:
         try:
             head = self._next(messages)
             if head is None:
-                raise UnavailableError("The store gave no answer.")
+                raise UnavailableError("The store gave no answer: `orcas fsck` checks it.")
             given = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
             yield Response(head["status"], given, self._pieces(messages))
         finally:
@@ -87,7 +87,7 @@ class LocalTransport:
     def _next(self, messages: asyncio.Queue[Any]) -> dict[str, Any] | None:
         message = wait(messages.get(), self._loop)
         if isinstance(message, BaseException):
-            raise UnavailableError(f"The store cannot be read: {message}.") from message
+            raise UnavailableError(f"The store cannot be read: {message}; `orcas fsck` checks it.") from message
         return message  # type: ignore[no-any-return]
 
     def _pieces(self, messages: asyncio.Queue[Any]) -> Iterator[bytes]:

@@ -94,7 +94,9 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
             return
         if answer.status != 200:
             raise RefusedError(
-                answer.status, f"{bucket}/{key.decode(errors='replace')} cannot be read: {reason(answer)}."
+                answer.status,
+                f"{bucket}/{key.decode(errors='replace')} cannot be read ({reason(answer)}): "
+                "`orcas fsck` says what is lost.",
             )
         headers = answer.headers
         modified = email.utils.parsedate_to_datetime(headers["last-modified"]).timestamp()
@@ -112,12 +114,14 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
             if answer.status == 404:
                 raise no_bucket(name)
             what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
-            raise RefusedError(answer.status, f"{what} cannot be read: {reason(answer)}.")
+            raise RefusedError(answer.status, f"{what} cannot be read ({reason(answer)}): see the log of the server.")
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
     except ET.ParseError:
-        raise UnavailableError(f"The server at {session.transport.host} does not speak S3.") from None
+        raise UnavailableError(
+            f"The server at {session.transport.host} does not speak S3: name the address of Orcas."
+        ) from None
 
 
 def reason(answer: Response) -> str:

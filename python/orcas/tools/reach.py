@@ -75,9 +75,7 @@ def through_server(settings: Settings) -> Session:
     """
     address = read_address(settings.data)
     if address is None:
-        raise InUseError(
-            settings.data, "It does not accept requests yet, or was started with --salvage: then stop it first."
-        )
+        raise InUseError(settings.data, silent=True)
     keys = stored_pair(settings, settings.root_access_key, settings.root_secret_key)
     return Session(transport_of(address), keys, address.region, f"of the store in {settings.data}")
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport
@@ -39,7 +39,7 @@ def write_report(path: Path, document: dict[str, Any]) -> None:
     try:
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise UnavailableError(f"The report {path} cannot be written: {error.strerror}.") from None
+        raise UnavailableError(f"The report {path} cannot be written: {because(error)}.") from None
 
 
 def in_words(document: dict[str, Any]) -> list[str]:

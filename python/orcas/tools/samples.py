@@ -46,7 +46,7 @@ class Page:
                 continue
             found = _SAMPLE.fullmatch(line)
             if found is None:
-                raise UnavailableError("The server's response is not a page of metrics.")
+                raise UnavailableError("The server's response is not a page of metrics: name the address of Orcas.")
             labels = {name: re.sub(r"\\.", _unescaped, value) for name, value in _LABEL.findall(found[2] or "")}
             samples.setdefault(found[1], []).append((labels, float(found[3])))
         return cls(samples, moment)
@@ -132,12 +132,14 @@ def read_page(transport: Transport, token: str | None) -> Page:
     with transport.exchange("GET", PATH, "", headers, b"") as answer:
         text = answer.read(_PAGE_MAX).decode(errors="replace")
     if answer.status in {401, 403}:
-        reason = "refuses this reader of its metrics: set ORCAS_METRICS_TOKEN to its token"
-        raise RefusedError(answer.status, f"The server at {transport.host} {reason}.")
+        raise RefusedError(
+            answer.status,
+            f"The server at {transport.host} refuses this reader of its metrics: set ORCAS_METRICS_TOKEN to its token.",
+        )
     if answer.status == 404:
-        raise RefusedError(404, f"The server at {transport.host} has no metrics: they are turned off (ORCAS_METRICS).")
+        raise RefusedError(404, f"The server at {transport.host} has no metrics: set ORCAS_METRICS there.")
     if answer.status >= 500:
-        raise UnavailableError(f"The server at {transport.host} answered {answer.status}.")
+        raise UnavailableError(f"The server at {transport.host} answered {answer.status}: see its log.")
     if answer.status != 200:
-        raise RefusedError(answer.status, f"The server at {transport.host} answered {answer.status}.")
+        raise RefusedError(answer.status, f"The server at {transport.host} answered {answer.status}: see its log.")
     return Page.parsed(text, moment)

@@ -44,7 +44,7 @@ class RefusedError(OrcasError):
 
 def no_bucket(name: str) -> RefusedError:
     """The error of a command that names a bucket which the store does not have."""
-    return RefusedError(404, f"There is no bucket {name}.", "NoSuchBucket")
+    return RefusedError(404, f"There is no bucket {name}: name another one.", "NoSuchBucket")
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Response:
         for piece in self.pieces:
             body += piece
             if len(body) > limit:
-                raise UnavailableError(f"The server's answer has more than {limit} bytes.")
+                raise UnavailableError(f"The server's answer has more than {limit} bytes: name the address of Orcas.")
         return bytes(body)
 
 
@@ -133,7 +133,9 @@ class HttpTransport:
             if connection is not None:
                 self._forget(connection)
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise UnavailableError(f"{self.url} cannot be reached, or closed the connection: {reason}.") from error
+            raise UnavailableError(
+                f"{self.url} cannot be reached, or closed the connection ({reason}): start the server, or check the address."
+            ) from error
         except BaseException:
             if connection is not None:
                 self._forget(connection)
@@ -265,15 +267,19 @@ class Session:
         try:
             document = json.loads(content)
         except ValueError:
-            raise UnavailableError(f"The server at {self.transport.host} is not Orcas, or has no admin API.") from None
+            document = None
         if not isinstance(document, dict):
-            raise UnavailableError(f"The server at {self.transport.host} is not Orcas, or has no admin API.")
+            raise UnavailableError(
+                f"The server at {self.transport.host} is not Orcas, or has no admin API: name the address of Orcas."
+            )
         if answer.status >= 400:
             error = document.get("error", {})
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
             explanation = message if message.endswith(".") else f"{message}."
             if answer.status == 403:
-                explanation = f"The server refused the key{self.key_owner}: {explanation}"
+                explanation = (
+                    f"The server refused the key{self.key_owner} ({explanation[:-1]}): use the root key of its store."
+                )
             code = error.get("code", "") if isinstance(error, dict) else ""
             raise RefusedError(answer.status, explanation, str(code))
         return document

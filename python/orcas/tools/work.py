@@ -40,7 +40,8 @@ def run_job(
         raise
     watch(job["progress"])
     if job["state"] != "done":
-        raise OrcasError(f"The {kind} failed: {job['error'] or job['state']}")
+        why = str(job["error"] or job["state"]).rstrip(".")
+        raise OrcasError(f"The {kind} failed ({why}): remove the cause, and run it again.")
     with contextlib.suppress(OrcasError):
         session.admin("DELETE", f"jobs/{name}")
     result: dict[str, Any] = job["result"]

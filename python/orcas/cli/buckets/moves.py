@@ -56,7 +56,7 @@ def _place(text: str) -> dict[str, str]:
     """
     bucket, slash, prefix = text.removeprefix("s3://").partition("/")
     if not bucket or not slash:
-        raise UsageError(f"{text} is not BUCKET/PREFIX. For all keys of a bucket, write BUCKET/.")
+        raise UsageError(f"{text} is not BUCKET/PREFIX: for all keys of a bucket, write BUCKET/.")
     return {"bucket": bucket, "prefix": prefix}
 
 

@@ -47,7 +47,7 @@ def set_quota(
         orcas quota set photos --objects 100000
     """
     if most is None and objects is None:
-        raise UsageError("Give --bytes, --objects or both; `orcas quota remove` removes a quota.")
+        raise UsageError("A limit is missing: give --bytes, --objects or both; `orcas quota remove` removes a quota.")
     order = {_kind(owner): name, "bytes": None if most is None else _bytes(most), "objects": objects}
     _check_owner(name, owner)
     ask(data, endpoint, "PUT", "quotas", order)

@@ -106,7 +106,9 @@ def _order(
         raise UsageError("A name is empty: give the bucket and the snapshot by their names.")
     for name in names:
         if "/" in name:
-            raise UsageError(f"{name} is not a name: those of buckets and snapshots have no slash.")
+            raise UsageError(
+                f"{name} is not a name, because those of buckets and snapshots have no slash: give another one."
+            )
     path = "/".join(("buckets", *(quote(name, safe="") for name in names)))
     try:
         return ask(data, endpoint, method, path, order)

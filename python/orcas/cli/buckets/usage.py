@@ -50,7 +50,7 @@ def usage(
         orcas usage --by owner,day --since 2026-01-01 --csv
     """
     if as_csv and as_json:
-        raise UsageError("Use either --csv or --json.")
+        raise UsageError("--csv and --json cannot be used together: give one of them.")
     for option, text in (("--since", since), ("--until", until)):
         _check_day(option, text)
     asked = {name: value for name, value in (("since", since), ("until", until), ("by", by)) if value is not None}

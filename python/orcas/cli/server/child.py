@@ -42,7 +42,7 @@ def _serve() -> None:
 
     line = sys.stdin.buffer.readline()
     if not line:
-        raise UnavailableError("The process that requested a server has ended.")
+        raise UnavailableError("The process that requested a server has ended: start another one.")
     order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 

@@ -55,7 +55,9 @@ def demo(
             extra = [(b"content-type", kind.encode())] if kind else []
             with session.request("PUT", f"/{bucket}{path}", query, body, extra) as answer:
                 if answer.status not in (200, 409):
-                    raise OrcasError(f"{bucket}{path} cannot be stored: {reason(answer)}.")
+                    raise OrcasError(
+                        f"{bucket}{path} cannot be stored ({reason(answer)}): correct that, and run the command again."
+                    )
                 answer.read()
 
         put("", b"")

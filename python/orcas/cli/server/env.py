@@ -60,7 +60,9 @@ def env(
     from orcas.control.files.address import reachable
 
     if memory and data is not None:
-        raise UsageError("--memory and --data cannot be used together: a store in memory has no directory.")
+        raise UsageError(
+            "--memory and --data cannot be used together, because a store in memory has no directory: give one of them."
+        )
     settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
     deadline = time.monotonic() + wait
     running: Address | None
@@ -69,7 +71,9 @@ def env(
     else:
         running = _running(settings.data, deadline)
         if running is None and wait:
-            raise UnavailableError(f"No server opened the store in {settings.data} within {wait:g} s.")
+            raise UnavailableError(
+                f"No server opened the store in {settings.data} within {wait:g} s: start it, or wait longer."
+            )
     keys = _keys(settings, running, dev)
     if dev and running is not None and keys != _keys(settings, running, dev=False):
         # That directory belongs to another server.
@@ -155,7 +159,7 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     from orcas.control.files.address import reachable
 
     url = server_url(reachable(settings.host), settings.port, tls=has_tls(settings))
-    start = f"start one with `orcas serve --data {shlex.quote(str(settings.data))}`."
+    start = f"orcas serve --data {shlex.quote(str(settings.data))}"
     if sure and settings.port:
         return url
     if is_locked(settings.data):
@@ -164,11 +168,11 @@ def _expected(settings: Settings, *, sure: bool) -> str:
             "wait for it with --wait, or name its address with --port, as for a server with --salvage."
         )
     if settings.port == 0:
-        raise UnavailableError(f"No server has the store in {settings.data} open: {start}")
+        raise UnavailableError(f"No server has the store in {settings.data} open: start one with `{start}`.")
     try:
         socket.create_connection((reachable(settings.host), settings.port), _CONNECT_SECONDS).close()
     except OSError:
-        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: {start}\n")
+        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: start one with `{start}`.\n")
         return url
     raise UnavailableError(
         f"No server has the store in {settings.data} open, and another server listens at {url}: "

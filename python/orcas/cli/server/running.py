@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from orcas.errors import UnavailableError, UsageError
+from orcas.errors import UnavailableError, UsageError, because
+from orcas.process.failures import EXIT_NOT_FOUND
 
-# As a shell says it: the command was not found, or a signal has ended it.
-_NOT_FOUND = 127
+# As a shell says it: a signal has ended it.
 _BY_SIGNAL = 128
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
@@ -61,10 +61,10 @@ def run(
         try:
             child = subprocess.Popen(command)
         except FileNotFoundError:
-            sys.stderr.write(f"orcas: There is no command {command[0]}.\n")
-            raise typer.Exit(_NOT_FOUND) from None
+            sys.stderr.write(f"orcas: There is no command {command[0]}: install it, or correct its name or PATH.\n")
+            raise typer.Exit(EXIT_NOT_FOUND) from None
         except OSError as error:
-            raise UnavailableError(f"{command[0]} cannot be run: {error.strerror}.") from None
+            raise UnavailableError(f"{command[0]} cannot be run: {because(error)}.") from None
         for pending in early:
             child.send_signal(pending)
         code = _wait(child)

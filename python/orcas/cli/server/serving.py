@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from orcas.app import OpenStore, Orcas
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
@@ -69,7 +69,9 @@ def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -
             try:
                 data = stack.enter_context(private_directory(owned=owned))
             except OSError as error:
-                raise UnavailableError(f"A directory in memory cannot be created: {error}.") from None
+                raise UnavailableError(
+                    f"A directory for the store in memory cannot be created: {because(error)}."
+                ) from None
             settings = dataclasses.replace(settings, data=data)
         run(Orcas(settings), announce)
 

@@ -141,7 +141,7 @@ def export(
     from orcas.tools.salvage import in_words, readable_salvage
 
     if prefix and bucket is None:
-        raise UsageError("--prefix needs --bucket.")
+        raise UsageError("--prefix needs --bucket: name the bucket, too.")
     place = Path(os.path.abspath(Path(target).expanduser()))  # noqa: PTH100 - keeps symlinks
     settings = settings_of(data)
     if skip_lost and endpoint is None:
@@ -169,7 +169,7 @@ def export(
     doubtful = 0 if found is None else found["doubtful"]
     if done.get("lost") or doubtful:
         raise OrcasError(
-            f"Lost: {done.get('lost', 0)}; possibly out of date: {doubtful}. All files in {place} are intact: keep "
+            f"Lost: {done.get('lost', 0)}; possibly out of date: {doubtful}; all files in {place} are intact: keep "
             "them, and restore the rest from a backup with `orcas restore`."
         )
 

@@ -88,7 +88,7 @@ def inspect(
             "Packs know neither buckets nor keys: leave out --bucket, --key and --prefix, or name the log."
         )
     if first is not None and last is not None and first > last:
-        raise UsageError(f"--from {first} is after --to {last}: nothing lies between them.")
+        raise UsageError(f"--from {first} is after --to {last}: exchange them.")
     directory = settings_of(data).data
     if not any((directory / name).exists() for name in ("log", "chunks", "store.keys", "store.keys.copy")):
         raise NoStoreError(directory)
@@ -113,7 +113,7 @@ def inspect(
     if not total.rows and any(value not in ([], None) for value in selection.values()):
         say("Nothing in the store is selected: check the options, and how kinds are written.", err=True)
     if total.unreadable:
-        raise OrcasError(f"Places that cannot be read: {total.unreadable}. `orcas fsck` says what is lost.")
+        raise OrcasError(f"Places that cannot be read: {total.unreadable}; `orcas fsck` says what is lost.")
 
 
 def _bytes(text: str | None) -> bytes | None:

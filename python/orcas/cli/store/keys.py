@@ -110,7 +110,7 @@ def destroy(
         if not sys.stdin.isatty():
             raise UsageError("Destroying a key needs a confirmation: use a terminal, or --yes.")
         if not typer.confirm(f"Destroy the key {name} {when}? Content that needs it is lost then.", err=True):
-            raise OrcasError(f"The key {name} is kept.")
+            raise OrcasError(f"The key {name} is kept: answer y to destroy it.")
     _act("destroy", name, data, endpoint, {"days": 0 if now else after, "lose_content": lose_content})
     done = f"key {name} is destroyed" if now else f"key {name} will be destroyed {when}"
     tell({"key": name, "days": 0 if now else after}, done, as_json)
@@ -163,15 +163,15 @@ def set_master(
         openssl rand -base64 32 > new.key; orcas key set-master --key-file new.key
     """
     if (key_file is None) == (passphrase_file is None):
-        raise UsageError("Give either --key-file or --passphrase-file.")
+        raise UsageError("There must be one new secret: give --key-file or --passphrase-file.")
     if scrypt_n is not None and (passphrase_file is None or scrypt_n not in SCRYPT_N):
-        raise UsageError("--scrypt-n is a power of two from 32768 to 1048576, for --passphrase-file.")
+        raise UsageError("--scrypt-n must be a power of two from 32768 to 1048576, and needs --passphrase-file.")
     path = key_file or passphrase_file
     assert path is not None
     try:
         secret = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}.") from None
+        raise ConfigurationError(f"{path} cannot be read: {error}; name a file that this user can read.") from None
     order: dict[str, Any] = {"passphrase" if key_file is None else "key": secret}
     ask(data, None, "PUT", "keys/master", order | ({} if scrypt_n is None else {"scrypt_n": scrypt_n}))
     tell({}, "master key changed: the next start needs the new one", as_json)

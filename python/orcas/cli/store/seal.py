@@ -45,7 +45,7 @@ def seal_stored(settings: Settings, endpoint: str | None, *, as_json: bool) -> N
         ]
         print_table(("", "seal"), rows, right=1)
     if reasons := what_is_left(done):
-        raise OrcasError(f"Not everything is sealed: {'; '.join(reasons)}. Run the command again.")
+        raise OrcasError(f"Not everything is sealed: {'; '.join(reasons)}: run the command again.")
 
 
 def what_is_left(done: dict[str, Any]) -> list[str]:

@@ -259,7 +259,7 @@ def _check(
     from orcas.tools.work import run_job
 
     if accept_loss and not repair:
-        raise UsageError("--accept-loss needs --repair.")
+        raise UsageError("--accept-loss needs --repair: give both or neither.")
     if endpoint is not None and repair:
         raise UsageError("--repair works on the directory of a stopped store: use --data, not --endpoint.")
     try:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 LOCK_NAME: Final = "control.lock"
 DATABASE_NAME: Final = "control.db"
@@ -43,10 +43,15 @@ _LOCK_RETRY_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
-    """Another process has the store in `directory` open. `state`: what else is known of that process."""
+    """Another process has the store in `directory` open. `silent`: it is no server, or accepts no requests."""
 
-    def __init__(self, directory: Path, state: str = "") -> None:
-        super().__init__(f"The store in {directory} is in use by another process.{state and f' {state}'}")
+    def __init__(self, directory: Path, *, silent: bool = False) -> None:
+        super().__init__(
+            f"The store in {directory} is in use by another process, which accepts no requests: wait until it does, or stop "
+            "it if it was started with --salvage."
+            if silent
+            else f"The store in {directory} is in use by another process: stop that one first."
+        )
 
 
 class NoStoreError(UnavailableError):
@@ -68,11 +73,15 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UnavailableError(f"The data directory {path} cannot be created: {error.strerror}.") from None
+        raise UnavailableError(
+            f"The data directory {path} cannot be created: {because(error)}, or name another with --data."
+        ) from None
     try:
         there = {entry.name for entry in path.iterdir()}
     except OSError as error:
-        raise UnavailableError(f"The data directory {path} cannot be read: {error.strerror}.") from None
+        raise UnavailableError(
+            f"The data directory {path} cannot be read: {because(error)}, or name another with --data."
+        ) from None
     foreign = sorted(there - _IGNORED_FILES)
     if foreign and not there & _STORE_FILES:
         raise UnavailableError(
@@ -91,7 +100,9 @@ def locked(directory: Path) -> Iterator[None]:
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UnavailableError(f"The data directory {directory} cannot be used: {error.strerror}.") from None
+        raise UnavailableError(
+            f"The data directory {directory} cannot be used: {because(error)}, or name another with --data."
+        ) from None
     try:
         if not _lock(descriptor):
             raise InUseError(directory)
@@ -141,7 +152,7 @@ def read_secret_file(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UnavailableError(f"{path} cannot be read: {because(error)}.") from None
 
 
 def write_secret_file(path: Path, content: bytes) -> None:
@@ -163,7 +174,7 @@ def write_secret_file(path: Path, content: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise UnavailableError(f"{path} cannot be written: {error.strerror}.") from None
+        raise UnavailableError(f"{path} cannot be written: {because(error)}.") from None
 
 
 def sync_directory(path: Path) -> None:

@@ -32,7 +32,9 @@ def copy_database(path: Path, to: Path, seconds_max: float = COPY_SECONDS_MAX) -
             # So that the copy needs no WAL file.
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
-        raise UnavailableError(f"{path} cannot be copied: {error}.") from error
+        raise UnavailableError(
+            f"{path} cannot be copied: {error}; check both files and their disks, and try again."
+        ) from error
 
 
 def _until(deadline: float) -> Callable[[int, int, int], None]:

@@ -16,7 +16,7 @@ from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, QUOTAS_NAME, R
 from orcas.control.files.twice import copy_of, is_present
 from orcas.control.quotas import read_quotas
 from orcas.control.root import note_files, noted_files
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 _CONTENT: Final = {DATABASE_NAME: "all identities except root", QUOTAS_NAME: "the quotas of owners"}
 _NOTED: Final = (*_CONTENT, USAGE_NAME)
@@ -98,7 +98,7 @@ def give_up(directory: Path, lost: list[str]) -> list[str]:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise UnavailableError(f"{left} cannot be renamed: {error.strerror}.") from None
+                raise UnavailableError(f"{left} cannot be renamed: {because(error)}.") from None
     if given_up:
         note_files(directory, gone=given_up)
     return given_up

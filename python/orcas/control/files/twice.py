@@ -68,7 +68,8 @@ def read_twice(path: Path) -> bytes | None:
     content = read_secret_file(path)
     if content is not None and is_refuted(path, content):
         raise UnavailableError(
-            f"{path} and its copy are damaged: restore it from a backup; without one, `orcas fsck` says how to go on."
+            f"{path} and its copy are damaged: restore it from a backup, or run `orcas fsck`, which says how to go on "
+            "without."
         )
     return content
 

@@ -22,7 +22,7 @@ from orcas.control.database import back_up_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import read_twice
-from orcas.errors import OrcasError, UnavailableError, UsageError
+from orcas.errors import OrcasError, UnavailableError, UsageError, because
 from orcas.tools.copies.copying import hashed, reading, sha256
 from orcas.tools.copies.keyring import keyring_copy
 from orcas.tools.copies.manifest import Entry, Manifest, Stat, decode, stored_name
@@ -86,7 +86,9 @@ class _PinnedFiles:
     def check(self) -> None:
         """Raise UnavailableError if the pin is lost."""
         if self._lost is not None:
-            raise UnavailableError(f"The backup was aborted because its pin on the store was lost: {self._lost}")
+            raise UnavailableError(
+                f"The backup was aborted because its pin on the store was lost ({self._lost}): run the command again."
+            )
 
     def confirm(self) -> None:
         """Renew the pin once more: if it still exists, everything read belongs to its moment."""
@@ -249,7 +251,7 @@ def _sources(directory: Path, copies: list[Path], pinned: _PinnedFiles) -> list[
         try:
             found = path.stat().st_size
         except OSError as error:
-            raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
+            raise UnavailableError(f"{path} cannot be read: {because(error)}.") from error
         if found < length:
             raise UnavailableError(
                 f"{path} is shorter than the store reports: is {directory} the directory of that store?"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from orcas.errors import UnavailableError
+from orcas.errors import UnavailableError, because
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -37,7 +37,7 @@ def reading(path: Path) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
-        raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UnavailableError(f"{path} cannot be read: {because(error)}.") from error
     try:
         yield descriptor
     finally:
@@ -82,12 +82,14 @@ def pieces(descriptor: int, start: int, end: int) -> Iterator[bytes | int]:
                 continue
             piece = os.pread(descriptor, wanted, at)
             if not piece:
-                raise UnavailableError("A file of the store is shorter than it must be.")
+                raise UnavailableError(
+                    "A file of the store is shorter than it must be: `orcas fsck` says what is lost."
+                )
             yield piece
             at += len(piece)
     # Behind the end of a file there is a hole as well: one that was cut short must not pass for zeros.
     if os.fstat(descriptor).st_size < end:
-        raise UnavailableError("A file of the store is shorter than it must be.")
+        raise UnavailableError("A file of the store is shorter than it must be: `orcas fsck` says what is lost.")
 
 
 def hashed(descriptor: int, start: int, end: int, digest: _Hash, meter: Meter) -> None:

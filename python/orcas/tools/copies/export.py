@@ -17,7 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Final
 
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import OrcasError, UnavailableError, because
 from orcas.tools.copies.copying import write_at
 from orcas.tools.copies.paths import PART, SIDE, bucket_name, path_of
 from orcas.tools.objects import Listed, buckets, listed, opened
@@ -61,7 +61,9 @@ class Export:
         with _failing(self.target):
             # Before anything is made: what is not there leaves nothing behind.
             if bucket is not None and next(listed(self.session, bucket, prefix), None) is None and prefix:
-                raise OrcasError(f"No key of {bucket} begins with {prefix.decode(errors='replace')}.")
+                raise OrcasError(
+                    f"No key of {bucket} begins with {prefix.decode(errors='replace')}: give another --prefix."
+                )
             self._prepare_target()
             unfinished = self.target / f"{INDEX}{PART}"
             with ThreadPoolExecutor(_WORKERS, "orcas-export") as pool, _replaced(unfinished, "w") as index:
@@ -159,7 +161,9 @@ class Export:
                 write_at(file.fileno(), piece, at)
                 at += len(piece)
         if at != size:
-            raise UnavailableError(f"The object for {path} arrived with {at} bytes instead of {size}.")
+            raise UnavailableError(
+                f"The object for {path} arrived with {at} bytes instead of {size}: continue with --resume."
+            )
         os.utime(part, (modified, modified))
         part.replace(path)
 
@@ -234,4 +238,4 @@ def _failing(target: Path) -> Iterator[None]:
     except OrcasError:
         raise
     except OSError as error:
-        raise UnavailableError(f"{error.filename or target} cannot be written: {error.strerror}.") from error
+        raise UnavailableError(f"{error.filename or target} cannot be written: {because(error)}.") from error

@@ -82,7 +82,7 @@ def decode(content: bytes, place: str) -> Manifest:
         document = json.loads(content)
         found = document["format"]
         if found != FORMAT:
-            raise UnavailableError(f"{place} was written by another version of Orcas: its format is {found}.")
+            raise UnavailableError(f"{place} is of the format {found}, of another version of Orcas: use that version.")
         files = tuple(_entry(entry) for entry in document["files"])
         manifest = Manifest(
             document["store"], document["number"], document["sequence"], document["time"], document["orcas"], files
@@ -93,7 +93,7 @@ def decode(content: bytes, place: str) -> Manifest:
         if len({entry.name for entry in files}) != len(files) or len({entry.stored for entry in files}) != len(files):
             raise ValueError("a file is named twice")
     except (ValueError, KeyError, TypeError):
-        raise UnavailableError(f"{place} is damaged: it is not a backup manifest.") from None
+        raise UnavailableError(f"{place} is damaged: restore another backup.") from None
     return manifest
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.files import sync_directory
-from orcas.errors import OrcasError, UnavailableError
+from orcas.errors import OrcasError, UnavailableError, because
 from orcas.settings.config import Settings
 from orcas.tools.copies.copying import sha256, write_sparse
 from orcas.tools.copies.manifest import Entry, Manifest, decode
@@ -37,7 +37,7 @@ def restore(
     began = time.monotonic()
     content = source.read_manifest()
     if content is None:
-        raise UnavailableError(f"There is no backup in {source.name}.")
+        raise UnavailableError(f"There is no backup in {source.name}: name the TARGET of `orcas backup`.")
     manifest = decode(content, f"{source.name}/manifest.json")
     directory = settings.data
     partial = directory.with_name(directory.name + ".partial")
@@ -51,7 +51,7 @@ def restore(
         partial.rename(directory)
         sync_directory(directory.parent)
     except OSError as error:
-        raise UnavailableError(f"{error.filename or partial} cannot be written: {error.strerror}.") from error
+        raise UnavailableError(f"{error.filename or partial} cannot be written: {because(error)}.") from error
     try:
         stats = open_store()
     except OrcasError as error:
@@ -74,7 +74,7 @@ def restore(
 
 def _prepare_directory(directory: Path, partial: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UnavailableError(f"{directory} is not empty: a backup is restored into a new directory.")
+        raise UnavailableError(f"{directory} is not empty: name a new directory with --data.")
     if partial.exists():
         if any(partial.iterdir()) and not (partial / _UNFINISHED).is_file():
             raise UnavailableError(f"{partial} is in the way, and was not created by a restore: remove it.")
@@ -106,7 +106,8 @@ def _write(source: DirectoryTarget | S3Target, manifest: Manifest, partial: Path
             length = write_sparse(descriptor, source.fetch(entry.stored, entry.length), digest, meter(entry))
             if length != entry.length or digest.hexdigest() != entry.sha256:
                 raise UnavailableError(
-                    f"{source.name}/files/{entry.stored} is damaged: it does not match its digest in the manifest."
+                    f"{source.name}/files/{entry.stored} is damaged, because it does not match its digest in the manifest: "
+                    "restore another backup."
                 )
             os.fsync(descriptor)
         finally:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from orcas.control.files import sync_directory, write_secret_file
-from orcas.errors import OrcasError, UnavailableError, UsageError
+from orcas.errors import OrcasError, UnavailableError, UsageError, because
 from orcas.tools.copies.copying import PIECE, Meter, copy_span, hashed, reading, sha256
 from orcas.tools.copies.manifest import NAME, SIZE_MAX
 
 _FILES: Final = "files"
 _LOCK: Final = "backup.lock"
-_MISSING: Final = "A backup to or from S3 needs boto3: pip install 'orcas-s3[backup]'."
+_MISSING: Final = "A backup to or from S3 needs boto3: run pip install 'orcas-s3[backup]'."
 
 
 class Target(Protocol):
@@ -82,12 +82,12 @@ class DirectoryTarget:
                 )
             lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UnavailableError(f"{self._path} cannot be used: {error.strerror}.") from error
+            raise UnavailableError(f"{self._path} cannot be used: {because(error)}.") from error
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise UnavailableError(f"Another backup to {self._path} is running.") from None
+                raise UnavailableError(f"Another backup to {self._path} is running: wait for it.") from None
             yield
         finally:
             os.close(lock)
@@ -99,7 +99,7 @@ class DirectoryTarget:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise UnavailableError(f"{self._path / NAME} cannot be read: {error.strerror}.") from error
+            raise UnavailableError(f"{self._path / NAME} cannot be read: {because(error)}.") from error
 
     def sizes(self) -> dict[str, int]:
         """Every file, by its path under `files/`."""
@@ -156,7 +156,9 @@ class DirectoryTarget:
             while at < length:
                 piece = os.pread(descriptor, min(PIECE, length - at), at)
                 if not piece:
-                    raise UnavailableError(f"{self._path / _FILES / stored} is too short: the backup is damaged.")
+                    raise UnavailableError(
+                        f"{self._path / _FILES / stored} is too short, so the backup is damaged: restore another one."
+                    )
                 yield piece
                 at += len(piece)
 
@@ -172,7 +174,7 @@ class DirectoryTarget:
         try:
             yield
         except OSError as error:
-            raise UnavailableError(f"{path} cannot be written: {error.strerror}.") from error
+            raise UnavailableError(f"{path} cannot be written: {because(error)}.") from error
 
 
 class S3Target:
@@ -224,7 +226,7 @@ class S3Target:
             body = _Reader(source, length, meter)
             self._client.upload_fileobj(body, self._bucket, self._key(stored), Config=self._transfer)
         if body.at != length:
-            raise UnavailableError(f"{self.name} did not store all of {path}.")
+            raise UnavailableError(f"{self.name} did not store all of {path}: run the command again.")
         return body.digest.hexdigest()
 
     def extend(self, path: Path, length: int, stored: str, known: tuple[int, str], meter: Meter) -> str | None:
@@ -252,7 +254,9 @@ class S3Target:
             while left:
                 piece = body.read(min(PIECE, left))
                 if not piece:
-                    raise UnavailableError(f"{self.name}/{_FILES}/{stored} is too short: the backup is damaged.")
+                    raise UnavailableError(
+                        f"{self.name}/{_FILES}/{stored} is too short, so the backup is damaged: restore another one."
+                    )
                 yield piece
                 left -= len(piece)
 
@@ -264,7 +268,9 @@ class S3Target:
         try:
             yield
         except self._errors as error:
-            raise UnavailableError(f"{self.name} cannot be {done}: {str(error).rstrip('.')}.") from error
+            raise UnavailableError(
+                f"{self.name} cannot be {done}: {str(error).rstrip('.')}; check it, and try again."
+            ) from error
 
 
 class _Reader:

@@ -1,0 +1,270 @@
+"""docs/messages.md lists every sentence with which a command ends, and each of them is provoked.
+
+Most are provoked by command lines alone (`FAILURES`); for some, a part of the system fails on purpose (`FAULTS`); some are
+of the Python interface; and the rest are the subject of other tests, which have their words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+import uvicorn
+from tests.fixtures.broken import broken
+from tests.fixtures.messages import PAGE, Row, listed, raised
+from tests.fixtures.sources import ROOT
+from tests.fixtures.tables.failing import check
+from tests.fixtures.tables.failures import FAILURES
+
+import orcas
+from orcas import errors
+from orcas.admin.upkeep import destroy_due
+from orcas.control.files.address import Address
+from orcas.edge import StoreError, _KeyringSealer
+from orcas.errors import OrcasError
+from orcas.serve import _Server
+from orcas.settings.config import child_environment
+from orcas.testing import Control
+from orcas.tools.salvage import write_report
+from orcas.tools.session import RefusedError, Session
+
+ROWS: Final = listed()
+# In place of a value: there is none.
+ABSENT: Final = object()
+
+
+# In place of a value: there is none.
+ABSENT: Final = object()
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+async def nothing(*_: object) -> None:
+    """An application that gives no answer."""
+
+
+def without_pins(_: Session, method: str, path: str, order: object = None, ask: Any = Session.admin) -> Any:
+    if method == "PUT":
+        raise RefusedError(404, "There is no backup pin with this id.")
+    return ask(_, method, path, order)
+
+
+FULL: Final = OSError(errno.ENOSPC, "No space left on device")
+FAILED_JOB: Final = {
+    "id": "1",
+    "state": "failed",
+    "progress": {"total": {"moved_bytes": 0}},
+    "error": "The disk is full.",
+}
+LEFT: Final = dict.fromkeys(("blobs", "bytes", "uploads", "files", "index"), 0)
+SEALED: Final = {
+    **dict.fromkeys(("seen", "versions", "uploads", "bytes", "stored_bytes", "no_room", "too_long", "unreadable"), 0),
+    "changed": 1, "left": LEFT,
+}  # fmt: skip
+NOT_MEASURED: Final = {"ok": False, "cases": [{"servers": [{"errors": 0, "wrong": 0}]}]}
+WRONG: Final = {"ok": False, "cases": [{"servers": [{"errors": 2, "wrong": 1}]}]}
+
+# As `FAILURES`, with what is replaced in Orcas or in Python to make the command fail.
+FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
+    ("version", 1, "ran out of memory", "orcas.version.version", raising(MemoryError())),
+    ("version", 130, "interrupted", "orcas.version.version", raising(KeyboardInterrupt())),
+    ("version", 1, "failed: No space left on device; make room.", "orcas.version.version", raising(FULL)),
+    ("version", 1, "failed unexpectedly: ZeroDivisionError", "orcas.version.version", raising(ZeroDivisionError())),
+    ("version", 69, "install it again", "orcas.version.version", raising(ImportError("No module named 'x'"))),
+    ("serve --memory --port 0", 69, "store in memory cannot be created", "orcas.process.memory._base", raising(FULL)),
+    ("run -- true", 69, "The server cannot be started", "subprocess.Popen", raising(FULL)),
+    (
+        "env --memory",
+        69,
+        "select one with --port",
+        "orcas.process.memory.private_directories",
+        lambda: [Path("/"), Path("/a")],
+    ),
+    (
+        "gc --data {store}",
+        1,
+        "(The disk is full): remove the cause",
+        "orcas.tools.session.Session.admin",
+        lambda *_: FAILED_JOB,
+    ),
+    ("stats --data {store}", 69, "The store gave no answer", "orcas.app.Orcas.__call__", nothing),
+    ("top --endpoint {http200}", 69, "has more than 1 bytes", "orcas.tools.samples._PAGE_MAX", 1),
+    (
+        "backup {out}-a --data {store}",
+        69,
+        "cannot be copied",
+        "orcas.control.files.copies._until",
+        raising(sqlite3.OperationalError("busy")),
+    ),
+    (
+        "backup {out}-b --data {store}",
+        69,
+        "pin on the store was lost",
+        "orcas.tools.session.Session.admin",
+        without_pins,
+    ),
+    ("backup s3://a/b --data {store}", 1, "needs boto3", "boto3.s3.transfer.TransferConfig", ABSENT),
+    ("fsck --repair --accept-loss --data {bad-quotas}", 69, "cannot be renamed", "pathlib.Path.replace", raising(FULL)),
+    (
+        "export {out}-c --endpoint {http500}",
+        69,
+        "is case-insensitive",
+        "pathlib.Path.exists",
+        lambda path: path.name.startswith("CASE"),
+    ),
+    (
+        "compact --seal --endpoint {http200} --json",
+        1,
+        "kept changing: run the command again",
+        "orcas.tools.work.run_job",
+        lambda *_, **__: SEALED,
+    ),
+    ("key destroy k --data {store}", 1, "is kept", "typer.confirm", lambda *_, **__: False),
+    ("bench --json", 1, "not a valid measurement", "orcas.bench.measure.run", lambda *_: NOT_MEASURED),
+    ("bench --json", 1, "2 operations failed and 1 answers were wrong", "orcas.bench.measure.run", lambda *_: WRONG),
+]
+
+
+class DeafKeyring:
+    def seal_control(self, *_: object) -> None:
+        raise StoreError("the disk is full")
+
+    upkeep = seal_control
+
+
+def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]]:
+    """Calls of the Python interface that fail, with the exit code that a command has for it."""
+    yield 78, lambda: orcas.Server()
+    yield 78, lambda: orcas.create_app(port=0)
+    yield 78, lambda: orcas.create_app(data=places["new"], memory=True)
+    yield 69, lambda: orcas.Server(memory=True, timeout=0)
+    yield 69, lambda: orcas.Server(places["full"])
+    yield 78, lambda: orcas.Server(memory=True, encrypt_by_default=True)
+    server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1")
+    yield 1, lambda: Control(server).seed(places["new"], "b")
+    # Its base class fails in this test, because another process listens already.
+    yield 69, lambda: asyncio.run(_Server(uvicorn.Config(None), asyncio.Event()).startup())  # type: ignore[arg-type]
+    yield 69, lambda: write_report(Path("/dev/null/report"), {})
+    keyring: Any = DeafKeyring()
+    yield 69, lambda: _KeyringSealer(keyring).seal("control.key", b"")
+    yield 1, lambda: destroy_due(keyring, Path())
+
+
+# Other tests, with the beginning of what each provokes, and words by which it knows that.
+ELSEWHERE: Final = {
+    "tests/bench/test_bench.py": {"… rejected … of … objects": "rejected 10 of 10 objects"},
+    "tests/edge/test_traces.py": {"ORCAS_TRACES_ENDPOINT needs": "pip install 'orcas-s3"},
+    "tests/unit/commands/test_report.py": {
+        "The index does not match": "next_step(",
+        "No object is lost, but": "next_step(",
+        "The log is damaged, and": "next_step(",
+        "A copy of the store's keys": "next_step(",
+    },
+    "tests/testing/test_installation.py": {"There is no home directory": "--data"},
+    "tests/tools/test_keyring.py": {
+        "Both copies of the keyring": "Both copies of the keyring",
+        "The keyring in … is of generation": "of generation 2, older than",
+    },
+    "tests/unit/commands/test_failures.py": {
+        "The process that requested a server": "The process that requested a server"
+    },
+    "tests/unit/control/test_control.py": {
+        "The secret of access key": "access key other cannot be decrypted",
+        "The root key in … is sealed": "keyring lacks",
+    },
+    "tests/unit/events/test_broker_senders.py": {"The target … is of the type": "pip install 'orcas-s3"},
+}
+
+
+# What no test stages: another system, a loss within a moment, or what the layers below refuse before.
+NOT_STAGED: Final = (
+    "A file of the store is shorter", "Lost: …", "The object for … arrived", "The report would have more",
+    "The server was stopped before", "The store had stopped writing", "Windows is", "… did not store all",
+    "… is shorter than the store reports",
+)  # fmt: skip
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with no settings, no keys and no store."""
+    variables = {name: value for name, value in child_environment().items() if not name.startswith("AWS_")}
+    return variables | {"XDG_CONFIG_HOME": str(tmp_path / "none"), "XDG_DATA_HOME": str(tmp_path / "none")}
+
+
+def rows(code: int, sentence: str) -> set[Row]:
+    """The rows of a sentence. A mistake in a setting has another code on the command line."""
+    return {row for row in ROWS if row.code in {code, 78 if code == 2 else code} and row.has(sentence)}
+
+
+def test_every_message_is_listed_and_provoked(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provoked = set()
+    # All in one test, so that the stores are made once.
+    with broken(tmp_path) as places:
+        for line, code, words in FAILURES:
+            found = rows(code, sentence := check(line, code, words, places, tmp_path, environ))
+            # What a server refuses, it explains itself.
+            assert found or code == 1, (line, sentence)
+            provoked |= found
+        environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        for line, code, words, name, value in FAULTS:
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, closed=False))
+                patch.setattr("orcas.control.files.address.running_at", lambda path: Address(f"http://{path}", "r"))
+                if value is ABSENT:
+                    patch.delattr(name)
+                else:
+                    patch.setattr(name, value)
+                sentence = check(line, code, words, places, tmp_path, environ)
+            assert rows(code, sentence), (line, sentence)
+            provoked |= rows(code, sentence)
+        monkeypatch.setattr("uvicorn.Server.startup", raising(FULL))
+        for code, call in library(places | {"new": str(tmp_path / "new")}):
+            with pytest.raises(OrcasError) as failure:
+                call()
+            assert failure.value.exit_code == code
+            assert rows(code, str(failure.value).partition("\n")[0]), failure.value
+            provoked |= rows(code, str(failure.value).partition("\n")[0])
+    begins = (*NOT_STAGED, *(begin for known in ELSEWHERE.values() for begin in known))
+    others = {row for row in ROWS if row.said.startswith(begins)}
+    assert set(ROWS) - provoked - others == set()
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_the_other_tests_have_the_words(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert all(words in text for words in ELSEWHERE[path].values())
+
+
+def test_every_message_of_the_code_is_listed() -> None:
+    known = {(row.code, sentence) for row in ROWS for sentence in row.sentences}
+    assert raised() - known == set(), "docs/messages.md lacks them, or has another code or next step"
+    assert len({(row.code, row.said, row.step) for row in ROWS}) == len(ROWS)
+
+
+def test_every_message_says_what_to_do() -> None:
+    """What the page adds to a message is not enough, unless it says what is valid, or has the words of the engine."""
+    sentences = raised()
+    whole = {(row.code, row.said) for row in ROWS if (row.code, f"{row.said}.") in sentences}
+    for code, said in whole:
+        assert (code in {2, 78} and re.search("must|needs|is not|which no|See", said)) or said.endswith("…"), said
+
+
+def test_the_reasons_of_the_system_are_listed() -> None:
+    rows = re.findall(r"^\| ((?:`E\w+`(?:, )?)+) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    said = {getattr(errno, name): advice for names, advice in rows for name in re.findall(r"E\w+", names)}
+    assert said == errors._ADVICE

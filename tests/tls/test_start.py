@@ -30,7 +30,7 @@ from orcas.testing import Control
     [
         ({"CERT": "certificate.pem"}, "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither."),
         ({"KEY": "key.pem"}, "Set ORCAS_TLS_CERT_FILE and ORCAS_TLS_KEY_FILE together: both or neither."),
-        ({"CERT": "certificate.pem", "KEY": "certificate.pem"}, "certificate.pem has no private key."),
+        ({"CERT": "certificate.pem", "KEY": "certificate.pem"}, "certificate.pem has no private key:"),
     ],
 )
 def test_what_cannot_work_is_said_before_there_is_a_store(tmp_path: Path, given: dict[str, str], says: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, because
 
 # For TLS 1.2: forward secrecy, and encryption that authenticates. Those of TLS 1.3 are all of this kind.
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -50,9 +50,9 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
     """
     chain, text = _read(certificate), _read(key)
     if "-----BEGIN CERTIFICATE-----" not in chain:
-        raise ConfigurationError(f"{certificate} has no certificate.")
+        raise ConfigurationError(f"{certificate} has no certificate: name a PEM file.")
     if "PRIVATE KEY-----" not in text:
-        raise ConfigurationError(f"{key} has no private key.")
+        raise ConfigurationError(f"{key} has no private key: name a PEM file.")
     if "ENCRYPTED" in text:
         raise ConfigurationError(
             f"The private key in {key} is encrypted: decrypt it with `openssl pkey`, and let only the server read it."
@@ -69,17 +69,21 @@ def read_certificate(certificate: Path, key: Path, now: float) -> Certificate:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ConfigurationError(
-                f"The private key in {key} is not that of the certificate in {certificate}."
+                f"The private key in {key} is not that of the certificate in {certificate}: name those that belong together."
             ) from None
         reason = getattr(error, "verify_message", None) or error.reason or error
-        raise ConfigurationError(f"{certificate} and {key} cannot be used: {reason}.") from None
+        raise ConfigurationError(
+            f"{certificate} and {key} cannot be used: {reason}; name a certificate and its key."
+        ) from None
     except OSError as error:
-        raise ConfigurationError(f"{certificate} and {key} cannot be read: {error.strerror}.") from None
+        raise ConfigurationError(f"{certificate} and {key} cannot be read: {because(error)}.") from None
     begins, ends = (float(ssl.cert_time_to_seconds(fields[name])) for name in ("notBefore", "notAfter"))
     if now >= ends:
-        raise ConfigurationError(f"The certificate in {certificate} has expired on {_date(ends)}.")
+        raise ConfigurationError(f"The certificate in {certificate} has expired on {_date(ends)}: renew it.")
     if now < begins:
-        raise ConfigurationError(f"The certificate in {certificate} is not valid before {_date(begins)}.")
+        raise ConfigurationError(
+            f"The certificate in {certificate} is not valid before {_date(begins)}: check the clock."
+        )
     return Certificate(context, begins, ends, hashlib.sha256(own).hexdigest())
 
 
@@ -181,4 +185,4 @@ def _read(path: Path) -> str:
         # What is encoded is ASCII; whatever stands around it, such as names in comments, does not matter.
         return path.read_text(encoding="ascii", errors="ignore")
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}.") from None
+        raise ConfigurationError(f"{path} cannot be read: {because(error)}.") from None

@@ -62,7 +62,7 @@ def read_identities(path: Path) -> Declared:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"The identities in {path} cannot be read: {error}.") from None
+        raise ConfigurationError(f"The identities in {path} cannot be read: {error}; name a TOML file.") from None
     unknown = next((name for name in document if name not in _SECTIONS), None)
     if unknown is not None:
         raise ConfigurationError(

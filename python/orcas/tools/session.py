@@ -177,7 +177,9 @@ class HttpTransport:
             try:
                 self._context = ssl.create_default_context(cafile=client_variables().ca_bundle)
             except OSError as error:
-                raise ConfigurationError(f"AWS_CA_BUNDLE names a file that cannot be used: {error}.") from None
+                raise ConfigurationError(
+                    f"AWS_CA_BUNDLE names a file that cannot be used: {error}; name one with CA certificates in PEM."
+                ) from None
             if self._certificate is not None:
                 self._context.check_hostname = False
                 self._context.verify_mode = ssl.CERT_NONE
@@ -187,7 +189,10 @@ class HttpTransport:
             shown = connection.sock.getpeercert(binary_form=True)
             if hashlib.sha256(shown or b"").hexdigest() != self._certificate:
                 connection.close()
-                raise UnavailableError(f"The server at {self.url} has another certificate than the one of the store.")
+                raise UnavailableError(
+                    f"The server at {self.url} has another certificate than the one of the store: name its server with "
+                    "--endpoint."
+                )
         return connection
 
     def _forget(self, connection: http.client.HTTPConnection) -> None:

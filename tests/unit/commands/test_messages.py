@@ -31,10 +31,10 @@ from orcas.control.files.address import Address
 from orcas.edge import StoreError, _KeyringSealer
 from orcas.errors import OrcasError
 from orcas.serve import _Server
-from orcas.settings.config import child_environment
+from orcas.settings.config import child_environment, resolve
 from orcas.testing import Control
 from orcas.tools.salvage import write_report
-from orcas.tools.session import RefusedError, Session
+from orcas.tools.session import HttpTransport, RefusedError, Session
 
 ROWS: Final = listed()
 # In place of a value: there is none.
@@ -132,6 +132,15 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
         "orcas.tools.work.run_job",
         lambda *_, **__: SEALED,
     ),
+    ("serve --memory --tls-self-signed --port 0", 78, "package cryptography", "orcas.serve.find_spec", lambda _: None),
+    (
+        "ORCAS_TLS_CERT_FILE={tls}/own.pem ORCAS_TLS_KEY_FILE={tls}/key.pem serve --memory --port 0",
+        78,
+        "cannot be read: No space left",
+        "ssl.SSLContext.load_cert_chain",
+        raising(FULL),
+    ),
+    ("access-key rotate-root --data {store}", 1, "is kept", "typer.confirm", lambda *_, **__: False),
     ("key destroy k --data {store}", 1, "is kept", "typer.confirm", lambda *_, **__: False),
     ("bench --json", 1, "not a valid measurement", "orcas.bench.measure.run", lambda *_: NOT_MEASURED),
     ("bench --json", 1, "2 operations failed and 1 answers were wrong", "orcas.bench.measure.run", lambda *_: WRONG),
@@ -145,6 +154,13 @@ class DeafKeyring:
     upkeep = seal_control
 
 
+def ask_another(directory: str) -> None:
+    """Ask a server with another certificate than the expected one."""
+    with orcas.Server(directory, tls_self_signed=True) as server:
+        transport = HttpTransport(server.endpoint, certificate="0" * 64)
+        Session(transport, (server.access_key, server.secret_key), "us-east-1").admin("GET", "iam")
+
+
 def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]]:
     """Calls of the Python interface that fail, with the exit code that a command has for it."""
     yield 78, lambda: orcas.Server()
@@ -153,11 +169,13 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     yield 69, lambda: orcas.Server(memory=True, timeout=0)
     yield 69, lambda: orcas.Server(places["full"])
     yield 78, lambda: orcas.Server(memory=True, encrypt_by_default=True)
-    server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1")
+    server: Any = SimpleNamespace(endpoint=places["url"], access_key="a", secret_key="b", region="us-east-1", ca=None)
     yield 1, lambda: Control(server).seed(places["new"], "b")
     # Its base class fails in this test, because another process listens already.
-    yield 69, lambda: asyncio.run(_Server(uvicorn.Config(None), asyncio.Event()).startup())  # type: ignore[arg-type]
+    config: Any = uvicorn.Config(None)  # type: ignore[arg-type]
+    yield 69, lambda: asyncio.run(_Server(config, resolve({}), asyncio.Event()).startup())
     yield 69, lambda: write_report(Path("/dev/null/report"), {})
+    yield 69, lambda: ask_another(places["new"])
     keyring: Any = DeafKeyring()
     yield 69, lambda: _KeyringSealer(keyring).seal("control.key", b"")
     yield 1, lambda: destroy_due(keyring, Path())
@@ -209,6 +227,7 @@ def rows(code: int, sentence: str) -> set[Row]:
     return {row for row in ROWS if row.code in {code, 78 if code == 2 else code} and row.has(sentence)}
 
 
+@pytest.mark.full
 def test_every_message_is_listed_and_provoked(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,15 +45,13 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     certificate, key = made(tmp_path / "good")
     assert read_certificate(certificate, key, time.time()).ends > time.time()
     other, other_key = made(tmp_path / "other")
-    assert (
-        refused(certificate, other_key)
-        == f"The private key in {other_key} is not that of the certificate in {certificate}."
-    )
+    mismatch = f"The private key in {other_key} is not that of the certificate in {certificate}"
+    assert refused(certificate, other_key) == f"{mismatch}: name those that belong together."
     absent = tmp_path / "absent"
-    assert refused(absent, key) == f"{absent} cannot be read: No such file or directory."
-    assert refused(certificate, absent) == f"{absent} cannot be read: No such file or directory."
-    assert refused(key, key) == f"{key} has no certificate."
-    assert refused(certificate, other) == f"{other} has no private key."
+    assert refused(absent, key) == f"{absent} cannot be read: No such file or directory; check the path."
+    assert refused(certificate, absent) == f"{absent} cannot be read: No such file or directory; check the path."
+    assert refused(key, key) == f"{key} has no certificate: name a PEM file."
+    assert refused(certificate, other) == f"{other} has no private key: name a PEM file."
     cut = tmp_path / "cut.pem"
     cut.write_bytes(certificate.read_bytes()[:-40])
     assert refused(cut, key).startswith(f"{cut} and {key} cannot be used: ")

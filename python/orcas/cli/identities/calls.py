@@ -79,7 +79,9 @@ def read_document(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise ConfigurationError(
+            f"{path} cannot be read: {getattr(error, 'strerror', error)}; name a file that this user can read."
+        ) from None
 
 
 def pairs(given: list[str], option: str) -> list[tuple[str, str]]:
@@ -90,5 +92,5 @@ def pairs(given: list[str], option: str) -> list[tuple[str, str]]:
     """
     split = [each.partition("=") for each in given]
     if not all(equals for _, equals, _ in split):
-        raise UsageError(f"{option} must be KEY=VALUE.")
+        raise UsageError(f"{option} must be KEY=VALUE, such as aws:SourceIp=192.0.2.1.")
     return [(key, value) for key, _, value in split]

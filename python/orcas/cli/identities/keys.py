@@ -146,7 +146,7 @@ def rotate_root(
         if not sys.stdin.isatty():
             raise UsageError("Replacing the root key needs a confirmation: use a terminal, or --yes.")
         if not typer.confirm("Replace the root key? Whatever uses the present one is refused from then on.", err=True):
-            raise OrcasError("The root key is kept.")
+            raise OrcasError("The root key is kept: answer y to replace it.")
     with reached(settings_of(data), endpoint) as session:
         made = session.admin("POST", "iam/root-key")
     if as_json:

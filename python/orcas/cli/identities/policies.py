@@ -130,7 +130,7 @@ def check(
     try:
         warnings = check_policy(read_document(file), "resource" if kind == "bucket" else kind, bucket)
     except ValueError as error:
-        raise ConfigurationError(f"{file} is not valid: {str(error).rstrip('.')}.") from None
+        raise ConfigurationError(f"{file} is not valid: {str(error).rstrip('.')}; correct it.") from None
     if as_json:
         print_json({"warnings": warnings})
         return

@@ -26,6 +26,7 @@ import index
 import large
 import layers
 import lifecycle
+import policies
 import pooling
 import sealing
 import sharing
@@ -56,6 +57,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "get-10mib": large.throughput,
     "put-10mib": large.upload_cost,
     "memory": large.memory,
+    "policies": policies.cpu,
+    "key-changes": policies.changes,
     "ready": startup.ready,
     "first-use": startup.first_use,
     "million": index.million,

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_chunks::chunker::Chunker;
 use orcas_gateway::gateway::now_ms;
-use orcas_gateway::{Request, ResponseBody};
+use orcas_gateway::{Request, ResponseBody, Rows};
 use orcas_http::Query;
 use orcas_log::Batch;
 use orcas_record::{
@@ -38,7 +38,7 @@ use orcas_sigv4::{Credential, Requirements, SKEW_MAX_MS, SigningKeys, authentica
 use orcas_telemetry::access_log::note::Ended;
 use orcas_telemetry::metrics::requests::Finished;
 
-use gateway::{HOST, SECRET, Server, Signed};
+use gateway::{ACCESS_KEY, HOST, OWNER, SECRET, Server, Signed};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
 use support::scatter;
 
@@ -185,7 +185,38 @@ fn requests(data: &Path) {
         count("accept-get-noted", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
         server.gateway.access_lines.close();
         count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
+        decide_by_policies(&server);
+        count("accept-get-by-user", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
     });
+}
+
+/// Gives the bucket a policy of 20 statements, and the key of root to a user with five policies of ten statements.
+fn decide_by_policies(server: &Server) {
+    let statement = |effect: &str, more: &str, resource: &str| {
+        format!(
+            "{{\"Effect\": \"{effect}\", {more} \"Action\": \"s3:GetObject\", \"Resource\": \"arn:aws:s3:::{resource}/*\"}}"
+        )
+    };
+    let document = |statements: Vec<String>| {
+        format!("{{\"Version\": \"2012-10-17\", \"Statement\": [{}]}}", statements.join(", "))
+    };
+    let denied = (0..20).map(|n| statement("Deny", "\"Principal\": \"*\",", &format!("benchmark/secret-{n}")));
+    let policy = document(denied.collect());
+    server.call(&server.sign("PUT", "/benchmark".into(), "policy", policy.len()), policy.as_bytes());
+    let of_user = |policy: usize| {
+        let others = (0..9).map(|n| statement("Allow", "", &format!("other-{policy}-{n}")));
+        document(others.chain([statement("Allow", "", "bench*")]).collect())
+    };
+    let root = Rows::of_root(OWNER, &[]);
+    let number = root.accounts[0].0.clone();
+    let (arn, secret) =
+        (format!("arn:aws:iam::{number}:user/bench"), String::from_utf8(SECRET.to_vec()).expect("text"));
+    let policies: Vec<_> = (0..5).map(|policy| (format!("policy-{policy}"), of_user(policy))).collect();
+    let ids = policies.iter().map(|(id, _)| id.clone()).collect();
+    let user = (arn.clone(), "user".into(), number, "AIDABENCH".into(), "bench".into(), ids, None, Vec::new());
+    let keys = vec![(ACCESS_KEY.to_owned(), secret, arn, None, true)];
+    let principals = root.principals.into_iter().chain([user]).collect();
+    server.gateway.replace_identities(Rows { policies, principals, keys, ..root }).expect("identities");
 }
 
 /// A GET of 1 KiB that was answered.

@@ -20,9 +20,9 @@ use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::Signer;
 
-const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const HOST: &str = "localhost:9000";
-const ACCESS_KEY: &str = "ROOT";
+pub const ACCESS_KEY: &str = "ROOT";
 pub const SECRET: &[u8] = b"secret";
 /// What a server hands over of a large body at a time when it keeps up with its sender.
 const RECEIVED: usize = 64 * 1024;

@@ -125,7 +125,7 @@ class Image:
 
     def write(self, data: Path, but: str, blow: Callable[[Image, str, Path], None]) -> None:
         """Write the store, one file of it damaged."""
-        for folder in ("", "log", "chunks", "events"):
+        for folder in ("", "log", "chunks", "events", "audit"):
             (data / folder).mkdir(mode=0o700, exist_ok=True)
         for name, blocks in self.blocks.items():
             with (data / name).open("wb") as file:
@@ -202,6 +202,8 @@ async def build(data: Path) -> dict[str, Image]:
         assert app.store.tools is not None
         assert (await ask(app.store, "PUT", BUCKET)).status == 200
         await put(app.store, "a-tiny", "b-small", "c-chunks")
+        assert app.store.tools.identities is not None
+        await (await app.store.tools.identities.identities()).perform("CreateUser", {"UserName": "user"})
         certify(data, ["localhost"])
         cipher = read_cipher(data, sealer_of(app.store.tools.core))
         write_quotas(data, QUOTAS)
@@ -273,7 +275,7 @@ async def serve(data: Path, *, may_lose: bool) -> tuple[set[str], str]:
 TWICE: Final = ("store.keys", "keyring", "root.json", "control.key", "control.db", "quotas.json")
 NAMES: Final = sorted([
     *TWICE, *(f"{name}.copy" for name in TWICE), *NEEDLESS, "tls-ca.key", "tls-ca.pem", "index.db", "index.db-shm",
-    "index.db-wal", "log/N.log:0", "log/N.log:-1", "chunks/N.pack:0", "chunks/N.pack:-1", "events/N.events",
+    "index.db-wal", "log/N.log:0", "log/N.log:-1", "chunks/N.pack:0", "chunks/N.pack:-1", "events/N.events", "audit/N.jsonl",
 ])  # fmt: skip
 
 
@@ -321,11 +323,12 @@ async def test_a_file(
         told = (
             blow in {"missing", "empty", "cut", "flip-0"}
             and not is_content
-            and not name.startswith(("index", "events"))
+            and not name.startswith(("index", "events", "audit"))
             # A flipped bit may leave a text what it was: one of its line ends, or one that base64 does not use.
             and not (name.startswith("tls") and blow.startswith("flip"))
         )
         assert not told or Path(name).name in said
+        assert not name.startswith("audit") or "ERROR The audit log is damaged or missing" in said
         assert not name.startswith("events") or blow != "missing" or "WARNING The event journal is missing" in said
 
 

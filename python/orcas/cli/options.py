@@ -44,7 +44,7 @@ class Commands(typer.Typer):
     """An application whose help shows no type beside flags, which take no value."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(cls=_Group, no_args_is_help=True, **options)
+        super().__init__(cls=_Group, **{"no_args_is_help": True, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
         """As that of typer."""

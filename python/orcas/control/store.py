@@ -23,14 +23,16 @@ from urllib.parse import quote
 
 import aiosqlite
 
+from orcas.control.audit import Audit
 from orcas.control.cipher import Cipher, ensure_cipher, read_cipher
 from orcas.control.database import FAILURES, check_secrets, is_damage, restore_database, secure_database
 from orcas.control.files import DATABASE_NAME, GIVE_UP, KEY_NAME, locked, make_directory, read_secret_file
+from orcas.control.files.audit import Entry
 from orcas.control.files.lost import check_lost, is_established, note_presence
 from orcas.control.files.twice import write_copy
-from orcas.control.identities.names import account_number
+from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.rows import root_delta
-from orcas.control.identities.schema import FROM_ONE, SCHEMA, SCHEMA_VERSION, STORED_KEYS, STORED_OWNERS
+from orcas.control.identities.schema import SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities, transaction
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
@@ -39,6 +41,10 @@ from orcas.errors import UnavailableError
 
 # Time after a change until the database is copied: the copy takes longer than the change.
 _COPY_AFTER_SECONDS: Final = 1
+# How the audit log names another key of root, and the one before.
+_ROTATE: Final = "RotateRootKey"
+_SET: Final = "SetRootKey"
+_FORMER: Final = "FormerAccessKeyId"
 
 log = logging.getLogger("orcas")
 
@@ -54,6 +60,7 @@ class Control:
         self._directory = directory
         self._sealer = sealer
         self.root = root
+        self._audit = Audit(connection, directory, account_number(root.owner))
         self._identities: Identities | None = None
         self._engine: Engine | None = None
         # Copies the database after changes.
@@ -73,11 +80,13 @@ class Control:
         """The identities, which tell `engine` what changes."""
         if self._identities is None:
             self._engine = engine
-            self._identities = Identities(self._connection, self._cipher, self.root, engine, self._changed)
+            self._identities = Identities(self._connection, self._cipher, self.root, self._audit, engine, self._changed)
         return self._identities
 
-    async def rotate_root(self) -> Root:
+    async def rotate_root(self, address: str | None = None) -> Root:
         """Replace the key pair of root: by a generated one, in effect at once and for the next start.
+
+        `address`: of the client who asks for it.
 
         Raises:
             UnavailableError: it cannot be written.
@@ -89,19 +98,45 @@ class Control:
         async def rotate() -> Root:
             async with identities.lock:
                 former, root = self.root.access_key, self.root
-                # The file first: it is what the next start follows.
-                new = await asyncio.to_thread(replace_pair, self._directory, root, self._sealer)
-                root.access_key, root.secret_key, root.path = new.access_key, new.secret_key, new.path
                 try:
-                    await self._write_root()
+                    await self._replace_root(address)
                 except sqlite3.Error as error:
+                    if root.access_key == former:
+                        path = self._directory / DATABASE_NAME
+                        raise UnavailableError(
+                            f"{path} cannot be used: {error}; check the file and its disk, and try again."
+                        ) from None
                     # The next start writes it.
+                    self._audit.done()
                     log.warning("%s does not have the new root key yet: %s", DATABASE_NAME, error)
                 await asyncio.to_thread(engine.change, root_delta(root, former))
                 self._changed()
                 return root
 
         return await identities.finished(rotate())
+
+    async def _replace_root(self, address: str | None) -> None:
+        root, number = self.root, account_number(self.root.owner)
+        line = Entry(root_arn(number), _ROTATE, {_FORMER: root.access_key}, number, root.access_key, address)
+        async with self._audit.change():
+            await self._audit.write([line])
+            # The file first: it is what the next start follows.
+            new = await asyncio.to_thread(replace_pair, self._directory, root, self._sealer)
+            root.access_key, root.secret_key, root.path = new.access_key, new.secret_key, new.path
+            await self._write_root()
+
+    async def open_audit(self) -> None:
+        """Find the end of the audit log.
+
+        Raises:
+            UnavailableError: it cannot be read.
+        """
+        # Another key of root is in effect with its file.
+        await self._audit.open(
+            lambda line: (
+                line.get("action") in (_ROTATE, _SET) and line["parameters"].get(_FORMER) != self.root.access_key
+            )
+        )
 
     def _changed(self) -> None:
         self._is_newer = True
@@ -148,9 +183,14 @@ class Control:
                 former, self.root.path,
             )  # fmt: skip
         try:
-            await self._write_root()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            async with self._audit.change():
+                if former is not None:
+                    number = account_number(self.root.owner)
+                    given = {_FORMER: former, "AccessKeyId": self.root.access_key}
+                    await self._audit.write([Entry(root_arn(number), _SET, given, number)])
+                await self._write_root()
+        except (sqlite3.OperationalError, UnavailableError) as error:
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
             log.warning(
                 "The disk is full: the root key is in effect, but %s is updated only at a start with enough space",
@@ -173,23 +213,23 @@ class Control:
             return False
 
     async def _write_root(self) -> None:
+        """Within a transaction."""
         now_ms = time.time_ns() // 1_000_000
         root = self.root
         nonce, encrypted = self._cipher.encrypt(root.access_key, root.owner, root.secret_key)
-        async with transaction(self._connection):
-            await self._connection.execute(
-                "INSERT INTO accounts (id, number, name, created_ms) VALUES (?, ?, 'root', ?) ON CONFLICT DO NOTHING",
-                (root.owner, account_number(root.owner), now_ms),
-            )
-            await self._connection.execute(
-                "DELETE FROM access_keys WHERE account = ? AND user IS NULL OR access_key = ?",
-                (root.owner, root.access_key),
-            )
-            await self._connection.execute(
-                """INSERT INTO access_keys (access_key, account, nonce, secret, created_ms, active)
-                VALUES (?, ?, ?, ?, ?, 1)""",
-                (root.access_key, root.owner, nonce, encrypted, now_ms),
-            )
+        await self._connection.execute(
+            "INSERT INTO accounts (id, number, name, created_ms) VALUES (?, ?, 'root', ?) ON CONFLICT DO NOTHING",
+            (root.owner, account_number(root.owner), now_ms),
+        )
+        await self._connection.execute(
+            "DELETE FROM access_keys WHERE account = ? AND user IS NULL OR access_key = ?",
+            (root.owner, root.access_key),
+        )
+        await self._connection.execute(
+            """INSERT INTO access_keys (access_key, account, nonce, secret, created_ms, active)
+            VALUES (?, ?, ?, ?, ?, 1)""",
+            (root.access_key, root.owner, nonce, encrypted, now_ms),
+        )
 
     async def renew_secrets(self, directory: Path, sealer: Sealer | None) -> None:
         """Encrypt all secrets under the newest key, if some may need the old one, which is then forgotten."""
@@ -290,6 +330,7 @@ async def open_control(
         async with aiosqlite.connect(path, isolation_level=None) as connection:
             await _prepare(connection, path)
             control = Control(connection, cipher, root, directory, sealer)
+            await control.open_audit()
             if follows or not await control.has_root():
                 await control.set_root()
             await control.renew_secrets(directory, sealer)
@@ -328,8 +369,9 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
         raise UnavailableError(f"{path} was written by a later version of Orcas: use that version.")
     if version < SCHEMA_VERSION:
         await connection.create_function("account_number", 1, account_number, deterministic=True)
-        script = FROM_ONE if version else SCHEMA
-        await connection.executescript(f"BEGIN IMMEDIATE;{script}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
+        await connection.executescript(
+            f"BEGIN IMMEDIATE;{STEPS[version]}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;"
+        )
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:

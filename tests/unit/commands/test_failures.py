@@ -49,6 +49,7 @@ INSIDE = {
             "role list",
             "access-key list x",
             "policy list",
+            "audit verify",
         ),
         "orcas.cli.store.upkeep.resolve",
     ),

@@ -199,6 +199,11 @@ ELSEWHERE: Final = {
     "tests/unit/commands/test_failures.py": {
         "The process that requested a server": "The process that requested a server"
     },
+    "tests/unit/control/test_audit.py": {
+        "The audit log cannot be": "The audit log cannot be written: No space left",
+        "The audit log ends": "ends with line 2 and had 3",
+        "The audit log is damaged": "which has number 3 and not 2",
+    },
     "tests/unit/control/test_control.py": {
         "The secret of access key": "access key other cannot be decrypted",
         "The root key in … is sealed": "keyring lacks",

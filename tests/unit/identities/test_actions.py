@@ -122,7 +122,7 @@ async def test_access_keys(iam: Iam) -> None:
     for key in (first, second):
         await iam.call("DeleteAccessKey", UserName="alice", AccessKeyId=key["AccessKeyId"])
     await iam.call("DeleteUser", UserName="alice")
-    stored = b"".join(path.read_bytes() for path in iam.directory.iterdir())
+    stored = b"".join(path.read_bytes() for path in iam.directory.rglob("*.*"))
     assert second["SecretAccessKey"].encode() not in stored
 
 

@@ -19,6 +19,7 @@ from orcas.control.database import read_database
 from orcas.control.files.twice import read_copy
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import account_number
+from orcas.control.identities.schema import SCHEMA_VERSION
 from orcas.control.keys import root_pair
 from orcas.errors import UnavailableError
 
@@ -222,7 +223,7 @@ async def test_a_new_root_key_is_sealed(tmp_path: Path) -> None:
     async with control_of(tmp_path, sealer=sealer) as control:
         Iam(control, tmp_path)
         root = await control.rotate_root()
-    assert root.secret_key.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert root.secret_key.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*.*"))
     assert pairs_of(await snapshot_of(tmp_path, sealer=sealer)) == [(root.access_key, root.secret_key)]
 
 
@@ -271,7 +272,7 @@ async def test_a_store_of_the_first_schema_keeps_its_root(tmp_path: Path) -> Non
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT id, created_ms FROM accounts").fetchall() == [(owner, 7)]
         assert connection.execute("SELECT created_ms FROM access_keys").fetchall() == [(8,)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
 

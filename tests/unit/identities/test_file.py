@@ -51,9 +51,9 @@ async def test_a_start_makes_what_the_file_says_once(iam: Iam, caplog: pytest.Lo
     alice = (await iam.call("GetUser", UserName="alice"))["User"]
     assert alice["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith("/AmazonS3FullAccess")
     assert ("alices-access-key", "alices-secret") in {row[:2] for row in (await iam.identities.snapshot()).keys}
-    before = [(path, path.read_bytes()) for path in sorted(iam.directory.iterdir())]
+    before = [(path, path.read_bytes()) for path in sorted(iam.directory.rglob("*.*"))]
     assert await apply(iam, FILE) == 0
-    assert [(path, path.read_bytes()) for path in sorted(iam.directory.iterdir())] == before
+    assert [(path, path.read_bytes()) for path in sorted(iam.directory.rglob("*.*"))] == before
     assert iam.engine.deltas == []
 
 

@@ -1,14 +1,24 @@
-"""The tables of identities in `control.db`, and the step from the schema that had no users."""
+"""The tables of identities in `control.db`, and the steps from earlier schemas."""
 
 from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+
+_ADDED: Final = """
+CREATE TABLE limits (
+    id TEXT PRIMARY KEY, requests_per_sec INTEGER NOT NULL, bytes_per_sec INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL, digest TEXT NOT NULL
+) STRICT;
+"""
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
-# `members`: groups and users. `access_keys`: those without a user belong to the root of the account.
-SCHEMA: Final = """
+# `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
+# id, and of access keys. `audit`: the head of the audit log.
+SCHEMA: Final = f"""
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY, number TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -41,7 +51,7 @@ CREATE TABLE access_keys (
     created_ms INTEGER NOT NULL, active INTEGER NOT NULL, session_policy TEXT, used_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX access_keys_by_owner ON access_keys (account, user);
-"""
+{_ADDED}"""
 
 # Schema 1 had the root alone.
 FROM_ONE: Final = f"""
@@ -54,12 +64,21 @@ DROP TABLE former_keys;
 DROP TABLE identities;
 """
 
+# By the schema that was there. Schema 2 had neither limits nor an audit log.
+STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED}
+
+_OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
+    user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys"""
 # By schema, because tools read databases that no server has opened since. Access key, owner, nonce, secret, and whether it
 # is the key of root.
 STORED_KEYS: Final = {
     1: """SELECT access_key, identity AS owner, nonce, secret, identity IN (SELECT id FROM identities WHERE name = 'root')
         AS is_root FROM access_keys""",
-    2: """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
-        user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys""",
+    2: _OF_ACCOUNTS,
+    3: _OF_ACCOUNTS,
 }
-STORED_OWNERS: Final = {1: "SELECT 1 FROM identities WHERE id = ?", 2: "SELECT 1 FROM accounts WHERE id = ?"}
+STORED_OWNERS: Final = {
+    1: "SELECT 1 FROM identities WHERE id = ?",
+    2: "SELECT 1 FROM accounts WHERE id = ?",
+    3: "SELECT 1 FROM accounts WHERE id = ?",
+}

@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from orcas.control.identities.actions import entities, keys, none, policies, reports, simulation
@@ -18,10 +18,12 @@ from orcas.control.identities.actions.authorization import authorize
 from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters
 from orcas.control.identities.failures import IamError, missing
 from orcas.control.identities.records import Account, Records
+from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.registry import ACTIONS, Entry
 from orcas.control.identities.rows import Pair, delta, snapshot
 from orcas.control.snapshot import Delta, Snapshot
 
+from orcas.errors import UnavailableError
 if TYPE_CHECKING:
     import aiosqlite
 
@@ -58,6 +60,20 @@ class Engine(Decisions, Protocol):
 
 
 class Identities:
+class Trail(Protocol):
+    """The audit log. What changes identities is written there first."""
+
+    def change(self) -> AbstractAsyncContextManager[None]:
+        """A transaction."""
+
+    async def write(self, entries: Sequence[AuditEntry], /) -> None:
+        """Write lines, within `change`.
+
+        Raises:
+            UnavailableError: they cannot be written.
+        """
+
+
     """The identities of an open control store; used from one event loop."""
 
     def __init__(
@@ -66,12 +82,14 @@ class Identities:
         secrets: Secrets,
         root: Pair,
         engine: Engine,
+        trail: Trail,
         changed: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._secrets = secrets
         self._root = root
         self._engine = engine
+        self._trail = trail
         # Told after each change of the database.
         self._changed = changed
         self.lock = asyncio.Lock()
@@ -120,7 +138,10 @@ class Identities:
             async with self._turn():
                 records = Records(self._connection)
                 caller = Caller(await _account(records, self._root.owner))
-                await self._change(records, [self._called(records, caller, *step, operator=True) for step in steps])
+                calls = [
+                    (name, given, *self._called(records, caller, name, given, operator=True)) for name, given in steps
+                ]
+                await self._change(records, calls)
 
         await self.finished(run())
 
@@ -133,6 +154,9 @@ class Identities:
                 log.error("Identities cannot be read or changed: %s", error)
                 raise IamError("ServiceFailure", f"control.db cannot be used: {error}.") from None
 
+            except UnavailableError as error:
+                log.error("Identities cannot be read or changed: %s", error)
+                raise IamError("ServiceFailure", str(error)) from None
     async def finished(self, work: Awaitable[_T]) -> _T:
         """Do all of the work, whether or not the caller waits for it."""
         task = asyncio.ensure_future(work)
@@ -166,10 +190,10 @@ class Identities:
     ) -> Answer:
         records = Records(self._connection)
         caller = await self._caller(records, access_key, account, context)
-        entry, call = called = self._called(records, caller, name, given, operator=access_key is None)
+        entry, call = self._called(records, caller, name, given, operator=access_key is None)
         await authorize(call, name, entry)
         if entry.changes:
-            return (await self._change(records, [called]))[0]
+            return (await self._change(records, [(name, given, entry, call)]))[0]
         return await _answer(entry, call)
 
     def _called(
@@ -181,10 +205,14 @@ class Identities:
         parameters, encrypt = Parameters(given), self._secrets.encrypt
         return entry, Call(caller, caller.account, parameters, records, self._engine, encrypt, root, operator)
 
-    async def _change(self, records: Records, calls: list[tuple[Entry, Call]]) -> list[Answer]:
+    async def _change(self, records: Records, calls: list[tuple[str, Mapping[str, Any], Entry, Call]]) -> list[Answer]:
         """All of these in one transaction, which is in effect afterwards."""
-        async with transaction(self._connection):
-            answers = [await _answer(entry, call) for entry, call in calls]
+        async with self._trail.change():
+            answers, lines = [], []
+            for name, given, entry, call in calls:
+                answers.append(await _answer(entry, call))
+                lines.append(self._line(name, given, call.caller, answers[-1], operator=call.operator))
+            await self._trail.write(lines)
         told = await delta(records, self._secrets.decrypt, records.changes)
         try:
             # In a thread: with many identities it takes milliseconds, in which nobody would be served.
@@ -197,6 +225,17 @@ class Identities:
         return answers
 
     async def _caller(
+    def _line(
+        self, name: str, given: Mapping[str, Any], caller: Caller, answer: Answer, *, operator: bool
+    ) -> AuditEntry:
+        """What the audit log says of a change. `operator`: the root of the first account calls, for any account."""
+        actor = root_arn(account_number(self._root.owner)) if operator else caller.arn
+        # What was made gets its name only now.
+        made = {"AccessKeyId": answer["AccessKey"]["AccessKeyId"]} if "AccessKey" in answer else {}
+        signed = None if caller.key is None else caller.key.access_key
+        address = next(iter(caller.context.get("aws:SourceIp", ())), None)
+        return AuditEntry(actor, name, {**given, **made}, caller.account.number, signed, address)
+
         self, records: Records, access_key: str | None, account: str | None, context: Mapping[str, list[str]]
     ) -> Caller:
         if access_key is None or access_key == self._root.access_key:

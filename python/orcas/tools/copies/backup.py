@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from orcas.control.database import back_up_database
 from orcas.control.files import DATABASE_NAME, KEY_NAME, QUOTAS_NAME, ROOT_NAME, USAGE_NAME
+from orcas.control.files.audit import FOLDER, audit_files
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import read_twice
 from orcas.errors import OrcasError, UnavailableError, UsageError, because
@@ -188,11 +189,13 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         database = Path(scratch) / DATABASE_NAME
         back_up_database(directory / DATABASE_NAME, database)
         control = [_copied(directory / name, Path(scratch)) for name in (KEY_NAME, QUOTAS_NAME)]
+        # After the database, which says how many lines there must be.
+        audit = [(f"{FOLDER}/{path.name}", path, path.stat().st_size) for path in audit_files(directory)]
         usage = _usage_copy(directory, Path(scratch))
         known = {} if before is None else {entry.name: entry for entry in before.files}
         keyring = keyring_copy(directory, Path(scratch), known, target)
         copies = [database, *usage, *(path for path in (root, *control) if path is not None), *keyring.files]
-        sources = _sources(directory, copies, pinned)
+        sources = [*_sources(directory, copies, pinned), *audit]
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.

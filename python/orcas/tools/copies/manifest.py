@@ -22,7 +22,7 @@ FORMER_KEYRING: Final = re.compile(r"keyring\.[0-9]{1,20}", re.ASCII)
 # Everything that a data directory is made of. Nothing else is ever written by a restore.
 _FILE: Final = re.compile(
     rf"store\.keys(\.copy)?|keyring(\.copy)?|{FORMER_KEYRING.pattern}|root\.json|control\.(db|key)|usage\.db|quotas\.json|"
-    r"log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack",
+    r"log/[0-9]{20}\.log|chunks/[0-9]{20}\.pack|audit/[0-9]{20}\.jsonl",
     re.ASCII,
 )
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

@@ -45,7 +45,7 @@ def restore(
         _prepare_directory(directory, partial)
         _write(source, manifest, partial, advance)
         (partial / _UNFINISHED).unlink()
-        for path in (partial / "log", partial / "chunks", partial):
+        for path in (*(path for path in partial.iterdir() if path.is_dir()), partial):
             sync_directory(path)
         # This replaces an empty directory, and fails if it is not empty.
         partial.rename(directory)
@@ -100,6 +100,7 @@ def _write(source: DirectoryTarget | S3Target, manifest: Manifest, partial: Path
     for entry in manifest.files:
         # The names are those of a data directory: `decode` lets no others pass.
         path = partial / entry.name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             digest = sha256()

@@ -175,6 +175,7 @@ fn requests(data: &Path) {
             let note = black_box(&noted).note().expect("the log is open");
             let ended = Ended {
                 remote: "127.0.0.1",
+                decisions: &[],
                 request_id: "5CB0AE5CAB5F9586",
                 trace_id: None,
                 finished: &finished,

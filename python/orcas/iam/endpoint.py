@@ -85,7 +85,8 @@ class QueryEndpoint:
             status, document = 200, answer_document(action, answer, request_id)
         except (_Refused, IamError) as error:
             status = error.status
-            document = _refusal(scope, status, error.code, error.message, request_id)
+            private = getattr(error, "private", None)
+            document = _refusal(scope, status, error.code, error.message, request_id, private)
         except UnavailableError as error:
             status = 500
             document = _refusal(scope, status, "ServiceFailure", str(error), request_id)
@@ -137,8 +138,9 @@ class QueryEndpoint:
         return action, await identities.perform(action, parameters, access_key=access_key, context=_context(scope))
 
 
-def _refusal(scope: Scope, status: int, code: str, message: str, request_id: str) -> bytes:
-    note_cause(scope, code, message)
+def _refusal(scope: Scope, status: int, code: str, message: str, request_id: str, private: str | None = None) -> bytes:
+    """`private`: what only the log says."""
+    note_cause(scope, code, message if private is None else f"{message} ({private})")
     return error_document(code, message, request_id, at_fault=status >= 500)
 
 

@@ -23,10 +23,12 @@ STATUSES: Final = {
 class IamError(Exception):
     """An action is refused. Nothing was changed."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, private: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        # For the log alone.
+        self.private = private
 
     @property
     def status(self) -> int:

@@ -138,7 +138,7 @@ impl Fixture {
         target: &str,
         extra: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Arc<dyn Request>, Response> {
+    ) -> Result<Arc<dyn Request>, Box<Response>> {
         self.accept_as(&self.signer, method, target, extra, body)
     }
 
@@ -149,7 +149,7 @@ impl Fixture {
         target: &str,
         extra: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Arc<dyn Request>, Response> {
+    ) -> Result<Arc<dyn Request>, Box<Response>> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let length = body.len().to_string();
         let mut list: Vec<(&str, &str)> = vec![("host", "localhost:9000"), ("content-length", &length)];
@@ -174,7 +174,7 @@ impl Fixture {
         let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
         let headers = Headers::new(&borrowed);
         let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
-        self.gateway.accept(&head, &near(0), &self.responder()).map_err(|answer| *answer)
+        self.gateway.accept(&head, &near(0), &self.responder())
     }
 
     /// The next completion.
@@ -222,7 +222,7 @@ impl Fixture {
     fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Response {
         match self.accept(method, target, extra, body) {
             Ok(request) => self.carry_out(&request, body),
-            Err(answer) => answer,
+            Err(answer) => *answer,
         }
     }
 

@@ -196,6 +196,10 @@ pub struct S3Error {
     pub extra: Vec<(&'static str, Vec<u8>)>,
     /// The methods that the resource has, for the header `Allow`.
     pub allowed: Option<Box<str>>,
+    /// Seconds until another attempt may succeed, for the header `Retry-After`.
+    pub retry_after: Option<u32>,
+    /// For the log of the server only: no answer has it.
+    pub private: Option<Box<str>>,
 }
 
 impl S3Error {
@@ -204,7 +208,7 @@ impl S3Error {
     }
 
     pub fn with(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), extra: Vec::new(), allowed: None }
+        Self { code, message: message.into(), extra: Vec::new(), allowed: None, retry_after: None, private: None }
     }
 
     /// Adds one element to the document, e.g. `Key`, `BucketName`, `Condition`.

@@ -80,7 +80,17 @@ async def authorize(call: Call, name: str, entry: Entry) -> None:
         if decided["decision"] != "allowed":
             why = _why(call, asked, decided)
             message = f"User: {user.arn} is not authorized to perform: {action} on resource: {shown} {why}"
-            raise IamError("AccessDenied", message)
+            raise IamError("AccessDenied", message, await _statement(call.records, user, decided))
+
+
+async def _statement(records: Records, user: Entity, decided: dict[str, Any]) -> str | None:
+    """The statement that denies, for the log."""
+    if decided["decision"] != "explicitDeny":
+        return None
+    source, _, place = str(decided["policy"]).partition(":")
+    policy = (await identity_policies(records, user))[int(place)][0] if source == "identity" else f"the {source} policy"
+    sid = "" if decided["sid"] is None else f" {decided['sid']}"
+    return f"statement {decided['statement'] + 1}{sid} of {policy}"
 
 
 def _why(call: Call, asked: dict[str, Any], decided: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 
 use std::time::Instant;
 
+use crate::accounting::Done;
 use crate::admission::describe::Description;
+use crate::admission::verdicts::Judged;
 use crate::buckets::pages::name_of;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::request::Request;
@@ -37,16 +39,17 @@ pub fn began_ms(finished: &Finished) -> i64 {
 }
 
 impl Gateway {
-    /// The record of a request that is done. `request` is missing if the head was refused.
+    /// The record of a request that is done.
     pub fn access_record<'a>(
         &self,
         head: &'a RequestHead<'a>,
-        request: Option<&'a dyn Request>,
+        done: &Done<'a>,
         finished: &'a Finished,
         seen: &AccessEntry<'a>,
     ) -> AccessRecord<'a> {
         let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
-        let principal = request.map(Request::principal);
+        let judged = done.judged();
+        let principal = done.request().map(Request::principal).or(judged.map(|judged| &judged.principal));
         let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
         let is_form = finished.operation == Some(Operation::PostObject);
         let query = Query::parse(head.query);
@@ -63,6 +66,8 @@ impl Gateway {
             request_id: seen.request_id,
             trace_id: seen.trace_id,
             principal: principal.map_or("", |principal| principal.requester()),
+            is_root: principal.is_some_and(|principal| principal.is_root),
+            decisions: judged.map(Judged::lines).unwrap_or_default(),
             operation: finished.operation.or(operation),
             bucket,
             key,

@@ -49,6 +49,8 @@ pub struct Facts {
     pub trace: Option<Box<Trace>>,
     /// When this response was ready to be sent.
     pub ready: Instant,
+    /// As of the response.
+    pub judged: Option<Arc<Judged>>,
 }
 
 impl Facts {
@@ -70,6 +72,7 @@ impl Facts {
             trace: None,
             ready: Instant::now(),
         }
+            judged: answer.judged.clone(),
     }
 }
 
@@ -102,6 +105,15 @@ impl<'a> Done<'a> {
 
     /// The trace, if it is traced.
     pub fn trace(&self) -> Option<&'a Trace> {
+    /// Decisions that are not in the note of the request.
+    pub fn judged(&self) -> Option<&'a Judged> {
+        match self.verdict {
+            Verdict::Request(request) => request.judged(),
+            Verdict::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
+            Verdict::Refusal(refusal) => refusal.judged.as_deref(),
+        }
+    }
+
         match self.verdict {
             Verdict::Request(request) => request.tally().trace.as_deref(),
             Verdict::Form(_) => None,

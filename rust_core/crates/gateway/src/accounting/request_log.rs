@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::accounting::Done;
 use crate::accounting::access_log::{AccessEntry, began_ms};
+use crate::admission::verdicts::Judged;
 use crate::gateway::Gateway;
 use crate::requests::request::Request;
 use orcas_http::{RequestHead, hex, lossy_text};
@@ -53,7 +54,8 @@ impl Gateway {
         if let Some(note) = note.filter(|_| lines) {
             let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
             let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
-            let ended = Ended { remote, request_id, trace_id, finished, began_ms };
+            let decisions = &*logged.done.judged().map(Judged::lines).unwrap_or_default();
+            let ended = Ended { remote, request_id, trace_id, decisions, finished, began_ms };
             self.access_lines.push(|out| note.write_line(&ended, out));
         }
         let bucket = note.and_then(|note| note.bucket.as_deref());
@@ -76,7 +78,7 @@ impl Gateway {
         let Logged { done, finished, remote } = *logged;
         let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
         let seen = AccessEntry { remote, http_version, root, request_id, trace_id: trace_id.as_deref(), answered };
-        let made = self.access_record(head, done.request(), finished, &seen);
+        let made = self.access_record(head, done, finished, &seen);
         if line {
             self.access_lines.push(|out| made.write_line(out));
         }

@@ -10,6 +10,7 @@ use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::implemented;
+use crate::admission::verdicts::Judged;
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
 use crate::requests::response::{CorsLines, Response};
@@ -38,6 +39,13 @@ pub type Refused = Box<Response>;
 
 impl Gateway {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
+/// What is known of a head by the time at which it is refused.
+#[derive(Default)]
+struct Resolved {
+    operation: Option<Operation>,
+    judged: Option<Arc<Judged>>,
+}
+
     pub fn accept(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
@@ -47,13 +55,13 @@ impl Gateway {
         let root = ingress.root;
         let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
         if let Some(bucket) = self.website_bucket(head) {
-            return self.accept_page(head, ingress, responder, bucket).map_err(closing);
+            return self.accept_page(head, ingress, responder, bucket).map_err(|answer| closing(*answer));
         }
         if head.method == b"OPTIONS" {
             return Err(closing(self.preflight(head, root)));
         }
         let cors = self.cors_lines(head, root);
-        let mut resolved = None;
+        let mut resolved = Resolved::default();
         self.read(head, ingress, responder, &cors, &mut resolved).map_err(|mut problem| {
             let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
             if let Some((access_key, signature)) = claim {
@@ -64,7 +72,7 @@ impl Gateway {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
             };
-            closing(Response { operation: resolved, ..answer })
+            closing(Response { operation: resolved.operation, judged: resolved.judged, ..answer })
         })
     }
 
@@ -85,7 +93,7 @@ impl Gateway {
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
         cors: &CorsLines,
-        resolved: &mut Option<Operation>,
+        resolved: &mut Resolved,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
         let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements(ingress.time_ms))?;
@@ -105,13 +113,15 @@ impl Gateway {
         }
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
-        let operation = *resolved.insert(resolve(head.method, &target, &query, &head.headers)?);
+        let operation = *resolved.operation.insert(resolve(head.method, &target, &query, &head.headers)?);
         let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
         let mut context =
             RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
-            context.authorize(&identities)?;
+            context.authorize(&identities).inspect_err(|_| {
+                resolved.judged = context.verdicts.take(&context.principal).map(Arc::new);
+            })?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &context.query, context.headers())

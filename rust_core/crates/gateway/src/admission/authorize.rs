@@ -73,6 +73,7 @@ impl RequestContext<'_> {
             source: self.source.as_ref(),
             version,
             is_uncertain: Cell::new(false),
+            verdicts: Some(&self.verdicts),
         }
     }
 

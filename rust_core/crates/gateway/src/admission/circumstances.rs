@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::RequestContext;
+use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
 use orcas_access::Context;
 use orcas_http::{Headers, Query, timestamp};
@@ -27,6 +28,8 @@ pub struct Circumstances<'a> {
     pub version: Option<&'a str>,
     /// Something was asked that only the body of the request says. What was decided then does not count.
     pub is_uncertain: Cell<bool>,
+    /// Where decisions are noted, if the logs want them.
+    pub verdicts: Option<&'a Verdicts>,
 }
 
 /// The same without the head, for what is decided after that is gone.
@@ -55,7 +58,13 @@ impl KeptCircumstances {
         Self { ingress: **ingress, how: *how, operation: *operation, headers: Vec::new(), query: Query::default() }
     }
 
-    pub fn with<T>(&self, gateway: &Gateway, version: Option<&str>, decide: impl FnOnce(&Circumstances<'_>) -> T) -> T {
+    pub fn with<T>(
+        &self,
+        gateway: &Gateway,
+        version: Option<&str>,
+        verdicts: Option<&Verdicts>,
+        decide: impl FnOnce(&Circumstances<'_>) -> T,
+    ) -> T {
         let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         decide(&Circumstances {
             gateway,
@@ -67,6 +76,7 @@ impl KeptCircumstances {
             source: None,
             version,
             is_uncertain: Cell::new(false),
+            verdicts,
         })
     }
 }

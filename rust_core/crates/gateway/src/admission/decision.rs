@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::admission::circumstances::Circumstances;
 use crate::admission::identities::{Identities, Principal};
+use crate::admission::verdicts::{Verdict, kind_of};
 use crate::gateway::Gateway;
 use orcas_access::{Decision, Missing, Policies, Policy, Reason, Request, Source, decide};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
@@ -67,7 +68,7 @@ impl Facts {
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub principal: &'a Principal,
-    pub action: &'a str,
+    pub action: &'static str,
     pub resource: Resource<'a>,
     pub facts: Facts,
 }
@@ -123,18 +124,27 @@ impl Gateway {
             let message = "A policy depends on what the body of the request asks for, which is not supported";
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }
-        match decision {
-            Decision::Allowed(_) => return Ok(()),
-            Decision::ImplicitDeny(_) if facts.is_published && action == "s3:GetObject" => return Ok(()),
-            Decision::ImplicitDeny(_) | Decision::ExplicitDeny(_) if principal.is_anonymous() => {
-                return Err(ErrorCode::AccessDenied.into());
-            }
-            _ => {}
+        let is_read = facts.is_published && action == "s3:GetObject";
+        let is_published = is_read && matches!(decision, Decision::ImplicitDeny(_));
+        if is_published {
+            // By the website of the bucket.
+            decision = Decision::Allowed(None);
+        }
+        let verdict = || Verdict { action, decision, bucket_policy: document.clone(), count: 1 };
+        if let Some(verdicts) = circumstances.verdicts.filter(|_| self.access_lines.is_open()) {
+            verdicts.add(verdict());
+        }
+        if decision.is_allowed() {
+            return Ok(());
+        }
+        let private = Some(verdict().words(principal).into());
+        if principal.is_anonymous() {
+            return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
         // Whose own policies do not allow it does not learn what the bucket's policy says, nor that there is a bucket.
         let own = decide(&Request { resource_account: &identity.who.account, ..request }, &of_sender);
         let told = if own.is_allowed() { decision } else { own };
-        Err(S3Error::with(ErrorCode::AccessDenied, self.refusal(question, told)))
+        Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, self.refusal(question, told)) })
     }
 
     /// The public access block of a bucket; without a document that of a new bucket.
@@ -152,13 +162,7 @@ impl Gateway {
                 Source::Resource => "with an explicit deny in a resource-based policy".to_owned(),
             },
             Decision::ImplicitDeny(missing) => {
-                let kind = match missing {
-                    Missing::Identity => "identity-based policy",
-                    Missing::Boundary => "permissions boundary",
-                    Missing::Session => "session policy",
-                    Missing::Resource => "resource-based policy",
-                };
-                format!("because no {kind} allows the {action} action")
+                format!("because no {} allows the {action} action", kind_of(missing))
             }
             Decision::Allowed(_) => String::new(),
         };

@@ -13,9 +13,10 @@ use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
+use crate::admission::verdicts::Judged;
 use crate::requests::reply::Responder;
 use crate::requests::request::{PendingRequest, Request};
-use crate::requests::response::Envelope;
+use crate::requests::response::{Envelope, Response};
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, Query, RequestHead};
@@ -117,8 +118,11 @@ impl FormHead {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
                 let Self { fields, address, tally } = *self;
-                let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(gateway, &form));
-                let request = accepted.map_err(|problem| address.refused(problem, last));
+                let mut judged = None;
+                let form = fields.finish().map_err(Problem::from);
+                let accepted = form.and_then(|form| address.accept(gateway, &form, &mut judged));
+                let request =
+                    accepted.map_err(|problem| Box::new(Response { judged, ..*address.refused(problem, last) }));
                 match &request {
                     // The rest of the body is counted by the request.
                     Ok(request) => request.tally().add(tally.received() as usize + taken),
@@ -145,7 +149,13 @@ impl Address {
         Box::new(if last { answer } else { answer.closing() })
     }
 
-    fn accept(&self, gateway: &Arc<Gateway>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
+    /// `judged` is set if it is refused by decisions.
+    fn accept(
+        &self,
+        gateway: &Arc<Gateway>,
+        form: &Form,
+        judged: &mut Option<Arc<Judged>>,
+    ) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
         let identities = gateway.identities();
         let now_ms = now_ms();
@@ -164,7 +174,9 @@ impl Address {
         context.has_body = true;
         let list = form.headers(&self.bucket)?;
         context.head.headers = Headers::new(&list);
-        context.authorize(&identities)?;
+        context.authorize(&identities).inspect_err(|_| {
+            *judged = context.verdicts.take(&context.principal).map(Arc::new);
+        })?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?;
         gateway.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);

@@ -110,6 +110,11 @@ impl Identity {
 #[derive(Debug)]
 struct AccessKey {
     credential: Credential,
+    /// The id of its boundary.
+    pub fn boundary_id(&self) -> Option<&str> {
+        self.boundary_id.as_deref()
+    }
+
     is_active: bool,
     arn: String,
     session_id: Option<String>,

@@ -5,8 +5,9 @@ use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision::{Facts, Question, Resource};
 use crate::admission::identities::Principal;
 use crate::admission::request_context::RequestContext;
+use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
-use orcas_s3::ErrorCode;
+use orcas_s3::{ErrorCode, S3Error};
 
 /// What the decision needs, of a request that root has not sent. It is made only if something is missing.
 pub struct Stranger {
@@ -22,20 +23,27 @@ impl Stranger {
         Self { asked: KeptCircumstances::without_head(context), buckets }
     }
 
-    /// Whether the answer has this code because something is missing, and must not say so.
-    pub fn may_not_know(&self, gateway: &Gateway, principal: &Principal, code: Option<ErrorCode>) -> bool {
+    /// What is answered in place of an answer with this code, which says that something is missing and must not.
+    /// The decision is noted in `verdicts`.
+    pub fn told(
+        &self,
+        gateway: &Gateway,
+        principal: &Principal,
+        code: Option<ErrorCode>,
+        verdicts: &Verdicts,
+    ) -> Option<S3Error> {
         let action = match code {
             Some(ErrorCode::NoSuchKey) => "s3:ListBucket",
             Some(ErrorCode::NoSuchVersion) => "s3:ListBucketVersions",
-            _ => return false,
+            _ => return None,
         };
         let identities = gateway.identities();
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
             let question = Question { principal, action, resource, facts: Facts::UNKNOWN };
-            self.asked
-                .with(gateway, None, |circumstances| gateway.decide(&identities, &question, circumstances).is_err())
+            self.asked.with(gateway, None, Some(verdicts), |circumstances| gateway.decide(&identities, &question, circumstances).err())
         };
-        self.buckets.iter().flatten().any(denied)
+        let private = self.buckets.iter().flatten().find_map(denied)?.private;
+        Some(S3Error { private, ..ErrorCode::AccessDenied.into() })
     }
 }

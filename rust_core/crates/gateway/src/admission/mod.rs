@@ -13,4 +13,5 @@ pub(crate) mod missing;
 pub mod policies;
 pub mod replays;
 pub(crate) mod request_context;
+pub mod verdicts;
 pub(crate) mod website;

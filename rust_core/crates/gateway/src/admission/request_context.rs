@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::admission::identities::Principal;
 use crate::admission::ingress::Ingress;
+use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
 use crate::objects::upload_ids::parse_upload_id;
 use crate::requests::body_plan::BodyPlan;
@@ -23,7 +24,7 @@ use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
 use orcas_sigv4::{Authentication, PayloadMode};
-use orcas_telemetry::access_log::note::{Asked, Auth, Note, without_query};
+use orcas_telemetry::access_log::note::{Asked, Auth, Decision, Note, without_query};
 
 /// One request, as every step of it sees it: what the server knows of it, what its head says, and who sent it.
 pub struct RequestContext<'a> {
@@ -47,6 +48,8 @@ pub struct RequestContext<'a> {
     pub has_body: bool,
     /// For the answer.
     pub cors: &'a CorsLines,
+    /// The decisions, for the logs.
+    pub verdicts: Verdicts,
 }
 
 /// Who sent a request, and what the signature says of the body.
@@ -81,6 +84,7 @@ impl<'a> RequestContext<'a> {
             found,
             has_body,
             cors,
+            verdicts: Verdicts::default(),
         }
     }
 
@@ -123,7 +127,9 @@ impl<'a> RequestContext<'a> {
         }
         let header = |name| self.headers().get(name);
         let principal = &*self.principal;
-        let asked = Asked {
+        let asked = |decisions: &[Decision<'_>]| Note::new(&Asked {
+            is_root: principal.is_root,
+            decisions,
             principal: principal.requester(),
             access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
             auth: match self.how {
@@ -139,8 +145,9 @@ impl<'a> RequestContext<'a> {
             host: header("host"),
             user_agent: header("user-agent"),
             referer: header("referer").map(without_query),
-        };
-        Some(Box::new(Note::new(&asked)))
+        });
+        let note = if principal.is_root { asked(&[]) } else { self.verdicts.with_lines(principal, asked) };
+        Some(Box::new(note))
     }
 
     /// The name of a bucket that need not exist.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::admission::accept::below;
+use crate::admission::accept::{Refused, below};
 use crate::admission::decision::{Facts, Question, Resource};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
@@ -12,7 +12,7 @@ use crate::gateway::Gateway;
 use crate::operations::ReadPage;
 use crate::requests::reply::Responder;
 use crate::requests::request::{PendingRequest, Request};
-use crate::requests::response::{Envelope, Response};
+use crate::requests::response::Envelope;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Query, RequestHead, percent_decode};
 use orcas_record::Bucket;
@@ -35,7 +35,7 @@ impl Gateway {
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
         bucket: String,
-    ) -> Result<Arc<dyn Request>, Response> {
+    ) -> Result<Arc<dyn Request>, Refused> {
         let cors = self.cors_lines(head, ingress.root);
         let read = || -> Result<Arc<dyn Request>, Problem> {
             let operation = match head.method {
@@ -62,7 +62,7 @@ impl Gateway {
         };
         read().map_err(|problem| {
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
-            Envelope { for_browsers: true, ..envelope }.problem(problem)
+            Box::new(Envelope { for_browsers: true, ..envelope }.problem(problem))
         })
     }
 }

@@ -3,8 +3,8 @@
 //! `Operation` is what the files in `operations` implement; `Request` is what a server sees of a request, whatever its
 //! operation. `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use crate::accounting::tally::Tally;
 use crate::admission::identities::Principal;
 use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
+use crate::admission::verdicts::{Judged, Verdicts};
 use crate::gateway::Gateway;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Event, Pending, Reply, Responder};
@@ -29,7 +30,7 @@ use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{Addition, CompletionSink, Handle, RoundTimes, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::support::Understood;
-use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error};
+use orcas_s3::{Named, Operation as Name, S3Error};
 use orcas_store::Sealing;
 use orcas_telemetry::access_log::note::Note;
 
@@ -165,6 +166,9 @@ pub trait Request: Pending {
     /// What the access log says of it, if there was one when it was accepted.
     fn note(&self) -> Option<&Note>;
 
+    /// Decisions that are not in the note.
+    fn judged(&self) -> Option<&Judged>;
+
     fn body(&self) -> &BodyPlan;
 
     /// Whether it may take many seconds, and ends early if it is abandoned.
@@ -202,6 +206,8 @@ pub struct PendingRequest<O> {
     /// To decide what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
+    /// Decisions that are not in the note, if the access log wants to know.
+    pub judged: OnceLock<Box<Judged>>,
     bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
@@ -237,6 +243,11 @@ impl<O: Operation> PendingRequest<O> {
             let size = input.frame().map_or(declared.length, FileFrame::sure);
             context.gateway.engine.try_check_room(upload.bucket(), &upload.adds(), size)?;
         }
+        let judged = OnceLock::new();
+        // The access log reads the head of a form again, in which there are none.
+        if let Some(made) = Some(&context.verdicts).filter(|_| context.operation == Name::PostObject) {
+            made.take(&context.principal).into_iter().for_each(|made| drop(judged.set(Box::new(made))));
+        }
         Ok(Arc::new(Self {
             gateway: Arc::clone(context.gateway),
             responder: Arc::clone(context.responder),
@@ -249,6 +260,7 @@ impl<O: Operation> PendingRequest<O> {
             principal: Arc::clone(&context.principal),
             stranger: (!context.principal.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
             note: context.note(),
+            judged,
             bucket: context.found.get().cloned(),
             body,
             unread: AtomicBool::new(context.has_body),
@@ -382,6 +394,10 @@ impl<O: Operation> Request for PendingRequest<O> {
         self.note.as_deref()
     }
 
+    fn judged(&self) -> Option<&Judged> {
+        self.judged.get().map(|judged| &**judged)
+    }
+
     fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
@@ -486,10 +502,17 @@ impl<O: Operation> Pending for PendingRequest<O> {
             let error = self.input.detailed(error.about(&self.input.named()));
             self.envelope.problem(Problem { error, fault })
         });
-        let hides = |stranger: &Stranger| stranger.may_not_know(&self.gateway, &self.principal, answer.code);
-        let answer = match &self.stranger {
-            Some(stranger) if hides(stranger) => self.envelope.problem(ErrorCode::AccessDenied.into()),
-            _ => answer,
+        let told = self.stranger.as_deref().and_then(|stranger| {
+            let verdicts = Verdicts::default();
+            let told = stranger.told(&self.gateway, &self.principal, answer.code, &verdicts);
+            if let Some(judged) = verdicts.take(&self.principal) {
+                self.judged.get_or_init(|| Box::new(judged));
+            }
+            told
+        });
+        let answer = match told {
+            Some(error) => self.envelope.problem(error.into()),
+            None => answer,
         };
         let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }

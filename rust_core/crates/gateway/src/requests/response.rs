@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::admission::verdicts::Judged;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
@@ -32,6 +33,8 @@ pub struct Response {
     pub code: Option<ErrorCode>,
     /// What was asked for, if this refuses it before there is a `Request`, and that was known by then.
     pub operation: Option<Operation>,
+    /// Who was refused by which decisions, if this is a refusal and the access log wants to know.
+    pub judged: Option<Arc<Judged>>,
 }
 
 /// What the log says about an error. There is none for the ordinary questions of clients: whether an object or a
@@ -155,6 +158,9 @@ impl Envelope {
         if let Some(allowed) = &error.allowed {
             headers.push("allow", allowed.as_bytes());
         }
+        if let Some(seconds) = error.retry_after {
+            headers.push("retry-after", seconds.to_string().as_bytes());
+        }
         let mut answer = if self.for_browsers {
             self.error_page(error, headers)
         } else if self.is_head {
@@ -222,7 +228,17 @@ impl Envelope {
             lines.iter().for_each(|(name, value)| headers.push(name, value));
         }
         let request_id = self.request_id;
-        Response { status, headers, body, closes: false, error: None, request_id, code: None, operation: None }
+        Response {
+            status,
+            headers,
+            body,
+            closes: false,
+            error: None,
+            request_id,
+            code: None,
+            operation: None,
+            judged: None,
+        }
     }
 
     /// The response, or an internal error if it cannot be sent as it is.
@@ -254,6 +270,9 @@ fn told(error: &S3Error) -> String {
     for (name, value) in error.extra.iter().filter(|(name, _)| *name != "SignatureProvided") {
         let value = String::from_utf8_lossy(&value[..value.len().min(EXTRA_LEN_MAX)]);
         text.push_str(&format!(" {name}={value}"));
+    }
+    if let Some(private) = &error.private {
+        text.push_str(&format!(" ({private})"));
     }
     text
 }

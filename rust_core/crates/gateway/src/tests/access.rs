@@ -30,7 +30,7 @@ impl Site {
         let signer = Signer::new(name, name.as_bytes(), "us-east-1", now_ms() / 1000).unwrap();
         match self.fixture.accept_as(&signer, method, target, headers, body) {
             Ok(request) => self.fixture.carry_out(&request, body),
-            Err(answer) => answer,
+            Err(answer) => *answer,
         }
     }
 

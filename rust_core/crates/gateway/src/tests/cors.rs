@@ -27,7 +27,7 @@ fn answers_name_their_origin_whoever_makes_them() {
         (fixture.call("GET", "/bkt", &[ORIGIN], b""), 200),
         (fixture.call("GET", "/bkt/large", &[ORIGIN], b""), 200),
         (fixture.call("GET", "/bkt/none", &[ORIGIN], b""), 404),
-        (refused, 403),
+        (*refused, 403),
     ] {
         assert_eq!((answer.status, header(&answer, "access-control-allow-origin")), (status, Some("http://a")));
     }

@@ -30,9 +30,27 @@ pub enum Auth {
     Form,
 }
 
+/// A decision on an action.
+#[derive(Clone, Debug)]
+pub struct Decision<'a> {
+    pub action: &'a str,
+    pub allowed: bool,
+    /// The policy whose statement decided, the number of that statement from 1 on, and its name.
+    pub policy: Option<&'a str>,
+    pub statement: Option<usize>,
+    pub sid: Option<&'a str>,
+    /// What kind of policy would have had to allow it.
+    pub missing: Option<&'static str>,
+    /// How often it was made.
+    pub count: u32,
+}
+
 /// What a request asks for, and who sent it.
 #[derive(Debug)]
 pub struct Asked<'a> {
+    /// Root may do everything: nothing is decided.
+    pub is_root: bool,
+    pub decisions: &'a [Decision<'a>],
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
     pub access_key: Option<&'a str>,
@@ -65,6 +83,8 @@ pub struct Ended<'a> {
     pub request_id: &'a str,
     /// The id of its trace, if it is traced.
     pub trace_id: Option<&'a str>,
+    /// Those that were made after the note.
+    pub decisions: &'a [Decision<'a>],
     pub finished: &'a Finished,
     /// Milliseconds since 1970 at which the head had arrived.
     pub began_ms: i64,
@@ -82,6 +102,10 @@ impl Note {
         line.some(name!("bucket"), asked.bucket);
         line.bytes(name!("key"), asked.key);
         line.bytes(name!("version_id"), asked.version_id);
+        if asked.is_root {
+            line.text(name!("decided_by"), "root");
+        }
+        line.decisions(name!("decisions"), asked.decisions);
         let headers = line.out.len();
         line.bytes(name!("host"), asked.host);
         line.bytes(name!("user_agent"), asked.user_agent);
@@ -100,6 +124,7 @@ impl Note {
         line.text(name!("request_id"), ended.request_id);
         line.some(name!("trace_id"), ended.trace_id);
         line.out.extend_from_slice(asked);
+        line.decisions(name!("later_decisions"), ended.decisions);
         let finished = ended.finished;
         match finished.status {
             Some(status) => line.number(name!("status"), u64::from(status)),
@@ -182,6 +207,31 @@ impl Line<'_> {
         self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
+    /// A list, left out if it is empty.
+    fn decisions(&mut self, name: &str, decisions: &[Decision<'_>]) {
+        if decisions.is_empty() {
+            return;
+        }
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b'[');
+        for (place, decision) in decisions.iter().enumerate() {
+            self.out.extend_from_slice(if place == 0 { b"{" } else { b",{" });
+            self.text("\"action\":", decision.action);
+            self.text(name!("decision"), if decision.allowed { "allowed" } else { "denied" });
+            self.some(name!("policy"), decision.policy);
+            if let Some(statement) = decision.statement {
+                self.number(name!("statement"), statement as u64);
+            }
+            self.some(name!("sid"), decision.sid);
+            self.some(name!("missing"), decision.missing);
+            if decision.count > 1 {
+                self.number(name!("count"), u64::from(decision.count));
+            }
+            self.out.push(b'}');
+        }
+        self.out.push(b']');
+    }
+
     fn null(&mut self, name: &str) {
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"null");
@@ -230,7 +280,19 @@ mod tests {
 
     #[test]
     fn a_line_is_made_of_a_note_and_of_what_became_of_the_request() {
+        let decision = Decision {
+            action: "s3:GetObject",
+            allowed: false,
+            policy: Some("the bucket policy"),
+            statement: Some(2),
+            sid: Some("No"),
+            missing: None,
+            count: 1,
+        };
+        let more = Decision { policy: None, statement: None, sid: None, missing: Some("session policy"), ..decision.clone() };
         let asked = Asked {
+            is_root: false,
+            decisions: std::slice::from_ref(&decision),
             principal: "",
             access_key: Some("AK"),
             auth: Auth::Query,
@@ -254,11 +316,11 @@ mod tests {
             broken: false,
         };
         let ended =
-            Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), finished: &finished, began_ms: 0 };
+            Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), decisions: &[Decision { count: 3, ..more }], finished: &finished, began_ms: 0 };
         let mut line = b"what is there already".to_vec();
         Note::new(&asked).write_line(&ended, &mut line);
         let head = r#"{"time":"1970-01-01T00:00:00.000Z","remote":"1.2.3.4","request_id":"R","trace_id":"4b","access_key":"AK","auth":"query","#;
-        let asked = r#""operation":"GetObject","method":"GET","bucket":"b","key":"k\u000a€","#;
+        let asked = r#""operation":"GetObject","method":"GET","bucket":"b","key":"k\u000a€","decisions":[{"action":"s3:GetObject","decision":"denied","policy":"the bucket policy","statement":2,"sid":"No"}],"later_decisions":[{"action":"s3:GetObject","decision":"denied","missing":"session policy","count":3}],"#;
         let ended = r#""status":null,"bytes_in":0,"bytes_out":18446744073709551615,"total_sec":12.000345,"first_byte_sec":0.000000,"#;
         let expected = format!("what is there already{head}{asked}{ended}\"host\":\"h\"}}\n");
         assert_eq!(String::from_utf8(line).unwrap(), expected);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::note::{Asked, Auth, Ended, Note, without_query};
+use super::note::{Asked, Auth, Decision, Ended, Note, without_query};
 use crate::metrics::requests::Finished;
 use orcas_http::RequestHead;
 use orcas_s3::Operation;
@@ -19,6 +19,9 @@ pub struct AccessRecord<'a> {
     pub trace_id: Option<&'a str>,
     /// The verified sender. Empty if there is none.
     pub principal: &'a str,
+    /// Who may do everything.
+    pub is_root: bool,
+    pub decisions: Vec<Decision<'a>>,
     pub operation: Option<Operation>,
     pub bucket: Option<String>,
     pub key: Option<String>,
@@ -37,6 +40,8 @@ impl<'a> AccessRecord<'a> {
     pub fn write_line(&self, out: &mut Vec<u8>) {
         let asked = Asked {
             principal: self.principal,
+            is_root: self.is_root,
+            decisions: &self.decisions,
             access_key: self.access_key.as_deref(),
             auth: self.auth,
             operation: self.operation.map(Operation::name),
@@ -49,7 +54,7 @@ impl<'a> AccessRecord<'a> {
             referer: self.referer(),
         };
         let Self { remote, request_id, trace_id, finished, began_ms, .. } = *self;
-        Note::new(&asked).write_line(&Ended { remote, request_id, trace_id, finished, began_ms }, out);
+        Note::new(&asked).write_line(&Ended { remote, request_id, trace_id, decisions: &[], finished, began_ms }, out);
     }
 
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::admission::circumstances::KeptCircumstances;
+use crate::admission::verdicts::Verdicts;
 use crate::admission::decision::{Facts, Question, Resource};
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
@@ -64,7 +65,11 @@ impl Operation for DeleteObjects {
     ) -> Result<Step, Problem> {
         let request = pending.read_document(|| DeleteRequest::parse(&content))?;
         let identities = pending.gateway.identities();
-        let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry)).collect();
+        let verdicts = Verdicts::default();
+        let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry, &verdicts)).collect();
+        if let Some(judged) = verdicts.take(&pending.principal) {
+            pending.judged.get_or_init(|| Box::new(judged));
+        }
         let bypass = match &pending.input.checked {
             Ok((_, bypass)) => *bypass,
             Err(problem) if denied.contains(&None) => return Err(problem.clone()),
@@ -127,11 +132,11 @@ impl Operation for DeleteObjects {
 
 impl PendingRequest<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
-    fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
+    fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry, verdicts: &Verdicts) -> Option<S3Error> {
         let asked = self.input.asked.as_deref()?;
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
-        asked.with(&self.gateway, version.as_deref(), |circumstances| {
+        asked.with(&self.gateway, version.as_deref(), Some(verdicts), |circumstances| {
             let mut permissions = self.operation().row().permissions.iter();
             permissions.find_map(|permission| {
                 // What cannot be read as a bypass is refused once something may be deleted.

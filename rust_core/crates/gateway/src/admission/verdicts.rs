@@ -1,0 +1,126 @@
+//! Decisions as the logs have them: what was asked, the outcome, and the statement behind it. Nobody else is told.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::admission::identities::Principal;
+use orcas_access::{Decision, Missing, Policy, Reason, Source};
+use orcas_s3::documents::BucketPolicy;
+use orcas_telemetry::access_log::note;
+
+/// Different decisions of one request that are kept. Only a request with many entries has more.
+const KEPT_MAX: usize = 16;
+
+/// A decision on an action.
+#[derive(Clone)]
+pub struct Verdict {
+    pub action: &'static str,
+    pub decision: Decision,
+    /// The policy of the bucket, if it has one.
+    pub bucket_policy: Option<Arc<BucketPolicy>>,
+    /// How often it was made.
+    pub count: u32,
+}
+
+impl Verdict {
+    /// As the access log has it. `principal`: whom it was about.
+    pub fn line<'a>(&'a self, principal: &'a Principal) -> note::Decision<'a> {
+        let (allowed, reason) = match self.decision {
+            Decision::Allowed(reason) => (true, reason),
+            Decision::ExplicitDeny(reason) => (false, Some(reason)),
+            Decision::ImplicitDeny(_) => (false, None),
+        };
+        let missing = match self.decision {
+            Decision::ImplicitDeny(missing) => Some(kind_of(missing)),
+            Decision::Allowed(_) | Decision::ExplicitDeny(_) => None,
+        };
+        let (policy, statement, sid) = match reason.map(|reason| (self.found(principal, reason), reason)) {
+            Some(((name, policy), Reason { statement, .. })) => {
+                (Some(name), Some(statement + 1), policy.and_then(|policy| policy.sid(statement)))
+            }
+            None => (None, None, None),
+        };
+        note::Decision { action: self.action, allowed, policy, statement, sid, missing, count: self.count }
+    }
+
+    /// The same for people.
+    pub fn words(&self, principal: &Principal) -> String {
+        let note::Decision { action, allowed, policy, statement, sid, missing, .. } = self.line(principal);
+        if let Some(missing) = missing {
+            return format!("no {missing} allows {action}");
+        }
+        let what = if allowed { "allows" } else { "denies" };
+        let sid = sid.map(|sid| format!(" {sid}")).unwrap_or_default();
+        let (statement, policy) = (statement.unwrap_or_default(), policy.unwrap_or("nothing"));
+        format!("statement {statement}{sid} of {policy} {what} {action}")
+    }
+
+    /// The name of a policy that decided, and the policy.
+    fn found<'a>(&'a self, principal: &'a Principal, reason: Reason) -> (&'a str, Option<&'a Policy>) {
+        let identity = &principal.identity;
+        match reason.source {
+            Source::Identity(place) => {
+                (identity.policy_id(place).unwrap_or_default(), identity.policies.get(place).map(|it| &**it))
+            }
+            Source::Boundary => {
+                (identity.boundary_id().unwrap_or("the permissions boundary"), identity.boundary.as_deref())
+            }
+            Source::Session => ("the session policy", principal.session.as_deref()),
+            Source::Resource => ("the bucket policy", self.bucket_policy.as_ref().map(|it| &it.policy)),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.action == other.action && self.decision == other.decision
+    }
+}
+
+/// What kind of policy would have to allow something.
+pub fn kind_of(missing: Missing) -> &'static str {
+    match missing {
+        Missing::Identity => "identity-based policy",
+        Missing::Boundary => "permissions boundary",
+        Missing::Session => "session policy",
+        Missing::Resource => "resource-based policy",
+    }
+}
+
+/// The decisions of one request, as they are made. Root makes none.
+#[derive(Default)]
+pub struct Verdicts(RefCell<Vec<Verdict>>);
+
+impl Verdicts {
+    pub fn add(&self, verdict: Verdict) {
+        let mut kept = self.0.borrow_mut();
+        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&verdict)) {
+            known.count += 1;
+        } else if kept.len() < KEPT_MAX {
+            kept.push(verdict);
+        }
+    }
+
+    /// With whom they are about; `None` if there are none. There are none afterwards.
+    pub fn take(&self, principal: &Arc<Principal>) -> Option<Judged> {
+        let verdicts = self.0.take();
+        (!verdicts.is_empty()).then(|| Judged { principal: Arc::clone(principal), verdicts })
+    }
+
+    /// As the access log has them.
+    pub fn with_lines<T>(&self, principal: &Principal, write: impl FnOnce(&[note::Decision<'_>]) -> T) -> T {
+        let kept = self.0.borrow();
+        let lines: Vec<_> = kept.iter().map(|verdict| verdict.line(principal)).collect();
+        write(&lines)
+    }
+}
+
+/// Who was told what by which decisions.
+pub struct Judged {
+    pub principal: Arc<Principal>,
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Judged {
+    pub fn lines(&self) -> Vec<note::Decision<'_>> {
+        self.verdicts.iter().map(|verdict| verdict.line(&self.principal)).collect()
+    }
+}

@@ -77,7 +77,10 @@ _AccountRow = tuple[str, str, str]
 _PolicyRow = tuple[str, str]
 _PrincipalRow = tuple[str, str, str, str, str, Sequence[str], str | None, Sequence[tuple[str, str]]]
 _KeyRow = tuple[str, str, str, str | None, bool]
-_Identities = tuple[Sequence[_AccountRow], Sequence[_PolicyRow], Sequence[_PrincipalRow], Sequence[_KeyRow]]
+_LimitRow = tuple[str, int, int]
+_Identities = tuple[
+    Sequence[_AccountRow], Sequence[_PolicyRow], Sequence[_PrincipalRow], Sequence[_KeyRow], Sequence[_LimitRow]
+]
 
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
@@ -1198,6 +1201,7 @@ class Core:
         policies: Sequence[_PolicyRow],
         principals: Sequence[_PrincipalRow],
         keys: Sequence[_KeyRow],
+        limits: Sequence[_LimitRow],
     ) -> None:
         """Verify and decide requests that arrive from now on with these identities. Those under way are not affected.
 
@@ -1207,6 +1211,7 @@ class Core:
             principals: ARN, kind (root, user or role), number of the account, unique id, name, ids of policies, id of the
                 boundary, tags.
             keys: access key, secret key, ARN of the principal, id of the policy that narrows it, whether it is active.
+            limits: ARN of a principal or access key, requests and bytes a second; 0 for no limit.
 
         Raises:
             ValueError: a policy is refused, or a row names what does not exist. Nothing has changed.
@@ -1218,6 +1223,7 @@ class Core:
         policies: Sequence[_PolicyRow],
         principals: Sequence[_PrincipalRow],
         keys: Sequence[_KeyRow],
+        limits: Sequence[_LimitRow],
         removed: Sequence[str],
     ) -> None:
         """The same for rows that are new, or replace those with the same id. With a principal its keys go.
@@ -1227,6 +1233,7 @@ class Core:
             policies: those that have changed.
             principals: those that have changed.
             keys: those that have changed.
+            limits: those that have changed; two zeros for one that is gone.
             removed: the ids of rows of any kind that are gone.
 
         Raises:
@@ -1317,9 +1324,11 @@ class Core:
         """The condition of the store. May read from the disk."""
 
     def authenticate_root(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], client: str = ""
     ) -> bytes:
         """Checks that root has signed a request to the admin API, without blocking. Arguments as of a scope.
+
+        `client` is the address of the sender, which counts wrong signatures.
 
         Anything but GET and HEAD is granted once: the very same request is refused from then on.
 
@@ -1337,7 +1346,14 @@ class Core:
         """
 
     def authenticate(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], service: str, body: bytes
+        self,
+        method: str,
+        raw_path: bytes,
+        query: bytes,
+        headers: list[tuple[bytes, bytes]],
+        service: str,
+        body: bytes,
+        client: str,
     ) -> str:
         """The access key that has signed a request for a service beside S3, without blocking.
 
@@ -1348,6 +1364,7 @@ class Core:
             headers: the headers, with lower-case names.
             service: `iam`.
             body: the SHA-256 of the body, which was received already.
+            client: the address of the sender.
 
         Raises:
             Refusal: nobody has signed it for this service.

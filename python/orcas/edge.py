@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
     from orcas.control import Sealer
-    from orcas.control.snapshot import AccountRow, KeyRow, PolicyRow, PrincipalRow
+    from orcas.control.snapshot import AccountRow, KeyRow, LimitRow, PolicyRow, PrincipalRow
     from orcas.settings.config import Settings
 
 __all__ = [
@@ -185,7 +185,9 @@ class Access:
             ValueError: it does not fit to what the engine knows. Nothing has changed.
         """
         if self._core is not None:
-            self._core.change_identities(delta.accounts, delta.policies, delta.principals, delta.keys, delta.removed)
+            self._core.change_identities(
+                delta.accounts, delta.policies, delta.principals, delta.keys, delta.limits, delta.removed
+            )
 
     def check(self, document: str, kind: str) -> list[str]:
         """As of `check_policy`."""
@@ -211,7 +213,10 @@ def authenticate(core: Core, scope: MutableMapping[str, Any], service: str, body
     Raises:
         Refusal: nobody has, or for another service.
     """
-    return core.authenticate(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"], service, body)
+    client = (scope.get("client") or ("",))[0]
+    return core.authenticate(
+        scope["method"], scope["raw_path"], scope["query_string"], scope["headers"], service, body, client
+    )
 
 
 class _KeyringSealer:
@@ -258,8 +263,10 @@ def closed_sealer(settings: Settings) -> Sealer | None:
 
 def _identities(
     snapshot: Snapshot,
-) -> tuple[tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[PrincipalRow, ...], tuple[KeyRow, ...]]:
-    return snapshot.accounts, snapshot.policies, snapshot.principals, snapshot.keys
+) -> tuple[
+    tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[PrincipalRow, ...], tuple[KeyRow, ...], tuple[LimitRow, ...]
+]:
+    return snapshot.accounts, snapshot.policies, snapshot.principals, snapshot.keys, snapshot.limits
 
 
 def _keyring(settings: Settings, *, required: bool, read_only: bool = False, noted: int = 0) -> KeyringOptions:

@@ -141,6 +141,7 @@ fn requests(data: &Path) {
     get.head(|head| {
         let (keys, known) = (SigningKeys::new(), Credential { secret: SECRET.into(), generation: 0 });
         let requirements = Requirements {
+            presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
@@ -174,8 +175,8 @@ fn requests(data: &Path) {
         count("access-line-of-get", REQUESTS, |_| {
             let note = black_box(&noted).note().expect("the log is open");
             let ended = Ended {
-                remote: "127.0.0.1",
                 decisions: &[],
+                remote: "127.0.0.1",
                 request_id: "5CB0AE5CAB5F9586",
                 trace_id: None,
                 finished: &finished,

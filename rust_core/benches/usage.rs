@@ -38,6 +38,7 @@ fn main() {
     get.head(|head| {
         let (signing_keys, identities) = (SigningKeys::new(), server.gateway.identities());
         let requirements = Requirements {
+            presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,

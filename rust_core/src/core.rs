@@ -30,7 +30,7 @@ use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat}
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{
-    Begun, BucketPrefix, Event, Gateway, Identities, KeyRow, MovedPrefix, PrincipalRow, Responder, Rows,
+    Begun, BucketPrefix, Event, Gateway, Identities, KeyRow, LimitRow, MovedPrefix, PrincipalRow, Responder, Rows,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -38,13 +38,19 @@ use orcas_s3::{ErrorCode, S3Error};
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
 
-/// Accounts, policies, principals and keys.
+/// Accounts, policies, principals, keys and limits.
 #[derive(FromPyObject)]
-struct IdentityRows(Vec<(String, String, String)>, Vec<(String, String)>, Vec<PrincipalRow>, Vec<KeyRow>);
+struct IdentityRows(
+    Vec<(String, String, String)>,
+    Vec<(String, String)>,
+    Vec<PrincipalRow>,
+    Vec<KeyRow>,
+    Vec<LimitRow>,
+);
 
 impl From<IdentityRows> for Rows {
-    fn from(IdentityRows(accounts, policies, principals, keys): IdentityRows) -> Self {
-        Self { accounts, policies, principals, keys }
+    fn from(IdentityRows(accounts, policies, principals, keys, limits): IdentityRows) -> Self {
+        Self { accounts, policies, principals, keys, limits }
     }
 }
 
@@ -147,12 +153,14 @@ impl Core {
         policies: Vec<(String, String)>,
         principals: Vec<PrincipalRow>,
         keys: Vec<KeyRow>,
+        limits: Vec<LimitRow>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, principals, keys };
+        let rows = Rows { accounts, policies, principals, keys, limits };
         py.detach(|| self.gateway.replace_identities(rows)).map_err(PyValueError::new_err)
     }
 
     /// The same for what is new or changed, and for what is gone.
+    #[expect(clippy::too_many_arguments, reason = "kinds of rows")]
     fn change_identities(
         &self,
         py: Python<'_>,
@@ -160,9 +168,10 @@ impl Core {
         policies: Vec<(String, String)>,
         principals: Vec<PrincipalRow>,
         keys: Vec<KeyRow>,
+        limits: Vec<LimitRow>,
         removed: Vec<String>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, principals, keys };
+        let rows = Rows { accounts, policies, principals, keys, limits };
         py.detach(|| self.gateway.change_identities(rows, &removed)).map_err(PyValueError::new_err)
     }
 
@@ -343,7 +352,9 @@ impl Core {
         }
     }
 
-    /// Checks that root has signed a request to the admin API. Returns the SHA-256 that its body must have.
+    /// Checks that root has signed a request to the admin API. `client`: the address of its sender. Returns the SHA-256
+    /// that its body must have.
+    #[pyo3(signature = (method, raw_path, query, headers, client = ""))]
     fn authenticate_root<'py>(
         &self,
         py: Python<'py>,
@@ -351,12 +362,13 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
+        client: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        judge(&self.gateway, &head).map(|hash| PyBytes::new(py, &hash))
+        judge(&self.gateway, &head, client.parse().ok()).map(|hash| PyBytes::new(py, &hash))
     }
 
     /// When each of these access keys has signed a request, in milliseconds since 1970; None if it has not since the start.
@@ -366,7 +378,9 @@ impl Core {
         access_keys.iter().map(|access_key| identities.used_ms(access_key)).collect()
     }
 
-    /// The access key that has signed a request for the service `iam`. `body`: the SHA-256 of its body.
+    /// The access key that has signed a request for the service `iam`. `body`: the SHA-256 of its body; `client`: the
+    /// address of its sender.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a head")]
     fn authenticate(
         &self,
         method: &str,
@@ -375,6 +389,7 @@ impl Core {
         headers: &Bound<'_, PyList>,
         service: &str,
         body: [u8; 32],
+        client: &str,
     ) -> PyResult<String> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
@@ -383,7 +398,8 @@ impl Core {
             "iam" => "iam",
             _ => return Err(PyValueError::new_err("there is no such service")),
         };
-        self.gateway.authenticate_for(&head, service, body).map_err(|problem| refusal_of(problem.error))
+        let client = client.parse().ok();
+        self.gateway.authenticate_for(&head, service, body, client).map_err(|problem| refusal_of(problem.error))
     }
 
     /// Counts and sizes of what is stored. Blocks.

@@ -52,6 +52,14 @@ def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
     orcas(store, "user", "attach", "alice", "AmazonS3ReadOnlyAccess")
     assert "Policies: AmazonS3ReadOnlyAccess" in orcas(store, "user", "show", "alice")
     orcas(store, "user", "detach", "alice", "AmazonS3ReadOnlyAccess")
+    assert "at most 5 requests and 1000 bytes a second" in orcas(
+        store, "user", "limit", "alice", "--requests-per-sec", "5", "--bytes-per-sec", "1000"
+    )
+    shown = asked(store, "user", "show", "alice")
+    assert (shown["Requests a second"], shown["Bytes a second"]) == (5, 1000)
+    assert "no limits" in orcas(store, "user", "limit", "alice")
+    assert asked(store, "access-key", "limit", key["access_key"], "--requests-per-sec", "9")["requests_per_sec"] == 9
+    assert "Requests a second" not in asked(store, "user", "show", "alice")
     orcas(store, "access-key", "disable", key["access_key"])
     assert "inactive" in orcas(store, "access-key", "list", "alice")
     orcas(store, "access-key", "enable", key["access_key"])

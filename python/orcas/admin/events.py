@@ -173,7 +173,10 @@ class EventStreams:
         await self._pump(stream, scope, receive, send)
 
     def _stream_of_lines(self, scope: Scope, bucket: str | None) -> _Stream:
-        self._core.authenticate_root(scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
+        client = (scope.get("client") or ("",))[0]
+        self._core.authenticate_root(
+            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"]), client
+        )
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="utf-8")
         named: dict[str, list[str]] = {}
         for name, value in asked:

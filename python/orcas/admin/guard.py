@@ -28,7 +28,7 @@ class Gatekeeper(Protocol):
     """What verifies signatures."""
 
     def authenticate_root(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], /
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], client: str, /
     ) -> bytes:
         """The SHA-256 that the body must have.
 
@@ -50,7 +50,11 @@ class RootOnly:
             raise RuntimeError(f"{scope['type']} is not served here")
         try:
             signed = self._gatekeeper().authenticate_root(
-                scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
+                scope["method"],
+                scope["raw_path"],
+                scope["query_string"],
+                list(scope["headers"]),
+                (scope.get("client") or ("",))[0],
             )
         except Refusal as refusal:
             # Others only get 403, whatever else is wrong with their request.

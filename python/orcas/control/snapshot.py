@@ -14,6 +14,8 @@ PolicyRow = tuple[str, str]
 PrincipalRow = tuple[str, str, str, str, str, list[str], str | None, list[tuple[str, str]]]
 # Access key, secret, ARN of the principal, id of its session policy, whether it is active.
 KeyRow = tuple[str, str, str, str | None, bool]
+# ARN of a user or access key, requests and bytes a second; 0 for no limit.
+LimitRow = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Snapshot:
     policies: tuple[PolicyRow, ...]
     principals: tuple[PrincipalRow, ...]
     keys: tuple[KeyRow, ...] = field(repr=False)
+    limits: tuple[LimitRow, ...] = ()
 
     @classmethod
     def of_root(cls, owner: str, *pairs: tuple[str, str]) -> Snapshot:
@@ -44,3 +47,4 @@ class Delta:
     principals: tuple[PrincipalRow, ...]
     keys: tuple[KeyRow, ...] = field(repr=False)
     removed: tuple[str, ...]
+    limits: tuple[LimitRow, ...] = ()

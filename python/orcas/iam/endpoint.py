@@ -123,6 +123,8 @@ class QueryEndpoint:
             access_key = authenticate(self._core, scope, SERVICE, hashlib.sha256(body).digest())
         except Refusal as refusal:
             _, code, message = refusal.args
+            if code == "SlowDown":
+                raise _Refused(400, "Throttling", "Rate exceeded") from None
             known, said = _CODES.get(code, ("IncompleteSignature", None))
             raise _Refused(403, known, said or message) from None
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+from orcas.control.identities.actions.limits import BYTES_MAX, REQUESTS_MAX
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.errors import ConfigurationError
@@ -39,6 +40,8 @@ class _User:
     policies: list[str]
     groups: list[str]
     boundary: str | None
+    # Requests and bytes a second; 0 for no limit.
+    limits: tuple[int, int]
     # Access keys and secrets; None: whatever there is.
     keys: dict[str, str] | None
 
@@ -110,9 +113,14 @@ def _user(table: Table, name: str) -> _User:
     keys = None
     if "keys" in table:
         keys = dict(_key(each) for each in table.tables("keys"))
-    user = _User(name, _names(table, "policies"), _names(table, "groups"), table.text("boundary"), keys)
+    limits = _limit(table, "requests_per_sec", REQUESTS_MAX), _limit(table, "bytes_per_sec", BYTES_MAX)
+    user = _User(name, _names(table, "policies"), _names(table, "groups"), table.text("boundary"), limits, keys)
     _check_end(table, "user")
     return user
+
+
+def _limit(table: Table, name: str, most: int) -> int:
+    return table.number(name, 1, most) if name in table else 0
 
 
 def _key(table: Table) -> tuple[str, str]:
@@ -239,6 +247,10 @@ class _Plan:
             self._add("RemoveUserFromGroup", GroupName=group, **named)
         for group in sorted(set(user.groups) - groups):
             self._add("AddUserToGroup", GroupName=group, **named)
+        limits = (await self._identities.perform("GetLimits", named))["Limits"] if exists else {}
+        requests, bytes_ = user.limits
+        if (limits.get("RequestsPerSecond", 0), limits.get("BytesPerSecond", 0)) != user.limits:
+            self._add("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
         if user.keys is None:
             return
         listed = await self._all("ListAccessKeys", "AccessKeyMetadata", **named) if exists else []

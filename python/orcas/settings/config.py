@@ -72,6 +72,23 @@ class Settings(ObservabilitySettings):
         "they name no region, so `ORCAS_STRICT_REGION` rejects them anyway",
         boolean,
     )
+    presign_max_sec: int = _setting(
+        604_800,
+        "longest time for which a presigned request may be signed",
+        integer,
+        unit="seconds",
+        low=1,
+        high=604_800,
+    )
+    lockout_failures: int = _setting(
+        100,
+        "wrong signatures and unknown access keys from one address within a minute, after which it is locked out a while; "
+        "0 locks nobody out",
+        integer, low=0, high=1_000_000,
+    )  # fmt: skip
+    lockout_loopback: bool = _setting(
+        False, "lock out addresses of this machine as well, which are otherwise spared, as trusted proxies are", boolean
+    )
     domains: tuple[str, ...] = _setting(
         (),
         "comma-separated domains under which `BUCKET.DOMAIN` addresses a bucket (virtual-hosted style)",

@@ -47,6 +47,7 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
     list.extend(added.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
     let head = RequestHead { method: b"PUT", path: b"/b/k", query: b"", headers: Headers::new(&list) };
     let requirements = Requirements {
+        presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: NOW_S * 1000,
         skew_max_ms: SKEW_MAX_MS,

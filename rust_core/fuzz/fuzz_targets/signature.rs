@@ -21,7 +21,15 @@ fn credential(access_key: &str) -> Option<Credential> {
 
 fn requirements(now_ms: i64) -> Requirements<'static> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket, is_resource: is_resource_parameter });
-    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two }
+    Requirements {
+        presign_max_s: orcas_sigv4::PRESIGN_EXPIRES_S_MAX,
+        region: None,
+        now_unix_ms: now_ms,
+        skew_max_ms: SKEW_MAX_MS,
+        service: "s3",
+        body: None,
+        version_two,
+    }
 }
 
 fn verdict(request: &Request, now_ms: i64) -> Result<Authenticated, SignatureError> {

@@ -1,6 +1,7 @@
 //! What the admin API reads from an open store, and the signatures of its requests. The structs here become dicts, field
 //! by field.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use pyo3::types::PyBytes;
 use crate::errors::{refusal, refusal_of};
 use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Gateway;
-use orcas_gateway::admission::replays::NotAdmitted;
+use orcas_gateway::admission::bounds::replays::NotAdmitted;
 use orcas_gateway::gateway::now_ms;
 use orcas_http::{Headers, RequestHead, hex};
 use orcas_seal::Secret;
@@ -249,9 +250,9 @@ impl BackupPin {
 
 /// Accepts only requests that root has signed in their headers, over the hash of the body. A presigned URL is not enough,
 /// because it can be passed on, nor is an unsigned body. Returns the SHA-256 that the body must have.
-pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>) -> PyResult<[u8; 32]> {
+pub fn judge(gateway: &Arc<Gateway>, head: &RequestHead<'_>, client: Option<IpAddr>) -> PyResult<[u8; 32]> {
     let denied = |message: &str| Err(refusal(403, "AccessDenied", message.to_owned()));
-    let authenticated = gateway.authenticate_root(head).map_err(|problem| refusal_of(problem.error))?;
+    let authenticated = gateway.authenticate_root(head, client).map_err(|problem| refusal_of(problem.error))?;
     match (authenticated.how, authenticated.payload, authenticated.stamp) {
         (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
             // Reading again changes nothing.

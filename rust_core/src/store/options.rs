@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use orcas_chunks::PACK_SIZE;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::{EventTarget, GatewayOptions};
+use orcas_gateway::{EventTarget, GatewayOptions, LockoutOptions};
 use orcas_log::FILE_SIZE;
 use orcas_record::{Durability, RefLevel};
 
@@ -49,6 +49,10 @@ pub struct Options {
     region: String,
     strict_region: bool,
     presign_v2: bool,
+    presign_max_sec: i64,
+    lockout_failures: u32,
+    lockout_loopback: bool,
+    trusted_proxies: Vec<String>,
     domains: Vec<String>,
     website_host: Option<String>,
     encrypt_by_default: bool,
@@ -126,6 +130,12 @@ impl Options {
             region: self.region,
             strict_region: self.strict_region,
             presign_v2: self.presign_v2,
+            presign_max_s: self.presign_max_sec,
+            lockout: LockoutOptions {
+                failures: self.lockout_failures,
+                loopback: self.lockout_loopback,
+                spared: self.trusted_proxies,
+            },
             domains: self.domains,
             website_host: self.website_host,
             encrypt_by_default: self.encrypt_by_default,

@@ -36,6 +36,7 @@ VARIABLES: Final = {variable_name(name) for name, setting in SETTINGS.items() if
 }
 # Why a metric is on no dashboard.
 NOT_SHOWN: Final = {
+    "orcas_lockouts": "the log says which address it is, and there is an alert on wrong signatures",
     "http_requests": "what orcas_requests says, for other people's dashboards",
     "http_request_duration_seconds": "what orcas_request_duration_seconds says, for other people's dashboards",
     "crypto_cache_hit_rate": "since the start; the panel of the caches has the data keys as they are now",

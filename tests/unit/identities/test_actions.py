@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pytest
 from tests.fixtures.iam.directory import Iam, iam_of
 
+from orcas.control.identities.failures import IamError
 from orcas.control.identities.registry import ACTIONS
 
 READ = json.dumps({
@@ -300,4 +301,47 @@ async def test_documents_are_checked(iam: Iam) -> None:
 def test_every_action_of_aws_has_its_name() -> None:
     from tests.fixtures.iam.model import MODEL
 
-    assert set(ACTIONS) - set(MODEL.operation_names) == {"CreateAccount", "ListAccounts"}
+    assert set(ACTIONS) - set(MODEL.operation_names) == {"CreateAccount", "GetLimits", "ListAccounts", "PutLimits"}
+
+
+async def test_limits_are_for_the_operator(iam: Iam) -> None:
+    perform = iam.identities.perform
+    await iam.call("CreateUser", UserName="alice")
+    key = (await iam.call("CreateAccessKey", UserName="alice"))["AccessKey"]["AccessKeyId"]
+    await perform("PutLimits", {"UserName": "alice", "RequestsPerSecond": 5})
+    await perform("PutLimits", {"AccessKeyId": key, "BytesPerSecond": "7"})
+    assert await perform("GetLimits", {"UserName": "alice"}) == {
+        "Limits": {"RequestsPerSecond": 5, "BytesPerSecond": 0}
+    }
+    assert await perform("GetLimits", {"AccessKeyId": key}) == {"Limits": {"RequestsPerSecond": 0, "BytesPerSecond": 7}}
+    for given, code in (
+        ({"UserName": "bob"}, "NoSuchEntity"),
+        ({"AccessKeyId": "unknown"}, "NoSuchEntity"),
+        ({"AccessKeyId": iam.control.root.access_key}, "NoSuchEntity"),
+        ({"UserName": "alice", "BytesPerSecond": 10**12 + 1}, "ValidationError"),
+        ({"UserName": "alice", "RequestsPerSecond": -1}, "ValidationError"),
+        ({}, "ValidationError"),
+    ):
+        with pytest.raises(IamError) as caught:
+            await perform("PutLimits", given)
+        assert caught.value.code == code
+    with pytest.raises(IamError, match="Could not find operation PutLimits"):
+        await perform("PutLimits", {"UserName": "alice"}, access_key=key)
+    # Another user of this name begins without.
+    await iam.call("DeleteAccessKey", UserName="alice", AccessKeyId=key)
+    await iam.call("DeleteUser", UserName="alice")
+    await iam.call("CreateUser", UserName="alice")
+    assert await perform("GetLimits", {"UserName": "alice"}) == {
+        "Limits": {"RequestsPerSecond": 0, "BytesPerSecond": 0}
+    }
+    assert (await iam.identities.snapshot()).limits == ()
+
+
+async def test_limits_of_users_of_other_accounts(iam: Iam) -> None:
+    account = (await iam.identities.perform("CreateAccount", {"AccountName": "a"}))["Account"]["AccountId"]
+    await iam.call("CreateUser", account=account, UserName="alice")
+    key = (await iam.call("CreateAccessKey", account=account))["AccessKey"]["AccessKeyId"]
+    await iam.identities.perform("PutLimits", {"UserName": "alice", "RequestsPerSecond": 5}, account=account)
+    assert (await iam.identities.snapshot()).limits == ((f"arn:aws:iam::{account}:user/alice", 5, 0),)
+    with pytest.raises(IamError, match="Could not find operation PutLimits"):
+        await iam.identities.perform("PutLimits", {"UserName": "alice"}, access_key=key)

@@ -57,6 +57,17 @@ async def test_a_start_makes_what_the_file_says_once(iam: Iam, caplog: pytest.Lo
     assert iam.engine.deltas == []
 
 
+async def test_limits_of_a_user(iam: Iam) -> None:
+    limited = FILE.replace("[users.bob]", "[users.bob]\nrequests_per_sec = 5\nbytes_per_sec = 1000")
+    assert await apply(iam, limited) == 10
+    assert [rates for _, *rates in (await iam.identities.snapshot()).limits] == [[5, 1000]]
+    assert await apply(iam, limited) == 0
+    assert await apply(iam, FILE) == 1
+    assert (await iam.identities.snapshot()).limits == ()
+    with pytest.raises(ConfigurationError, match="must have requests_per_sec from 1 to 1000000"):
+        await apply(iam, limited.replace("= 5", "= 0"))
+
+
 async def test_differences_are_made_up_for(iam: Iam) -> None:
     await apply(iam, FILE)
     await iam.call("CreateUser", UserName="carol")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from orcas.cli.output import tell
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
 from orcas.tools.session import Session
@@ -18,6 +19,13 @@ Account = Annotated[
 ]
 Path_ = Annotated[str, typer.Option("--path", metavar="PATH", help="Path in its ARN, such as /teams/red/.")]
 PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Name or ARN of a policy.")]
+Requests = Annotated[
+    int, typer.Option("--requests-per-sec", metavar="N", min=0, help="Most requests a second; 0: no limit.")
+]
+Bytes = Annotated[
+    int,
+    typer.Option("--bytes-per-sec", metavar="N", min=0, help="Most bytes a second, of bodies in and out; 0: no limit."),
+]
 
 
 class Iam:
@@ -68,6 +76,24 @@ def iam(data: str | None, endpoint: str | None, account: str | None) -> Iterator
 
     with reached(settings_of(data), endpoint) as session:
         yield Iam(session, account)
+
+
+def limit(
+    called: str,
+    named: dict[str, str],
+    limits: tuple[int, int],
+    where: tuple[str | None, str | None, str | None],
+    *,
+    as_json: bool,
+) -> None:
+    """Set the requests and bytes a second of a user or key. `where`: account, data and endpoint."""
+    account, data, endpoint = where
+    requests, bytes_ = limits
+    with iam(data, endpoint, account) as store:
+        store.call("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
+    words = [f"{count} {what}" for count, what in ((requests, "requests"), (bytes_, "bytes")) if count]
+    said = f"at most {' and '.join(words)} a second" if words else "no limits"
+    tell({"requests_per_sec": requests, "bytes_per_sec": bytes_}, f"{called}: {said}", as_json)
 
 
 def read_document(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orcas.cli.identities.calls import Account, Iam, iam, read_document
+from orcas.cli.identities.calls import Account, Bytes, Iam, Requests, iam, limit, read_document
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import Endpoint
@@ -107,6 +107,20 @@ def delete(
     with iam(data, endpoint, account) as store:
         store.call("DeleteAccessKey", UserName=_user_of(store, key), AccessKeyId=key)
     tell({"access_key": key}, f"access key {key} is deleted", as_json)
+
+
+@key_app.command("limit")
+def limit_key(
+    key: Key,
+    requests: Requests = 0,
+    bytes_: Bytes = 0,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Limit the requests and bytes a second of one access key. Without options, remove the limits."""
+    limit(f"access key {key}", {"AccessKeyId": key}, (requests, bytes_), (account, data, endpoint), as_json=as_json)
 
 
 @key_app.command()

@@ -121,6 +121,10 @@ def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:
     shown["Policies"] = [policy["PolicyName"] for policy in attached]
     shown["Inline policies"] = list(store.all(f"List{called}Policies", "PolicyNames", **named))
     if kind == "user":
+        limits = store.call("GetLimits", **named)["Limits"]
+        shown |= {
+            f"{what} a second": limits[f"{what}PerSecond"] for what in ("Requests", "Bytes") if any(limits.values())
+        }
         shown["Groups"] = [group["GroupName"] for group in store.all("ListGroupsForUser", "Groups", **named)]
         shown["Access keys"] = [
             f"{key['AccessKeyId']} ({key['Status'].lower()})"

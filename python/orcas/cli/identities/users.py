@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli.identities.calls import Account, Path_, iam, pairs, read_document
+from orcas.cli.identities.calls import Account, Bytes, Path_, Requests, iam, limit, pairs, read_document
 from orcas.cli.identities.keys import show_key
 from orcas.cli.identities.kinds import add_common
 from orcas.cli.options import AsJson, Commands, Data
@@ -68,6 +68,25 @@ def create(
 
 
 add_common(user_app, "user")
+
+
+@user_app.command("limit")
+def limit_user(
+    name: User,
+    requests: Requests = 0,
+    bytes_: Bytes = 0,
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Limit the requests and bytes a second of a user, all of its keys together. Without options, remove the limits.
+
+    Example:
+
+        orcas user limit alice --requests-per-sec 50 --bytes-per-sec 10000000
+    """
+    limit(f"user {name}", {"UserName": name}, (requests, bytes_), (account, data, endpoint), as_json=as_json)
 
 
 @group_app.command("create")

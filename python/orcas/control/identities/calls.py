@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 _TEXT: Final = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 _WORD: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 _TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _ARN: Final = re.compile(r"arn:aws:iam::(?:aws|[0-9]{12}):[\w+=,.@/-]+", re.ASCII)
 _LIST_MAX: Final = 1_000
 

@@ -92,6 +92,11 @@ class Changes:
         self.entities.setdefault(entity.id, set()).add(entity.arn)
 
 
+def id_of(of: Entity | Key) -> str:
+    """By which the limits of a user or key are known."""
+    return of.access_key if isinstance(of, Key) else of.id
+
+
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -210,6 +215,8 @@ class Records:
         await self.touch(entity)
         self.changes.policies.update(inline_id(entity.id, each.name) for each in await self.documents(entity))
         self.changes.keys.update(key.access_key for key in await self.keys(entity.account, entity.id))
+        await self.run("DELETE FROM limits WHERE id IN (SELECT access_key FROM access_keys WHERE user = ?)", entity.id)
+        await self.run("DELETE FROM limits WHERE id = ?", entity.id)
         await self.run("DELETE FROM entities WHERE id = ?", entity.id)
 
     async def touch(self, entity: Entity) -> None:
@@ -360,8 +367,26 @@ class Records:
 
     async def drop_key(self, access_key: str) -> None:
         """Remove a key."""
+        await self.run("DELETE FROM limits WHERE id = ?", access_key)
         await self.run("DELETE FROM access_keys WHERE access_key = ?", access_key)
         self.changes.keys.add(access_key)
+
+    # Limits, of a user by its id or of an access key: requests and bytes a second, 0 for none.
+
+    async def limits(self, of: str) -> tuple[int, int]:
+        """Those of one."""
+        row = await self.one("SELECT requests_per_sec, bytes_per_sec FROM limits WHERE id = ?", of)
+        return (0, 0) if row is None else (row[0], row[1])
+
+    async def set_limits(self, of: Entity | Key, limits: tuple[int, int]) -> None:
+        """Change those of a user or key."""
+        await self.run("DELETE FROM limits WHERE id = ?", id_of(of))
+        if any(limits):
+            await self.run("INSERT INTO limits VALUES (?, ?, ?)", id_of(of), *limits)
+        if isinstance(of, Key):
+            self.changes.keys.add(of.access_key)
+        else:
+            self.changes.touch(of)
 
 
 def _entity(row: Any) -> Entity:

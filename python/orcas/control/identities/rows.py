@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
-from orcas.control.snapshot import Delta, KeyRow, PolicyRow, PrincipalRow, Snapshot
+from orcas.control.snapshot import Delta, KeyRow, LimitRow, PolicyRow, PrincipalRow, Snapshot
 
 
 class Pair(Protocol):
@@ -45,6 +45,7 @@ async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
         (*builtin, *await _policies(records, None), *sessions),
         (*principals, *await _principals(records, None)),
         tuple(keys),
+        tuple(await _limits(records)),
     )
 
 
@@ -56,6 +57,8 @@ async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
     policies = await _policies(records, changes.policies) if changes.policies else []
     keys, sessions = await _keys(records, decrypt, changes.keys) if changes.keys else ([], [])
     policies += sessions
+    limits = [(row[0], *await records.limits(row[3])) for row in principals if row[1] == "user"]
+    limits += [(row[0], *await records.limits(row[0])) for row in keys]
     # Managed policies are no principals, and have no keys.
     former = {arn for arns in changes.entities.values() for arn in arns if ":policy/" not in arn}
     gone = former - {row[0] for row in principals}
@@ -64,7 +67,7 @@ async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
         gone |= {access_key, session_id(access_key)}
     return Delta(
         tuple((account.number, account.id, account.name) for account in accounts),
-        tuple(policies), tuple(principals), tuple(keys), tuple(sorted(gone)),
+        tuple(policies), tuple(principals), tuple(keys), tuple(sorted(gone)), tuple(limits),
     )  # fmt: skip
 
 
@@ -134,6 +137,17 @@ async def _principals(records: Records, ids: Collection[str] | None) -> list[Pri
         )
         for entity, kind, number, name, path, boundary in entities
     ]  # fmt: skip
+
+
+async def _limits(records: Records) -> list[LimitRow]:
+    """All of them."""
+    of_users = """SELECT number, path, entities.name, requests_per_sec, bytes_per_sec FROM limits
+        JOIN entities ON entities.id = limits.id JOIN accounts ON accounts.id = account"""
+    of_keys = "SELECT id, requests_per_sec, bytes_per_sec FROM limits WHERE id IN (SELECT access_key FROM access_keys)"
+    found: list[LimitRow] = [
+        (arn_of(number, "user", path, name), *rates) for number, path, name, *rates in await records.all(of_users)
+    ]
+    return found + [(key, *rates) for key, *rates in await records.all(of_keys)]
 
 
 async def _keys(

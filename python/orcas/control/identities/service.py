@@ -13,17 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from orcas.control.identities.actions import entities, keys, none, policies, reports, simulation
+from orcas.control.files.audit import Entry as AuditEntry
+from orcas.control.identities.actions import entities, keys, limits, none, policies, reports, simulation
 from orcas.control.identities.actions.authorization import authorize
 from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters
 from orcas.control.identities.failures import IamError, missing
-from orcas.control.identities.records import Account, Records
 from orcas.control.identities.names import account_number, root_arn
+from orcas.control.identities.records import Account, Records
 from orcas.control.identities.registry import ACTIONS, Entry
 from orcas.control.identities.rows import Pair, delta, snapshot
 from orcas.control.snapshot import Delta, Snapshot
-
 from orcas.errors import UnavailableError
+
 if TYPE_CHECKING:
     import aiosqlite
 
@@ -32,7 +33,7 @@ _T = TypeVar("_T")
 log = logging.getLogger("orcas")
 
 # They fill the table of actions.
-assert all((entities, keys, none, policies, reports, simulation))
+assert all((entities, keys, limits, none, policies, reports, simulation))
 
 
 class Secrets(Protocol):
@@ -59,7 +60,6 @@ class Engine(Decisions, Protocol):
         """Let requests that arrive from now on see these identities, and nothing of earlier ones."""
 
 
-class Identities:
 class Trail(Protocol):
     """The audit log. What changes identities is written there first."""
 
@@ -74,6 +74,7 @@ class Trail(Protocol):
         """
 
 
+class Identities:
     """The identities of an open control store; used from one event loop."""
 
     def __init__(
@@ -81,15 +82,15 @@ class Trail(Protocol):
         connection: aiosqlite.Connection,
         secrets: Secrets,
         root: Pair,
-        engine: Engine,
         trail: Trail,
+        engine: Engine,
         changed: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._secrets = secrets
         self._root = root
-        self._engine = engine
         self._trail = trail
+        self._engine = engine
         # Told after each change of the database.
         self._changed = changed
         self.lock = asyncio.Lock()
@@ -153,10 +154,10 @@ class Trail(Protocol):
             except sqlite3.Error as error:
                 log.error("Identities cannot be read or changed: %s", error)
                 raise IamError("ServiceFailure", f"control.db cannot be used: {error}.") from None
-
             except UnavailableError as error:
                 log.error("Identities cannot be read or changed: %s", error)
                 raise IamError("ServiceFailure", str(error)) from None
+
     async def finished(self, work: Awaitable[_T]) -> _T:
         """Do all of the work, whether or not the caller waits for it."""
         task = asyncio.ensure_future(work)
@@ -200,7 +201,7 @@ class Trail(Protocol):
         self, records: Records, caller: Caller, name: str, given: Mapping[str, Any], *, operator: bool
     ) -> tuple[Entry, Call]:
         entry, root = ACTIONS.get(name), self._root.owner
-        if entry is None or (entry.root and (caller.user is not None or caller.account.id != root)):
+        if entry is None or (entry.root and not operator and (caller.user is not None or caller.account.id != root)):
             raise IamError("InvalidAction", f"Could not find operation {name} for version 2010-05-08")
         parameters, encrypt = Parameters(given), self._secrets.encrypt
         return entry, Call(caller, caller.account, parameters, records, self._engine, encrypt, root, operator)
@@ -224,7 +225,6 @@ class Trail(Protocol):
         self._changed()
         return answers
 
-    async def _caller(
     def _line(
         self, name: str, given: Mapping[str, Any], caller: Caller, answer: Answer, *, operator: bool
     ) -> AuditEntry:
@@ -236,6 +236,7 @@ class Trail(Protocol):
         address = next(iter(caller.context.get("aws:SourceIp", ())), None)
         return AuditEntry(actor, name, {**given, **made}, caller.account.number, signed, address)
 
+    async def _caller(
         self, records: Records, access_key: str | None, account: str | None, context: Mapping[str, list[str]]
     ) -> Caller:
         if access_key is None or access_key == self._root.access_key:

@@ -10,7 +10,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
 use crate::admission::identities::{Identities, Rows};
-use crate::admission::replays::Replays;
+use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
+use crate::admission::bounds::replays::Replays;
 use crate::objects::challenge::Challenger;
 use crate::requests::response::Envelope;
 use crate::requests::store_body::StoreBody;
@@ -42,6 +43,9 @@ pub struct GatewayOptions {
     pub strict_region: bool,
     /// Accept presigned requests of version 2.
     pub presign_v2: bool,
+    /// The longest time for which a presigned request may be signed, in seconds.
+    pub presign_max_s: i64,
+    pub lockout: LockoutOptions,
     /// Names under which buckets are hosts, in lower case.
     pub domains: Vec<String>,
     /// The name under which websites of buckets are hosts, in lower case. Nothing else is served there.
@@ -96,6 +100,8 @@ pub struct Gateway {
     pub challenger: Challenger,
     /// Requests to the admin API that were accepted before.
     pub replays: Replays,
+    /// Addresses that have sent many wrong signatures.
+    pub lockouts: Lockouts,
     pub prefixes: Arc<Prefixes>,
     pub metrics: RequestMetrics,
     pub watch: Watch,
@@ -144,6 +150,7 @@ impl Gateway {
             ),
             engine,
             meter: UsageMeter::new(options.meters_usage, now_ms),
+            lockouts: Lockouts::new(&options.lockout),
             watch: Watch::new(options.slow_request, options.metrics, options.traces),
             options,
             identities: RwLock::new(Arc::new(identities)),
@@ -249,6 +256,7 @@ impl Gateway {
             metrics: &self.metrics,
             usage: &self.usage,
             access_lines: &self.access_lines,
+            lockouts: self.lockouts.total(),
             deliveries: &self.deliveries,
             budget: &self.budget,
             signing_keys: &self.signing_keys,

@@ -18,6 +18,8 @@ pub struct Requirements<'a> {
     /// The SHA-256 of the body, if it is known already: then a request that is signed in its headers may lack
     /// `x-amz-content-sha256`.
     pub body: Option<[u8; 32]>,
+    /// The longest time for which a presigned request may be signed, in seconds; normally `PRESIGN_EXPIRES_S_MAX`.
+    pub presign_max_s: i64,
     /// How presigned requests of version 2 are read; `None` refuses them.
     pub version_two: Option<VersionTwo<'a>>,
 }

@@ -69,6 +69,7 @@ fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), 
     let Requirements { now_unix_ms: now_ms, skew_max_ms, .. } = *requirements;
     let age_ms = now_ms.saturating_sub(claim.timestamp.unix_ms());
     match claim.expires_s {
+        Some(expires_s) if expires_s > requirements.presign_max_s => Err(longer_than(requirements.presign_max_s)),
         Some(_) if age_ms < -skew_max_ms => Err(SignatureError::RequestNotYetValid),
         Some(expires_s) if age_ms > expires_s * 1000 => {
             let expired_ms = claim.timestamp.unix_ms() + expires_s * 1000;
@@ -80,6 +81,13 @@ fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), 
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// The error for a presigned request that is signed for a longer time than this server accepts.
+fn longer_than(max_s: i64) -> SignatureError {
+    SignatureError::AuthorizationQueryParameters(
+        format!("X-Amz-Expires must be at most {max_s} seconds: this server accepts no longer time").into(),
+    )
 }
 
 fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {

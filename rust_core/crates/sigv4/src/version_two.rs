@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
-use super::PRESIGN_EXPIRES_S_MAX;
 use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, VersionTwo, check_session_token};
 use super::canonical::is_graphic;
 use super::claim::{ACCESS_KEY_BYTES_MAX, DUPLICATE_PARAMETER, single};
@@ -128,9 +127,10 @@ impl Claim {
         if left_ms < 0 {
             let expired_ms = self.expires_s.saturating_mul(1000);
             Err(SignatureError::RequestExpired { expired_ms, now_ms: requirements.now_unix_ms, lifetime_s: None })
-        } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + requirements.skew_max_ms {
+        } else if left_ms > requirements.presign_max_s * 1000 + requirements.skew_max_ms {
+            let max_s = requirements.presign_max_s;
             Err(SignatureError::AuthorizationQueryParameters(
-                "Expires must lie less than a week (604800 seconds) ahead of the server's clock".into(),
+                format!("Expires must lie at most {max_s} seconds ahead of the server's clock").into(),
             ))
         } else {
             Ok(())

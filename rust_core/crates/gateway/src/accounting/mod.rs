@@ -13,6 +13,8 @@ use crate::accounting::tally::{Delivery, Tally};
 use crate::admission::accept::Refused;
 use crate::admission::form::FormHead;
 use crate::admission::ingress::Ingress;
+use crate::admission::bounds::rates::charge;
+use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
@@ -47,10 +49,10 @@ pub struct Facts {
     pub began: Option<Instant>,
     /// Of a refused head that is traced.
     pub trace: Option<Box<Trace>>,
-    /// When this response was ready to be sent.
-    pub ready: Instant,
     /// As of the response.
     pub judged: Option<Arc<Judged>>,
+    /// When this response was ready to be sent.
+    pub ready: Instant,
 }
 
 impl Facts {
@@ -70,9 +72,9 @@ impl Facts {
             operation: answer.operation,
             began: None,
             trace: None,
+            judged: answer.judged.clone(),
             ready: Instant::now(),
         }
-            judged: answer.judged.clone(),
     }
 }
 
@@ -103,8 +105,6 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// The trace, if it is traced.
-    pub fn trace(&self) -> Option<&'a Trace> {
     /// Decisions that are not in the note of the request.
     pub fn judged(&self) -> Option<&'a Judged> {
         match self.verdict {
@@ -114,6 +114,8 @@ impl<'a> Done<'a> {
         }
     }
 
+    /// The trace, if it is traced.
+    pub fn trace(&self) -> Option<&'a Trace> {
         match self.verdict {
             Verdict::Request(request) => request.tally().trace.as_deref(),
             Verdict::Form(_) => None,
@@ -179,6 +181,9 @@ impl Gateway {
             if let Some(trace) = done.trace() {
                 self.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
             }
+        }
+        if let Some(limits) = done.request().and_then(|request| request.principal().limits.as_deref()) {
+            charge(limits, finished.sent);
         }
         // One that was refused by its head is nobody's, and for one that the server failed nobody pays.
         if let Some(request) = done.request().filter(|_| finished.status.is_none_or(|status| status < 500)) {

@@ -3,14 +3,16 @@
 //! The signature is verified and the request authorized before anything in the store is looked at.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
+use crate::admission::bounds::rates::admit;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
+use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::implemented;
-use crate::admission::verdicts::Judged;
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
 use crate::requests::response::{CorsLines, Response};
@@ -21,7 +23,7 @@ use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
 use orcas_sigv4::{
-    Authenticated, Authentication, Diagnosis, PayloadMode, Requirements, SERVICE, SKEW_MAX_MS, VersionTwo,
+    Authenticated, Authentication, Diagnosis, PayloadMode, Requirements, SERVICE, SKEW_MAX_MS, SignatureError, VersionTwo,
     authenticate, claimed_signature, explain,
 };
 
@@ -37,8 +39,6 @@ const EMPTY_SHA256: [u8; 32] = [
 /// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
-impl Gateway {
-    /// Verifies and types a request. A refusal of a request with a body also ends its connection.
 /// What is known of a head by the time at which it is refused.
 #[derive(Default)]
 struct Resolved {
@@ -46,6 +46,8 @@ struct Resolved {
     judged: Option<Arc<Judged>>,
 }
 
+impl Gateway {
+    /// Verifies and types a request. A refusal of a request with a body also ends its connection.
     pub fn accept(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
@@ -96,7 +98,11 @@ struct Resolved {
         resolved: &mut Resolved,
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
-        let (authenticated, principal) = self.authenticate(&identities, head, &self.requirements(ingress.time_ms))?;
+        let requirements = self.requirements(ingress.time_ms);
+        let (authenticated, principal) = self.authenticate(&identities, head, &requirements, ingress.client)?;
+        if let Some(limits) = &principal.limits {
+            admit(limits, requirements.now_unix_ms, announced(&head.headers))?;
+        }
         let query = authenticated.query;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -140,15 +146,40 @@ struct Resolved {
         if refused { Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE)) } else { Ok(()) }
     }
 
+    /// Refuses everything of an address that has sent many wrong signatures.
+    ///
+    /// # Errors
+    /// `SlowDown`
+    pub(crate) fn check_not_locked_out(&self, client: Option<IpAddr>, now_ms: i64) -> Result<(), S3Error> {
+        let Some(left_ms) = self.lockouts.left_ms(client, now_ms) else { return Ok(()) };
+        let retry_after = u32::try_from(left_ms.unsigned_abs().div_ceil(1000)).ok();
+        let private = Some("the address is locked out after many wrong signatures".into());
+        Err(S3Error { retry_after, private, ..ErrorCode::SlowDown.into() })
+    }
+
+    /// Counts a signature that is wrong, and locks its sender out if there were many.
+    pub(crate) fn note_failure(&self, error: &SignatureError, client: Option<IpAddr>, now_ms: i64) {
+        if !matches!(error, SignatureError::SignatureDoesNotMatch | SignatureError::InvalidAccessKeyId) {
+            return;
+        }
+        if let (Some(lasts_ms), Some(client)) = (self.lockouts.failed(client, now_ms), client) {
+            let seconds = lasts_ms / 1000;
+            tracing::warn!(%client, seconds, "An address is locked out after many wrong signatures");
+        }
+    }
+
     /// Verifies the signature and finds out whose it is.
     fn authenticate(
         &self,
         identities: &Identities,
         head: &RequestHead<'_>,
         requirements: &Requirements<'_>,
+        client: Option<IpAddr>,
     ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+        self.check_not_locked_out(client, requirements.now_unix_ms)?;
         let credential = |key: &str| identities.credential(key);
-        let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)?;
+        let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)
+            .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         let principal = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
         let principal = Arc::clone(principal.ok_or(ErrorCode::AccessDenied)?);
         Ok((authenticated, principal))
@@ -156,11 +187,15 @@ struct Resolved {
 
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
     /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
-    pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
+    pub fn authenticate_root(
+        &self,
+        head: &RequestHead<'_>,
+        client: Option<IpAddr>,
+    ) -> Result<Authenticated, Problem> {
         let identities = self.identities();
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(now_ms()) };
-        let (authenticated, principal) = self.authenticate(&identities, head, &requirements)?;
+        let (authenticated, principal) = self.authenticate(&identities, head, &requirements, client)?;
         if principal.is_root {
             return Ok(authenticated);
         }
@@ -181,10 +216,11 @@ struct Resolved {
         head: &RequestHead<'_>,
         service: &'static str,
         body: [u8; 32],
+        client: Option<IpAddr>,
     ) -> Result<String, Problem> {
         let requirements =
             Requirements { region: None, service, body: Some(body), version_two: None, ..self.requirements(now_ms()) };
-        let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements)?;
+        let (authenticated, _) = self.authenticate(&self.identities(), head, &requirements, client)?;
         match (authenticated.how, authenticated.payload) {
             (Authentication::Header, PayloadMode::Hash(signed)) if signed == body => Ok(authenticated.access_key),
             (Authentication::Header, _) => Err(ErrorCode::XAmzContentSHA256Mismatch.into()),
@@ -204,6 +240,7 @@ struct Resolved {
             skew_max_ms: SKEW_MAX_MS + ahead_ms,
             service: SERVICE,
             body: None,
+            presign_max_s: self.options.presign_max_s,
             version_two: self.options.presign_v2.then_some(VersionTwo {
                 domains: &self.options.domains,
                 hosted_bucket,
@@ -227,6 +264,12 @@ pub(crate) fn with_claim(error: S3Error, access_key: &[u8], signature: &[u8]) ->
 
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
 const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
+
+/// Bytes of the body that a head announces, as they are sent.
+pub(crate) fn announced(headers: &Headers<'_>) -> u64 {
+    let length = headers.get("content-length").and_then(|length| std::str::from_utf8(length.trim_ascii()).ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+}
 
 /// The part of a path that names bucket and key.
 pub(crate) fn below(path: &[u8], root: usize) -> &[u8] {

@@ -4,16 +4,18 @@
 //! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
 //! store looked at.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::accounting::tally::Tally;
 use crate::admission::accept::{Refused, below, names_claim, with_claim};
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
+use crate::admission::bounds::rates::admit;
 use crate::admission::request_context::{RequestContext, Sender};
+use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
-use crate::admission::verdicts::Judged;
 use crate::requests::reply::Responder;
 use crate::requests::request::{PendingRequest, Request};
 use crate::requests::response::{Envelope, Response};
@@ -25,7 +27,7 @@ use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
-use orcas_sigv4::{Authentication, PayloadMode, SignedForm, authenticate_form, claims_nobody};
+use orcas_sigv4::{Authentication, FormError, PayloadMode, SignedForm, authenticate_form, claims_nobody};
 
 /// A form whose file has not begun.
 pub struct FormHead {
@@ -159,7 +161,10 @@ impl Address {
         let key = form.key()?;
         let identities = gateway.identities();
         let now_ms = now_ms();
-        let (principal, policy) = gateway.authenticate_form(&identities, form, now_ms)?;
+        let (principal, policy) = gateway.authenticate_form(&identities, form, now_ms, self.ingress.client)?;
+        if let Some(limits) = &principal.limits {
+            admit(limits, now_ms + gateway.clock_ahead_ms(), self.length)?;
+        }
         // As a signature in an address, of either version.
         let how = match form.get("x-amz-signature") {
             Some(_) => Authentication::Presigned,
@@ -196,7 +201,10 @@ impl Gateway {
         identities: &Identities,
         form: &'a Form,
         now_ms: i64,
+        client: Option<IpAddr>,
     ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
+        let requirements = self.requirements(now_ms);
+        self.check_not_locked_out(client, requirements.now_unix_ms)?;
         let signed = SignedForm {
             policy: form.get("policy"),
             algorithm: form.get("x-amz-algorithm"),
@@ -208,7 +216,10 @@ impl Gateway {
             signature_of_version_two: form.get("signature"),
         };
         let credential = |key: &str| identities.credential(key);
-        let verified = authenticate_form(&signed, &self.requirements(now_ms), &credential);
+        let verified = authenticate_form(&signed, &requirements, &credential);
+        if let Err(FormError::Signature(error)) = &verified {
+            self.note_failure(error, client, requirements.now_unix_ms);
+        }
         let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
         let verified = verified.ok_or(ErrorCode::AccessDenied)?;
         let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;

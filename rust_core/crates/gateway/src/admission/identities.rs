@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::admission::policies::compile;
+use crate::admission::bounds::rates::{Limit, Rates};
 use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
 use orcas_http::parse_hex;
 use orcas_sigv4::Credential;
@@ -20,6 +21,8 @@ pub struct Rows {
     pub policies: Vec<(String, String)>,
     pub principals: Vec<PrincipalRow>,
     pub keys: Vec<KeyRow>,
+    /// Of a principal by its ARN, or of an access key: requests and bytes a second, each zero for no limit.
+    pub limits: Vec<LimitRow>,
 }
 
 impl Rows {
@@ -44,6 +47,7 @@ impl Rows {
                 None,
                 Vec::new(),
             )],
+            limits: Vec::new(),
         }
     }
 }
@@ -53,6 +57,9 @@ pub type PrincipalRow = (String, String, String, String, String, Vec<String>, Op
 
 /// Access key, secret, ARN of the principal, id of the policy that narrows it, whether it is active.
 pub type KeyRow = (String, String, String, Option<String>, bool);
+
+/// ARN or access key, requests and bytes.
+pub type LimitRow = (String, u64, u64);
 
 /// Who sent a request.
 #[derive(Debug)]
@@ -68,12 +75,14 @@ pub struct Principal {
     pub identity: Arc<Identity>,
     /// What narrows the identity for this key.
     pub session: Option<Arc<Policy>>,
+    /// How much the key and the identity may ask for.
+    pub limits: Option<Box<[Arc<Limit>]>>,
 }
 
 impl Principal {
     fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
-        Self { owner, id, access_key, is_root, identity, session: None }
+        Self { owner, id, access_key, is_root, identity, session: None, limits: None }
     }
 
     /// Whether the request has no signature.
@@ -101,6 +110,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The id of its boundary.
+    pub fn boundary_id(&self) -> Option<&str> {
+        self.boundary_id.as_deref()
+    }
+
     /// The id of one of its policies.
     pub fn policy_id(&self, place: usize) -> Option<&str> {
         self.policy_ids.get(place).map(String::as_str)
@@ -110,11 +124,6 @@ impl Identity {
 #[derive(Debug)]
 struct AccessKey {
     credential: Credential,
-    /// The id of its boundary.
-    pub fn boundary_id(&self) -> Option<&str> {
-        self.boundary_id.as_deref()
-    }
-
     is_active: bool,
     arn: String,
     session_id: Option<String>,
@@ -131,6 +140,8 @@ pub struct Identities {
     policies: HashMap<Arc<str>, Arc<Policy>>,
     /// Canonical ids by number.
     accounts: HashMap<Arc<str>, Arc<str>>,
+    /// By ARN or access key.
+    limits: HashMap<Arc<str>, Arc<Limit>>,
     /// Numbers by canonical id.
     numbers: HashMap<Arc<str>, Arc<str>>,
     /// The canonical id of the first account.
@@ -157,6 +168,7 @@ impl Identities {
             identities: HashMap::new(),
             policies: HashMap::new(),
             accounts: HashMap::new(),
+            limits: HashMap::new(),
             numbers: HashMap::new(),
             root: rows.accounts.first().map_or("", |(_, id, _)| id).into(),
             anonymous: Arc::new(anonymous),
@@ -207,6 +219,7 @@ impl Identities {
             self.keys.remove(&**id);
             self.identities.remove(&**id);
             self.policies.remove(&**id);
+            self.limits.remove(&**id);
             if let Some(canonical) = self.accounts.remove(&**id) {
                 self.numbers.remove(&canonical);
             }
@@ -218,6 +231,7 @@ impl Identities {
             self.policies.insert(id.as_str().into(), Arc::new(policy));
             changed_policies.insert(id);
         }
+        let changed_limits = self.set_limits(rows.limits);
         // They are made anew below, and may have had a policy that is gone now.
         for row in &rows.principals {
             self.identities.remove(&*row.0);
@@ -230,7 +244,7 @@ impl Identities {
         }
         // A key whose principal is gone is gone.
         self.keys.retain(|_, key| self.identities.contains_key(&*key.arn));
-        self.refresh_keys(&changed_identities, &changed_policies)?;
+        self.refresh_keys(&changed_identities, &changed_policies, &changed_limits)?;
         for (access_key, secret, arn, session_id, is_active) in rows.keys {
             let known = self.keys.get(&*access_key).filter(|known| *known.credential.secret == *secret.as_bytes());
             let generation = known.map_or(generation, |known| known.credential.generation);
@@ -267,15 +281,40 @@ impl Identities {
         Ok(stale.into_iter().map(|(arn, _)| arn).collect())
     }
 
-    /// Makes the keys anew whose principal or policy has changed.
-    fn refresh_keys(&mut self, identities: &HashSet<Arc<str>>, policies: &HashSet<&str>) -> Result<(), String> {
-        let is_stale = |key: &AccessKey| {
-            identities.contains(&*key.arn) || key.session_id.as_ref().is_some_and(|id| policies.contains(&**id))
+    /// Takes over limits, and returns whose have changed. One that is the same goes on as it is.
+    fn set_limits(&mut self, rows: Vec<LimitRow>) -> HashSet<Arc<str>> {
+        let mut changed = HashSet::new();
+        for (id, requests, bytes) in rows {
+            let (id, rates): (Arc<str>, _) = (id.into(), Rates { requests, bytes });
+            if self.limits.get(&id).map_or(Rates::default(), |limit| limit.rates) == rates {
+                continue;
+            }
+            if rates == Rates::default() {
+                self.limits.remove(&id);
+            } else {
+                self.limits.insert(Arc::clone(&id), Arc::new(Limit::new(rates)));
+            }
+            changed.insert(id);
+        }
+        changed
+    }
+
+    /// Makes the keys anew whose principal, policy or limit has changed.
+    fn refresh_keys(
+        &mut self,
+        identities: &HashSet<Arc<str>>,
+        policies: &HashSet<&str>,
+        limits: &HashSet<Arc<str>>,
+    ) -> Result<(), String> {
+        let is_stale = |name: &Arc<str>, key: &AccessKey| {
+            identities.contains(&*key.arn)
+                || key.session_id.as_ref().is_some_and(|id| policies.contains(&**id))
+                || (!limits.is_empty() && (limits.contains(name) || limits.contains(&*key.arn)))
         };
         let stale: Vec<_> = self
             .keys
             .iter()
-            .filter(|(_, it)| is_stale(it))
+            .filter(|(name, it)| is_stale(name, it))
             .map(|(name, it)| (Arc::clone(name), Arc::clone(it)))
             .collect();
         for (name, old) in stale {
@@ -327,7 +366,9 @@ impl Identities {
         let session = session_id.map(|id| self.policy(id)).transpose()?;
         let is_root = identity.who.kind == Kind::Root && *owner == *self.root && session.is_none();
         let principal = Principal::new(owner, access_key.to_owned(), is_root, Arc::clone(identity));
-        Ok(Arc::new(Principal { session, ..principal }))
+        let limits: Vec<_> = [access_key, arn].iter().filter_map(|id| self.limits.get(*id).cloned()).collect();
+        let limits = (!limits.is_empty()).then(|| limits.into());
+        Ok(Arc::new(Principal { session, limits, ..principal }))
     }
 
     /// The canonical id of the account whose root user may do everything.
@@ -415,6 +456,7 @@ mod tests {
 
     fn rows(keys: &[KeyRow]) -> Rows {
         Rows {
+            limits: Vec::new(),
             accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
             policies: vec![("p".into(), READ.into())],
             principals: vec![user(ARN, &["p"], None)],

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod authorize;
+pub mod bounds;
 pub(crate) mod circumstances;
 pub(crate) mod cors;
 pub(crate) mod decision;
@@ -11,7 +12,6 @@ pub mod identities;
 pub(crate) mod ingress;
 pub(crate) mod missing;
 pub mod policies;
-pub mod replays;
 pub(crate) mod request_context;
 pub mod verdicts;
 pub(crate) mod website;

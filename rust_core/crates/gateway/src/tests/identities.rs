@@ -36,6 +36,35 @@ fn a_secret_counts_until_another_replaces_it() {
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
 }
 
+#[test]
+fn limits_of_keys_and_users_come_and_go_with_changes() {
+    let arn = "arn:aws:iam::111122223333:root".to_owned();
+    let rows = |limits: &[(&str, u64, u64)]| Rows {
+        limits: limits.iter().map(|(id, requests, bytes)| ((*id).to_owned(), *requests, *bytes)).collect(),
+        ..Rows::default()
+    };
+    let fixture = Fixture::new();
+    let signer = signer("secret");
+    let root = fixture.gateway.identities().principal("ROOT").unwrap().identity.who.arn.clone();
+    assert_ne!(root, arn);
+    let is_limited = || fixture.gateway.identities().principal("ROOT").unwrap().limits.is_some();
+    assert!(!is_limited());
+    for id in ["ROOT", &root] {
+        fixture.gateway.change_identities(rows(&[(id, 1, 0)]), &[]).unwrap();
+        assert!(is_limited(), "{id}");
+        assert_eq!(code_of(&fixture, &signer), "");
+        // The same again fills nothing up.
+        fixture.gateway.change_identities(rows(&[(id, 1, 0)]), &[]).unwrap();
+        let refused = fixture.accept_as(&signer, "GET", "/", &[], b"").err().expect("too many");
+        assert_eq!((code(&refused).as_str(), refused.status), ("SlowDown", 503));
+        let lines = String::from_utf8_lossy(refused.headers.as_bytes()).into_owned();
+        assert!(lines.contains("retry-after: 1\r\n"), "{lines}");
+        fixture.gateway.change_identities(rows(&[(id, 0, 0)]), &[]).unwrap();
+        assert!(!is_limited(), "{id}");
+        assert_eq!(code_of(&fixture, &signer), "");
+    }
+}
+
 /// Requests that overlap a change may be verified with either secret. All others see exactly one.
 #[test]
 fn a_change_of_a_secret_takes_effect_while_requests_run() {

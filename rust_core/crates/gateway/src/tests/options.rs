@@ -8,6 +8,8 @@ pub fn options() -> GatewayOptions {
         region: "us-east-1".into(),
         strict_region: false,
         presign_v2: true,
+        presign_max_s: 604_800,
+        lockout: Default::default(),
         domains: Vec::new(),
         website_host: None,
         max_batch_write_file_size: 64 << 10,

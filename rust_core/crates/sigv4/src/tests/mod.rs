@@ -81,13 +81,27 @@ impl Request {
         self.authenticate_with(&SigningKeys::new(), None, now_unix_ms)
     }
 
+    /// Where no presigned request may be signed for longer.
+    fn authenticate_within(&self, presign_max_s: i64) -> Result<Authenticated, SignatureError> {
+        let requirements = Requirements {
+            presign_max_s,
+            region: None,
+            now_unix_ms: MAY_24_2013 * 1000,
+            skew_max_ms: SKEW_MAX_MS,
+            service: "s3",
+            body: None,
+            version_two: None,
+        };
+        self.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
+    }
+
     fn authenticate_with(
         &self,
         keys: &SigningKeys,
         region: Option<&str>,
         now_unix_ms: i64,
     ) -> Result<Authenticated, SignatureError> {
-        let requirements = Requirements {
+        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
             region,
             now_unix_ms,
             skew_max_ms: SKEW_MAX_MS,

@@ -44,6 +44,14 @@ fn lives_out_of_bounds_are_refused_however_well_signed() {
 }
 
 #[test]
+fn a_server_may_accept_shorter_lives_only() {
+    presigned(60).authenticate_within(60).expect("as long as it may be");
+    let error = presigned(61).authenticate_within(60).expect_err("longer");
+    assert_eq!((error.code(), error.status()), ("AuthorizationQueryParametersError", 400));
+    assert!(error.to_string().contains("at most 60 seconds"), "{error}");
+}
+
+#[test]
 fn broken_parameters() {
     let malformed = "AuthorizationQueryParametersError";
     let cases = [

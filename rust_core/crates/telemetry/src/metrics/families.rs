@@ -30,6 +30,8 @@ families! {
     REFUSED_CONNECTIONS Counter "orcas_connection_refusals" "" ["code"]
         "Connections that were ended because of what came before any S3 request, by error code: broken HTTP, \
          slow senders, lack of memory.";
+    LOCKOUTS Counter "orcas_lockouts" "" []
+        "How often an address was locked out for a while after many wrong signatures (ORCAS_LOCKOUT_FAILURES).";
     ACCESS_DROPPED Counter "orcas_access_log_dropped_lines" "" []
         "Lines that the access log lacks, because it was written too slowly or could not be written.";
     BUCKET_LOGS_DROPPED Counter "orcas_bucket_log_dropped_records" "" []

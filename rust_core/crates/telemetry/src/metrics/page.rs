@@ -33,6 +33,8 @@ pub struct Sources<'a> {
     /// Read a moment ago.
     pub usage: &'a Mutex<Option<(Instant, Arc<Usage>)>>,
     pub access_lines: &'a LineQueue,
+    /// Addresses that were locked out.
+    pub lockouts: u64,
     pub deliveries: &'a Deliveries,
     pub budget: &'a Budget,
     pub signing_keys: &'a SigningKeys,
@@ -103,6 +105,7 @@ impl Sources<'_> {
         });
         each(page, &of::ERRORS, metrics.codes());
         each(page, &of::REFUSED_CONNECTIONS, around.refusals.iter().map(|(code, count)| (code.as_str(), *count)));
+        one(page, &of::LOCKOUTS, self.lockouts);
         one(page, &of::ACCESS_DROPPED, self.access_lines.dropped());
         one(page, &of::BUCKET_LOGS_DROPPED, self.deliveries.dropped());
         each(page, &of::TRACE_SPANS, SPAN_RESULTS.into_iter().zip([around.spans.0, around.spans.1]));

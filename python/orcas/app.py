@@ -192,7 +192,7 @@ async def _assembled(
 ) -> AsyncIterator[OpenStore]:
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
-        dispatcher = Dispatcher(core, settings.body_budget)
+        dispatcher = Dispatcher(core, settings.body_budget, None if directory is None else directory.audit)
         delivery = LogDelivery(core.request_logs(), dispatcher.perform, settings, root)
         targets = read_targets(settings.event_targets_file) if delivers else {}
         deliveries = Deliveries(core, targets, settings.data)

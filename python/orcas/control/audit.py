@@ -89,8 +89,8 @@ class Audit:
             raise
         self._head = last
 
-    async def write(self, entries: Sequence[Entry]) -> None:
-        """Write lines, within `change`. They are on the disk when this returns.
+    async def write(self, entries: Sequence[Entry]) -> int:
+        """Write lines, within `change`. They are on the disk when this returns. The number of the last one.
 
         Raises:
             UnavailableError: they cannot be written.
@@ -102,6 +102,7 @@ class Audit:
         head = await asyncio.to_thread(self._files.append, [*self._owed, *entries], time)
         self._owed = []
         await self._connection.execute("INSERT OR REPLACE INTO audit VALUES (1, ?, ?)", head)
+        return head.sequence
 
     def done(self) -> None:
         """The change that was written last is made, although it could not be committed."""

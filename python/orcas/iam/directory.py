@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from orcas.control import Control, open_control
@@ -60,6 +60,16 @@ class Directory:
             UnavailableError: the control store is unreadable or damaged.
         """
         return (await self.control()).identities(self._access)
+
+    async def audit(
+        self, operation: str, bucket: str, access_key: str | None, address: str | None
+    ) -> Callable[[], Awaitable[None]]:
+        """Write down who is about to change who may do what with a bucket. Returns what says that this has failed.
+
+        Raises:
+            IamError: it cannot be written.
+        """
+        return await (await self.identities()).note(operation, {"Bucket": bucket}, access_key, address)
 
     async def _open(self, *, follows: bool) -> Control:
         settings = self._settings

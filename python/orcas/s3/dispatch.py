@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
 
+    # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, access key and
+    # address. Returns what says that this has failed.
+    Audit = Callable[[str, str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
+
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
@@ -37,6 +41,11 @@ _FORBIDDEN: Final = 403
 _ITSELF: Final = ("127.0.0.1", 0)
 # Bytes of the body of a request of the server itself that are passed on at once.
 _PIECE_BYTES: Final = 256 * KIB
+
+# What changes who may do what with a bucket.
+_AUDITED: Final = frozenset(
+    {"PutBucketPolicy", "DeleteBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock"}
+)
 
 log = logging.getLogger("orcas.s3")
 
@@ -47,7 +56,7 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core, body_budget: int) -> None:
+    def __init__(self, core: Core, body_budget: int, audit: Audit | None = None) -> None:
         self._core = core
         self._root = 0
         self._describe: Callable[..., Description] = core.describe
@@ -55,6 +64,7 @@ class Dispatcher:
         self.wait_for_events = self._store.wait_for_events
         # Answers MinIO's ListenBucketNotification. Set before the first request.
         self.listen: Callable[[Scope, Receive, Send, str | None], Awaitable[None]] | None = None
+        self._audit = audit
         # Takes the stages of traced requests, and what their spans say. Set before the first request.
         self.traced: Callable[[Stages, dict[str, object]], None] | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -78,7 +88,10 @@ class Dispatcher:
         try:
             try:
                 if isinstance(verdict, Request):
-                    response = await self._store.execute(verdict, receive)
+                    if query and self._audit is not None and _may_be_audited(scope["method"], query):
+                        response = await self._audited(verdict, scope, receive)
+                    else:
+                        response = await self._store.execute(verdict, receive)
                 elif isinstance(verdict, Form):
                     response = await self._store.submit_form(verdict, receive)
                 else:
@@ -111,6 +124,23 @@ class Dispatcher:
             stages = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
             if stages is not None:
                 self._watch(scope, stages)
+
+    async def _audited(self, request: Request, scope: Scope, receive: Receive) -> Response:
+        """As `execute`. What changes who may do what is in the audit log first; if it cannot be written, this fails."""
+        asked = self._describe(scope)
+        operation, bucket = asked["operation"], asked["bucket"]
+        if operation not in _AUDITED or bucket is None or self._audit is None:
+            return await self._store.execute(request, receive)
+        client = scope.get("client")
+        failed = await self._audit(operation, bucket, asked["access_key"], client[0] if client else None)
+        try:
+            response = await self._store.execute(request, receive)
+        except ClientDisconnectedError:
+            await failed()
+            raise
+        if response.error is not None:
+            await failed()
+        return response
 
     async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
         """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
@@ -220,6 +250,13 @@ class Dispatcher:
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
+
+
+def _may_be_audited(method: str, query: bytes) -> bool:
+    """Whether it may be one of `_AUDITED`: for certain, only if nothing in the query is encoded."""
+    return method in ("PUT", "DELETE") and (
+        query.find(b"policy") >= 0 or query.find(b"publicAccessBlock") >= 0 or query.find(b"%") >= 0
+    )
 
 
 def _trace_id(verdict: Request | Form | Response) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from orcas.control.files.audit import NOT_IN_EFFECT
 from orcas.control.files.audit import Entry as AuditEntry
 from orcas.control.identities.actions import entities, keys, limits, none, policies, reports, simulation
 from orcas.control.identities.actions.authorization import authorize
@@ -66,8 +67,8 @@ class Trail(Protocol):
     def change(self) -> AbstractAsyncContextManager[None]:
         """A transaction."""
 
-    async def write(self, entries: Sequence[AuditEntry], /) -> None:
-        """Write lines, within `change`.
+    async def write(self, entries: Sequence[AuditEntry], /) -> int:
+        """Write lines, within `change`. The number of the last one.
 
         Raises:
             UnavailableError: they cannot be written.
@@ -145,6 +146,34 @@ class Identities:
                 await self._change(records, calls)
 
         await self.finished(run())
+
+    async def note(
+        self, action: str, parameters: dict[str, Any], access_key: str | None, address: str | None
+    ) -> Callable[[], Awaitable[None]]:
+        """Write into the audit log what is about to be done elsewhere. Returns what writes that it was not.
+
+        Raises:
+            IamError: it cannot be written, or the key is gone.
+        """
+
+        async def write(action: str, given: dict[str, Any]) -> int:
+            async with self._turn():
+                records = Records(self._connection)
+                first = await _account(records, self._root.owner)
+                caller = None if access_key is None else await self._caller(records, access_key, None, {})
+                actor = "anonymous" if caller is None else caller.arn
+                async with self._trail.change():
+                    line = AuditEntry(actor, action, given, first.number, access_key, address)
+                    number = await self._trail.write([line])
+                self._changed()
+                return number
+
+        number = await self.finished(write(action, parameters))
+
+        async def failed() -> None:
+            await self.finished(write(NOT_IN_EFFECT, {"From": number, "To": number}))
+
+        return failed
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

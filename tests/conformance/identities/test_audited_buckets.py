@@ -1,0 +1,78 @@
+"""Changes of who may do what with a bucket are in the audit log, whoever makes them, and those that fail are said to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.fixtures.signing import Identity
+from tests.fixtures.wire import Wire
+
+import orcas
+from orcas.control.audit import verify
+from orcas.control.files.audit import read_audit
+
+POLICY = json.dumps({
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/x"}],
+})  # fmt: skip
+BLOCK = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[orcas.Server]:
+    with orcas.Server(tmp_path / "store") as server:
+        server.client().create_bucket(Bucket="photos")
+        yield server
+
+
+def lines(tmp_path: Path) -> list[dict[str, Any]]:
+    verify(tmp_path / "store")
+    return [read.content for read in read_audit(tmp_path / "store") if read.content is not None]
+
+
+def test_what_changes_a_bucket_is_a_line(server: orcas.Server, tmp_path: Path) -> None:
+    s3, iam = server.client(), server.client("iam")
+    s3.put_bucket_policy(Bucket="photos", Policy=POLICY)
+    s3.get_bucket_policy(Bucket="photos")
+    s3.put_public_access_block(Bucket="photos", PublicAccessBlockConfiguration=BLOCK)
+    s3.put_bucket_tagging(Bucket="photos", Tagging={"TagSet": [{"Key": "policy", "Value": "a"}]})
+    s3.delete_public_access_block(Bucket="photos")
+    iam.create_user(UserName="alice")
+    iam.attach_user_policy(UserName="alice", PolicyArn="arn:aws:iam::aws:policy/AmazonS3FullAccess")
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    alice = server.client(aws_access_key_id=key["AccessKeyId"], aws_secret_access_key=key["SecretAccessKey"])
+    alice.delete_bucket_policy(Bucket="photos")
+    found = lines(tmp_path)
+    assert [line["action"] for line in found] == [
+        "PutBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock", "CreateUser", "AttachUserPolicy",
+        "CreateAccessKey", "DeleteBucketPolicy",
+    ]  # fmt: skip
+    first, last = found[0], found[-1]
+    assert (first["actor"][-5:], first["parameters"], first["address"]) == (":root", {"Bucket": "photos"}, "127.0.0.1")
+    assert (last["actor"].rpartition(":")[2], last["access_key"]) == ("user/alice", key["AccessKeyId"])
+
+
+def test_a_refused_change_is_not_in_effect(server: orcas.Server, tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match="MalformedPolicy"):
+        server.client().put_bucket_policy(Bucket="photos", Policy="{}")
+    put, refused = lines(tmp_path)
+    assert (put["action"], refused["action"], refused["parameters"]) == (
+        "PutBucketPolicy", "NotInEffect", {"From": 1, "To": 1},
+    )  # fmt: skip
+
+
+def test_no_spelling_passes_by(server: orcas.Server, tmp_path: Path) -> None:
+    wire = Wire(server.endpoint, Identity(server.access_key, server.secret_key, "us-east-1"))
+    server.client().put_bucket_policy(Bucket="photos", Policy=POLICY)
+    done = [
+        wire("DELETE", "/photos", query).status
+        for query in ("policy", "policy=", "p%6Flicy", "%70olicy=", "x=1&policy", "policy&policy=1", "Policy")
+    ]
+    found = [line["action"] for line in lines(tmp_path)]
+    assert done[:4] == [204] * 4
+    assert found.count("DeleteBucketPolicy") - found.count("NotInEffect") == done.count(204)

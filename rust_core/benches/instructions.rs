@@ -310,6 +310,7 @@ fn page() {
                 size: object.length,
                 checksum: None,
                 storage_class: None,
+                owner: None,
             });
         }
         black_box(list.end(keys.last().map(String::as_bytes), false));

@@ -1,7 +1,7 @@
 """What the second pair of golden stores holds beyond the first, and what a server says about it.
 
-Every kind of bucket document, annotations, appends, snapshots and forks, keys of the keyring and of clients, quotas, events
-with a target that cannot be reached, and what a lifecycle rule removed.
+Every kind of bucket document, access control lists, annotations, appends, snapshots and forks, keys of the keyring and of
+clients, quotas, events with a target that cannot be reached, and what a lifecycle rule removed.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ def fill(target: Target) -> dict[str, Any]:
     client.put_object(Bucket="appended", Key="appended", Body=b" and end", WriteOffsetBytes=5)
     annotate(client, "appended", "appended")
     fill_whole(client)
+    fill_shared(client)
     return described(target)
 
 
@@ -196,6 +197,18 @@ def fill_whole(client: Any) -> None:
         client.create_multipart_upload(Bucket="whole", Key=algorithm, ChecksumAlgorithm=algorithm)
 
 
+def fill_shared(client: Any) -> None:
+    """Lists of a bucket, of objects, one of which was changed and one copied, and of an open upload."""
+    client.create_bucket(Bucket="shared", ObjectOwnership="ObjectWriter")
+    client.delete_public_access_block(Bucket="shared")
+    client.put_bucket_acl(Bucket="shared", ACL="public-read")
+    client.put_object(Bucket="shared", Key="private", Body=b"private")
+    client.put_object(Bucket="shared", Key="changed", Body=b"changed", ACL="public-read", Tagging="a=b")
+    client.put_object_acl(Bucket="shared", Key="changed", ACL="authenticated-read")
+    client.copy_object(Bucket="shared", Key="copied", CopySource="shared/changed", ACL="public-read-write")
+    client.create_multipart_upload(Bucket="shared", Key="open", ACL="public-read")
+
+
 def annotate(client: Any, bucket: str, key: str) -> None:
     """Texts beside an object, of which one is long."""
     for name, text in (("short", b"a text"), ("long", b"another " * 60)):
@@ -215,7 +228,7 @@ def described(target: Target) -> dict[str, Any]:
     client = target.client()
     # What arrives in the bucket of logs, and when, is not of the store.
     names = [name for name in (*BUCKETS, "forked") if name != "logs"]
-    return {
+    found = {
         "buckets": sorted([*BUCKETS, "forked"]),
         "documents": documents_of(client, "documents"),
         "lock": plain(client.get_object_lock_configuration(Bucket="years")),
@@ -227,6 +240,11 @@ def described(target: Target) -> dict[str, Any]:
         "quotas": admin(target, "GET", "quotas"),
         "events": events_of(client),
     }  # fmt: skip
+    # Stores before there were access control lists have no such bucket.
+    with contextlib.suppress(client.exceptions.NoSuchBucket):
+        found["lists"] = lists_of(client, "shared")
+        found["buckets"] = sorted([*found["buckets"], "shared"])
+    return found
 
 
 def plain(answer: Any) -> Any:
@@ -255,6 +273,17 @@ def objects_of(client: Any, bucket: str) -> list[dict[str, Any]]:
         content = answer.pop("Body").read()
         found.append({"key": one["Key"], "sha256": hashlib.sha256(content).hexdigest(), **answer})
     return found
+
+
+def lists_of(client: Any, bucket: str) -> dict[str, Any]:
+    """The access control lists of a bucket and of its objects, and what else it has."""
+    keys = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    return {
+        "bucket": plain(client.get_bucket_acl(Bucket=bucket)),
+        "objects": {key: plain(client.get_object_acl(Bucket=bucket, Key=key)) for key in keys},
+        "tags": plain(client.get_object_tagging(Bucket=bucket, Key="changed")),
+        "uploads": uploads_of(client, bucket),
+    }
 
 
 def annotations_of(client: Any, bucket: str, key: str) -> dict[str, str]:

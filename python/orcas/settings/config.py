@@ -42,6 +42,7 @@ DEV_ACCESS_KEY: Final = "orcas-dev-access-key"
 DEV_SECRET_KEY: Final = "orcas-dev-secret-key"  # noqa: S105 - published on purpose, loopback only
 
 DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
+PUBLIC_ACCESS: Final = ("blocked", "by-bucket", "open")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
 _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
 # 32 bytes in base64. The last character has four bits that count.
@@ -88,6 +89,13 @@ class Settings(ObservabilitySettings):
     )  # fmt: skip
     lockout_loopback: bool = _setting(
         False, "lock out addresses of this machine as well, which are otherwise spared, as trusted proxies are", boolean
+    )
+    public_access: str = _setting(
+        "by-bucket",
+        "who but the account of a bucket can be given access: nobody (`blocked`); whom each bucket lets, new ones "
+        "nobody, as on AWS (`by-bucket`); or the same, with new buckets that block nothing and have ACLs (`open`)",
+        text,
+        choices=PUBLIC_ACCESS,
     )
     domains: tuple[str, ...] = _setting(
         (),

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use orcas_chunks::PACK_SIZE;
 use orcas_engine::{EngineOptions, Environment, EventOptions, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
-use orcas_gateway::{EventTarget, GatewayOptions, LockoutOptions};
+use orcas_gateway::{EventTarget, GatewayOptions, LockoutOptions, PublicAccess};
 use orcas_log::FILE_SIZE;
 use orcas_record::{Durability, RefLevel};
 
@@ -53,6 +53,7 @@ pub struct Options {
     lockout_failures: u32,
     lockout_loopback: bool,
     trusted_proxies: Vec<String>,
+    public_access: String,
     domains: Vec<String>,
     website_host: Option<String>,
     encrypt_by_default: bool,
@@ -136,6 +137,7 @@ impl Options {
                 loopback: self.lockout_loopback,
                 spared: self.trusted_proxies,
             },
+            public_access: public_access(&self.public_access)?,
             domains: self.domains,
             website_host: self.website_host,
             encrypt_by_default: self.encrypt_by_default,
@@ -161,6 +163,15 @@ pub fn environment() -> Environment {
 /// The same with this clock.
 pub fn environment_with(clock: Arc<SystemClock>) -> Environment {
     Environment { fs: Arc::new(RealFileSystem), clock, random: Arc::new(SystemRandom), index: IndexPlace::File }
+}
+
+fn public_access(name: &str) -> PyResult<PublicAccess> {
+    match name {
+        "blocked" => Ok(PublicAccess::Blocked),
+        "by-bucket" => Ok(PublicAccess::ByBucket),
+        "open" => Ok(PublicAccess::Open),
+        _ => Err(PyValueError::new_err(format!("unknown public access {name}"))),
+    }
 }
 
 fn durability(name: &str) -> PyResult<Durability> {

@@ -151,13 +151,6 @@ def test_nothing_promises_what_nothing_enforces(s3: Any, bucket: str) -> None:
     rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
     encryption = {"Bucket": bucket, "ServerSideEncryptionConfiguration": {"Rules": rules}}
     assert refusal(s3.put_bucket_encryption, **encryption) == (501, "NotImplemented")
-    # The ownership controls allow ACLs, but this server has none.
-    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=OWNERSHIP)
-    owner = s3.list_buckets()["Owner"]
-    grant = {"Grantee": {"Type": "CanonicalUser", "ID": "0" * 64}, "Permission": "READ"}
-    acl = {"Bucket": bucket, "AccessControlPolicy": {"Owner": owner, "Grants": [grant]}}
-    assert refusal(s3.put_bucket_acl, **acl) == (501, "NotImplemented")
-    assert refusal(s3.put_object, Bucket=bucket, Key="k", ACL="public-read") == (501, "NotImplemented")
 
 
 @pytest.mark.parametrize(

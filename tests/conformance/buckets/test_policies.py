@@ -46,3 +46,19 @@ def test_a_policy_that_s3_refuses_is_refused_in_its_words(s3: Any, bucket: str) 
         error = refused.value.response["Error"]
         assert (error["Code"], error["Message"]) == ("MalformedPolicy", message)
     assert refusal(s3.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+
+
+def test_tags_of_what_is_there_decide(s3: Any, bucket: str, wire: Wire) -> None:
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    old = s3.put_object(Bucket=bucket, Key="k", Body=b"old", Tagging="Open=yes")["VersionId"]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"new", Tagging="open=no")
+    s3.delete_public_access_block(Bucket=bucket)
+    condition = {"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action="s3:GetObject*", Condition=condition))
+
+    def status(path: str, query: str = "") -> int:
+        return wire("GET", f"/{bucket}/{path}", query, sign=False).status
+
+    assert [status("k"), status("k", f"versionId={old}"), status("none")] == [403, 200, 403]
+    s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": [{"Key": "open", "Value": "yes"}]})
+    assert wire("GET", f"/{bucket}/k", sign=False).body == b"new"

@@ -20,6 +20,7 @@ OTHER_MD5 = base64.b64encode(bytes(16)).decode()
 BODY_MD5 = base64.b64encode(hashlib.md5(b"0123456789", usedforsecurity=False).digest()).decode()
 UNKNOWN_VERSION = "0f" * 16
 UNKNOWN_UPLOAD = "0e" * 16
+EVERYBODY = "uri=http://acs.amazonaws.com/groups/global/AllUsers"
 RANGE_FORM = (
     "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based "
     "offsets of the first and last bytes to copy"
@@ -204,7 +205,7 @@ UPLOADS = [
          fields=argument("x-amz-acl", "fake-acl")),
     Case("PUT /{b}/new", 400, "AccessControlListNotSupported", "The bucket does not allow ACLs",
          headers={"x-amz-acl": "public-read"}, body="x"),
-    Case("PUT /{b}/new", 400, "AccessControlListNotSupported", headers={"x-amz-grant-read": "id=x"}, body="x"),
+    Case("PUT /{b}/new", 400, "AccessControlListNotSupported", headers={"x-amz-grant-read": EVERYBODY}, body="x"),
     Case("PUT /{b}/k", 412, "PreconditionFailed", headers={"If-None-Match": "*"}, body="x",
          fields={"Condition": "If-None-Match"}),
     Case("PUT /{b}/k", 412, "PreconditionFailed", headers={"If-Match": '"x"'}, body="x",
@@ -364,7 +365,7 @@ CONFIGURATIONS = [
     Case("PUT /{b}?acl", 400, "UnexpectedContent", "This request does not support content",
          headers={"x-amz-acl": "private"}, body="<AccessControlPolicy/>"),
     Case("PUT /{b}?acl", 400, "AccessControlListNotSupported", headers={"x-amz-acl": "public-read"}),
-    Case("PUT /{b}/k?acl", 400, "AccessControlListNotSupported", headers={"x-amz-grant-full-control": "id=x"}),
+    Case("PUT /{b}/k?acl", 400, "AccessControlListNotSupported", headers={"x-amz-grant-full-control": EVERYBODY}),
     Case("PUT /{b}-2", 400, "InvalidBucketAclWithObjectOwnership",
          "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
          headers={"x-amz-acl": "public-read"}),

@@ -26,7 +26,7 @@ def test_orcas(case: Case) -> None:
 
 
 # Condition keys that a policy of Orcas may not name. A test of refused documents has what it says then.
-REFUSED = ("s3:ExistingObjectTag/", "s3:TlsVersion", "aws:ResourceTag/")
+REFUSED = ("s3:TlsVersion", "aws:ResourceTag/")
 
 
 @cases

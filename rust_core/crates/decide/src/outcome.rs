@@ -171,7 +171,8 @@ pub enum Refusal {
     MoveUnderWay,
     /// Another request was carried out under the same token.
     TokenReused,
-    /// The source was replaced after its digests were computed; compute and submit again.
+    /// What the request was checked against was replaced since: the digests of a source, or an access control list; check
+    /// and submit again.
     SourceChanged,
     /// The upload was sealed while the body of a part arrived without encryption; look it up and send the part again.
     UploadSealed,

@@ -32,6 +32,7 @@ names! {
     ObjectAnnotationPut = "ObjectAnnotation:Put",
     ObjectAnnotationDelete = "ObjectAnnotation:Delete",
     ObjectRetentionPut = "ObjectRetention:Put",
+    ObjectAclPut = "ObjectAcl:Put",
     BucketCreated = "BucketCreated:*",
     BucketRemoved = "BucketRemoved:*",
 }

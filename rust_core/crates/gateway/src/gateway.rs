@@ -9,9 +9,9 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
-use crate::admission::identities::{Identities, Rows};
 use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
 use crate::admission::bounds::replays::Replays;
+use crate::admission::identities::{Identities, Rows};
 use crate::objects::challenge::Challenger;
 use crate::requests::response::Envelope;
 use crate::requests::store_body::StoreBody;
@@ -34,6 +34,18 @@ use orcas_telemetry::metrics::page::Sources;
 use orcas_telemetry::metrics::process::ProcessMetrics;
 use orcas_telemetry::metrics::requests::RequestMetrics;
 
+/// Who but the account of a bucket may be given access to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PublicAccess {
+    /// No stranger, whatever the buckets say.
+    Blocked,
+    /// Whom the bucket lets. A new one lets nobody, and its ACLs are disabled, as on S3.
+    #[default]
+    ByBucket,
+    /// A new bucket blocks nothing, and its ACLs are enabled.
+    Open,
+}
+
 /// What the operator chose for the HTTP side.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
@@ -41,6 +53,7 @@ pub struct GatewayOptions {
     pub region: String,
     /// Refuse signatures for other regions.
     pub strict_region: bool,
+    pub public_access: PublicAccess,
     /// Accept presigned requests of version 2.
     pub presign_v2: bool,
     /// The longest time for which a presigned request may be signed, in seconds.

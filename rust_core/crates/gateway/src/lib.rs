@@ -17,14 +17,14 @@ pub mod requests;
 mod tests;
 
 pub use accounting::Begun;
+pub use admission::bounds::lockouts::LockoutOptions;
 pub use admission::describe::Description;
 pub use admission::form::{FormHead, FormVerdict};
 pub use admission::identities::{Identities, KeyRow, LimitRow, Principal, PrincipalRow, Rows};
 pub use admission::ingress::Ingress;
-pub use admission::bounds::lockouts::LockoutOptions;
 pub use admission::policies::compile as compile_policy;
 pub use buckets::moves::{BucketPrefix, MovedPrefix};
-pub use gateway::{Gateway, GatewayOptions};
+pub use gateway::{Gateway, GatewayOptions, PublicAccess};
 pub use orcas_s3::event_targets::EventTarget;
 pub use requests::body_plan::BodyPlan;
 pub use requests::reply::{Event, Reply, Responder};

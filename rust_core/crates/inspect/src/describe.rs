@@ -245,6 +245,9 @@ impl<'a> Fields<'a> {
         if let Some(held) = attributes.legal_hold {
             self.text("legal_hold", if held { "on" } else { "off" });
         }
+        if let Some(acl) = &attributes.acl {
+            self.number("acl", acl.len() as u64);
+        }
         self.numbers("annotations", attributes.annotations.as_slice().iter().map(|annotation| annotation.size()));
         match &attributes.encryption {
             None => {}

@@ -1,4 +1,4 @@
-//! What of a version may change after it was stored: tags, annotations, retention, legal hold and encryption. And the
+//! What of a version may change after it was stored: tags, annotations, retention, legal hold, ACL and encryption. And the
 //! Object Lock of a bucket.
 
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub struct Attributes {
     pub annotations: Annotations,
     /// How its content is encrypted at rest, if it is. Then all its blobs are sealed.
     pub encryption: Option<Encryption>,
+    /// Its access control list, in the form in which S3 answers it. `None` for most: the owner of the bucket owns the
+    /// version, and nobody else is given anything.
+    pub acl: Option<Bytes>,
 }
 
 /// Whose keys encrypt content.

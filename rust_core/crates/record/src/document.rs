@@ -19,10 +19,11 @@ pub enum DocumentKind {
     Quota = 12,
     /// As JSON. The others are XML.
     Policy = 13,
+    Acl = 14,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -36,6 +37,7 @@ impl DocumentKind {
         Self::Logging,
         Self::Quota,
         Self::Policy,
+        Self::Acl,
     ];
 
     pub fn code(self) -> u8 {

@@ -75,6 +75,7 @@ catalogue! {
     InvalidAccessKeyId 403 "The AWS Access Key Id you provided does not exist in our records.";
     InvalidAnnotationName 400 "The annotation name you provided is invalid.";
     InvalidArgument 400 "Invalid Argument";
+    InvalidBucketAclWithBlockPublicAccessError 400 "Bucket cannot have public ACLs set with BlockPublicAccess enabled";
     InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";

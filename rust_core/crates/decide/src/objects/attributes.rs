@@ -23,6 +23,12 @@ pub enum AttributeChange {
         bypass: bool,
     },
     LegalHold(bool),
+    /// Replaces the access control list `was`, on which it was decided that it may be replaced. Nothing happens to a version
+    /// that has another one by now.
+    Acl {
+        was: Option<Bytes>,
+        acl: Option<Bytes>,
+    },
 }
 
 /// The attributes of a copy. Retention and legal hold of the source do not go with it.
@@ -36,6 +42,8 @@ pub struct CopyAttributes {
     pub legal_hold: Option<bool>,
     /// What the copy asks for. One of an encrypted object is encrypted in any case.
     pub encryption: Option<Encryption>,
+    /// That of the source does not go with it.
+    pub acl: Option<Bytes>,
 }
 
 impl CopyAttributes {
@@ -48,6 +56,7 @@ impl CopyAttributes {
             retention: self.retention,
             legal_hold: self.legal_hold,
             encryption: self.encryption.clone().or_else(|| source.encryption.clone()),
+            acl: self.acl.clone(),
         }
     }
 }

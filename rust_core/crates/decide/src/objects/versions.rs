@@ -44,7 +44,7 @@ pub(crate) fn named(
 
 pub(crate) fn update(view: &dyn View, context: &Context, update: UpdateVersion) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, update.bucket)?;
-    if !matches!(update.change, AttributeChange::Tags(_)) {
+    if matches!(update.change, AttributeChange::Retention { .. } | AttributeChange::LegalHold(_)) {
         locks::check_object_lock(&bucket)?;
     }
     let found = named_for_change(view, &bucket, &update.key, update.version)?;
@@ -52,6 +52,12 @@ pub(crate) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     match update.change {
         AttributeChange::Tags(tags) => attributes.tags = tags,
         AttributeChange::LegalHold(on) => attributes.legal_hold = Some(on),
+        AttributeChange::Acl { was, acl } => {
+            if attributes.acl != was {
+                return Err(Refusal::SourceChanged.into());
+            }
+            attributes.acl = acl;
+        }
         AttributeChange::Retention { retention, bypass } => {
             locks::check_retention(attributes.retention, retention, bypass, context.now_ms)?;
             attributes.retention = retention;

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::admission::bounds::rates::admit;
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
-use crate::admission::bounds::rates::admit;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
 use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
@@ -23,8 +23,8 @@ use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
 use orcas_sigv4::{
-    Authenticated, Authentication, Diagnosis, PayloadMode, Requirements, SERVICE, SKEW_MAX_MS, SignatureError, VersionTwo,
-    authenticate, claimed_signature, explain,
+    Authenticated, Authentication, Diagnosis, PayloadMode, Requirements, SERVICE, SKEW_MAX_MS, SignatureError,
+    VersionTwo, authenticate, claimed_signature, explain,
 };
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
@@ -130,8 +130,7 @@ impl Gateway {
             })?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
-        check_supported(&row.understood, &context.query, context.headers())
-            .map_err(|error| context.check_acl(error))?;
+        check_supported(&row.understood, &context.query, context.headers())?;
         self.check_not_salvage(operation)?;
         row.accept(&context).map_err(|Problem { error, fault }| {
             let upload = context.query.get("uploadId").map(Cow::Borrowed);
@@ -187,11 +186,7 @@ impl Gateway {
 
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
     /// `x-amz-content-sha256` without a body: curl sends this header since version 8 only.
-    pub fn authenticate_root(
-        &self,
-        head: &RequestHead<'_>,
-        client: Option<IpAddr>,
-    ) -> Result<Authenticated, Problem> {
+    pub fn authenticate_root(&self, head: &RequestHead<'_>, client: Option<IpAddr>) -> Result<Authenticated, Problem> {
         let identities = self.identities();
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(now_ms()) };

@@ -10,6 +10,7 @@ use crate::admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
 use orcas_s3::object_lock::asks_to_bypass;
 use orcas_s3::operations::{Permission, Subject};
+use orcas_s3::support::OF_AN_ACL;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation};
 
@@ -57,6 +58,8 @@ impl RequestContext<'_> {
             None => true,
             // The only header that may say that it is not there. One that cannot be read counts.
             Some("x-amz-bypass-governance-retention") => asks_to_bypass(self.headers()).unwrap_or(true),
+            // Either kind of headers names an ACL.
+            Some("x-amz-acl") => OF_AN_ACL.iter().any(|header| self.headers().get(header).is_some()),
             Some(header) => self.headers().get(header).is_some(),
         }
     }

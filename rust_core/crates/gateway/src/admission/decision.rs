@@ -4,16 +4,24 @@
 //! A refusal names what was asked and what would have to allow it. It says the same whether or not bucket, object and
 //! version exist, unless the sender's own policies allow the action.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::admission::circumstances::Circumstances;
+use bytes::Bytes;
+
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::verdicts::{Verdict, kind_of};
-use crate::gateway::Gateway;
-use orcas_access::{Decision, Missing, Policies, Policy, Reason, Request, Source, decide};
+use crate::buckets::acls::ByAcl;
+use crate::gateway::{Gateway, PublicAccess};
+use crate::objects::versions::version_id;
+use orcas_access::{Context, Decision, Missing, Policies, Policy, Reason, Request, Source, decide};
+use orcas_bodies::problem::Problem;
+use orcas_record::{Bucket, Version};
 use orcas_s3::documents::{BucketPolicy, PublicAccessBlock};
 use orcas_s3::headers::bucket_arn;
+use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, Operation, S3Error};
 
 /// What an action is to be done to, by name: it need not exist.
@@ -73,6 +81,70 @@ pub struct Question<'a> {
     pub facts: Facts,
 }
 
+/// The circumstances of a request, and what the store has of its resource, which is looked up if a policy or an access
+/// control list depends on it.
+struct Found<'a> {
+    gateway: &'a Gateway,
+    bucket: Option<&'a Bucket>,
+    resource: Resource<'a>,
+    circumstances: &'a Circumstances<'a>,
+    version: OnceCell<Result<Option<Version>, S3Error>>,
+}
+
+impl Found<'_> {
+    /// The version that the request is about, unless it is a delete marker. May read the index.
+    fn version(&self) -> Result<Option<&Version>, S3Error> {
+        let find = || {
+            let (Some(bucket), Resource::Object { key, .. }) = (self.bucket, self.resource) else { return Ok(None) };
+            let name =
+                self.circumstances.version.map(|id| VersionName::parse("versionId", id.as_bytes())).transpose()?;
+            let key = Bytes::copy_from_slice(key);
+            let found = match name {
+                None => self.gateway.engine.object_in(bucket, &key),
+                Some(name) => self.gateway.engine.version_in(bucket, &key, version_id(name)),
+            };
+            let found = found.map_err(|error| Problem::from(error).error)?;
+            Ok(found.map(|found| found.object.version.clone()).filter(|version| !version.delete_marker))
+        };
+        self.version.get_or_init(find).as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+}
+
+impl Context for Found<'_> {
+    fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) {
+        let Some(name) = key.strip_prefix("s3:existingobjecttag/") else { return self.circumstances.visit(key, each) };
+        match self.version() {
+            Ok(version) => {
+                for (tag, value) in version.into_iter().flat_map(|version| &version.attributes.tags) {
+                    if tag.eq_ignore_ascii_case(name.as_bytes()) {
+                        each(&String::from_utf8_lossy(value));
+                    }
+                }
+            }
+            // What cannot be read must not be decided on.
+            Err(_) => self.circumstances.is_uncertain.set(true),
+        }
+    }
+}
+
+/// An action on which access control lists have a say.
+struct AskedOfAcl<'a> {
+    bucket: &'a Arc<Bucket>,
+    question: &'a Question<'a>,
+    found: &'a Found<'a>,
+    /// The bucket belongs to the account of the sender.
+    is_own: bool,
+    /// That of the policies.
+    decision: &'a Decision,
+}
+
+impl<'a> Question<'a> {
+    /// The bucket of its resource.
+    fn of_bucket(&self) -> Resource<'a> {
+        self.resource.bucket().map_or(Resource::Service, Resource::Bucket)
+    }
+}
+
 impl Gateway {
     /// Decides on an action.
     ///
@@ -107,8 +179,9 @@ impl Gateway {
             && document.as_ref().is_some_and(|it| it.is_public)
             && bucket.as_ref().is_none_or(|bucket| self.public_access_block(bucket.id).restricts_public_buckets);
         let arn = resource.arn();
-        let request =
-            Request { principal: &identity.who, action, resource: &arn, resource_account, context: circumstances };
+        let found =
+            Found { gateway: self, bucket: bucket.as_deref(), resource, circumstances, version: OnceCell::new() };
+        let request = Request { principal: &identity.who, action, resource: &arn, resource_account, context: &found };
         let of_sender = Policies {
             identity: &identity.policies,
             boundary: identity.boundary.as_deref(),
@@ -123,6 +196,15 @@ impl Gateway {
         if circumstances.is_uncertain.get() {
             let message = "A policy depends on what the body of the request asks for, which is not supported";
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
+        }
+        let of_sender_alone = || decide(&Request { resource_account: &identity.who.account, ..request }, &of_sender);
+        if let (Some(bucket), false) = (&bucket, matches!(decision, Decision::ExplicitDeny(_))) {
+            let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
+            match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
+                Some(true) => decision = Decision::Allowed(None),
+                Some(false) => decision = Decision::ImplicitDeny(Missing::Resource),
+                None => {}
+            }
         }
         let is_read = facts.is_published && action == "s3:GetObject";
         let is_published = is_read && matches!(decision, Decision::ImplicitDeny(_));
@@ -142,13 +224,81 @@ impl Gateway {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
         // Whose own policies do not allow it does not learn what the bucket's policy says, nor that there is a bucket.
-        let own = decide(&Request { resource_account: &identity.who.account, ..request }, &of_sender);
+        let own = of_sender_alone();
         let told = if own.is_allowed() { decision } else { own };
         Err(S3Error { private, ..S3Error::with(ErrorCode::AccessDenied, self.refusal(question, told)) })
     }
 
+    /// What access control lists make of a decision by policies that is no explicit denial: they allow it, they do not
+    /// although policies do, or they have no say.
+    fn ask_acl(
+        &self,
+        identities: &Identities,
+        asked: &AskedOfAcl<'_>,
+        circumstances: &Circumstances<'_>,
+        own_allows: &dyn Fn() -> bool,
+    ) -> Result<Option<bool>, S3Error> {
+        let AskedOfAcl { bucket, question, is_own, decision, found } = *asked;
+        let Question { principal, action, resource, .. } = *question;
+        let changes_list = circumstances.operation == Operation::PutObjectAcl;
+        let Some(by) = ByAcl::of(action, changes_list).filter(|_| !self.disables_acls(bucket.id)) else {
+            return Ok(None);
+        };
+        let signed = !principal.is_anonymous();
+        // Whether grants to everybody count, and those to the account of the sender.
+        let counts = || {
+            let unblocked = !self.public_access_block(bucket.id).ignores_public_acls;
+            // An account that is given something lets its users have it by their own policies.
+            let passed_on = signed && own_allows();
+            (unblocked && (!signed || is_own || passed_on), passed_on)
+        };
+        let counting = (!decision.is_allowed()).then(counts);
+        if counting == Some((false, false)) {
+            return Ok(None);
+        }
+        let (acl, wanted) = match (by, resource) {
+            // The object does not matter.
+            (ByAcl::Bucket(_), _) if decision.is_allowed() => return Ok(None),
+            (ByAcl::Bucket(wanted), _) => (self.acl_of_bucket(bucket), wanted),
+            (ByAcl::Object(wanted), Resource::Object { key, .. }) => match found.version() {
+                Ok(Some(version)) => (Arc::new(self.acl_of(bucket, &version.attributes)), wanted),
+                Ok(None) if decision.is_allowed() => return Ok(None),
+                Err(error) if decision.is_allowed() => return Err(error),
+                // Whoever may list the bucket may know that there is nothing. It is not allowed: what comes there before it
+                // is carried out may be another's.
+                missing => {
+                    let (action, code) = match circumstances.version {
+                        None => ("s3:ListBucket", ErrorCode::NoSuchKey),
+                        Some(_) => ("s3:ListBucketVersions", ErrorCode::NoSuchVersion),
+                    };
+                    let list = Question { action, resource: question.of_bucket(), ..*question };
+                    if self.judge(identities, &list, circumstances).is_err() {
+                        return Ok(None);
+                    }
+                    let error = S3Error::new(code).field("Key", key.to_vec());
+                    let version = circumstances.version;
+                    let error = version.into_iter().fold(error, |error, id| error.field("VersionId", id.to_owned()));
+                    return Err(missing.err().unwrap_or(error));
+                }
+            },
+            (ByAcl::Object(_), _) => return Ok(None),
+        };
+        let is_bucket_owners = acl.owner.as_bytes() == bucket.owner;
+        if decision.is_allowed() && is_bucket_owners {
+            return Ok(None);
+        }
+        let (to_everybody, by_name) = counting.unwrap_or_else(counts);
+        let given = to_everybody && acl.gives_everybody(wanted, signed)
+            || by_name && acl.gives_account(&principal.owner, wanted);
+        // The policies of the bucket's account do not reach what belongs to another one.
+        Ok(if given || decision.is_allowed() { Some(given) } else { None })
+    }
+
     /// The public access block of a bucket; without a document that of a new bucket.
     pub fn public_access_block(&self, bucket: orcas_record::BucketId) -> Arc<PublicAccessBlock> {
+        if self.options.public_access == PublicAccess::Blocked {
+            return Arc::new(PublicAccessBlock::EVERYTHING);
+        }
         self.document(bucket).unwrap_or_else(|| Arc::new(PublicAccessBlock::EVERYTHING))
     }
 

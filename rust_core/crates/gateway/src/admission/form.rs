@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::accounting::tally::Tally;
 use crate::admission::accept::{Refused, below, names_claim, with_claim};
+use crate::admission::bounds::rates::admit;
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
-use crate::admission::bounds::rates::admit;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
@@ -22,7 +22,7 @@ use crate::requests::response::{Envelope, Response};
 use orcas_bodies::form_file::FileFrame;
 use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, check_form_head};
+use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, SizeRange, check_form_head};
 use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
@@ -166,9 +166,10 @@ impl Address {
             admit(limits, now_ms + gateway.clock_ahead_ms(), self.length)?;
         }
         // As a signature in an address, of either version.
-        let how = match form.get("x-amz-signature") {
-            Some(_) => Authentication::Presigned,
-            None => Authentication::PresignedVersionTwo,
+        let how = match (policy, form.get("x-amz-signature")) {
+            (None, _) => Authentication::Anonymous,
+            (Some(_), Some(_)) => Authentication::Presigned,
+            (Some(_), None) => Authentication::PresignedVersionTwo,
         };
         let target = Target::Object { bucket: self.bucket.clone(), key };
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
@@ -182,27 +183,29 @@ impl Address {
         context.authorize(&identities).inspect_err(|_| {
             *judged = context.verdicts.take(&context.principal).map(Arc::new);
         })?;
-        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?;
+        let size = match policy {
+            Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?,
+            None => SizeRange::ANY,
+        };
         gateway.check_not_salvage(context.operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
-        check_supported(&PostObject::FIELDS, &context.query, context.headers())
-            .map_err(|error| context.check_acl(error))?;
+        check_supported(&PostObject::FIELDS, &context.query, context.headers())?;
         let input = PostObject::read(&context, form, frame, &self.host)?;
         PendingRequest::of(&context, input)
     }
 }
 
 impl Gateway {
-    /// Verifies the signature of a form. Returns whose it is, and the signed policy.
+    /// Verifies the signature of a form. Returns whose it is, and the signed policy; neither if anybody may have sent it.
     fn authenticate_form<'a>(
         &self,
         identities: &Identities,
         form: &'a Form,
         now_ms: i64,
         client: Option<IpAddr>,
-    ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
+    ) -> Result<(Arc<Principal>, Option<&'a [u8]>), Problem> {
         let requirements = self.requirements(now_ms);
         self.check_not_locked_out(client, requirements.now_unix_ms)?;
         let signed = SignedForm {
@@ -221,9 +224,13 @@ impl Gateway {
             self.note_failure(error, client, requirements.now_unix_ms);
         }
         let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
-        let verified = verified.ok_or(ErrorCode::AccessDenied)?;
+        let Some(verified) = verified else {
+            // A policy that nobody has signed says nothing.
+            let anonymous = identities.principal("").filter(|_| signed.policy.is_none());
+            return Ok((Arc::clone(anonymous.ok_or(ErrorCode::AccessDenied)?), None));
+        };
         let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
-        Ok((Arc::clone(principal), verified.policy))
+        Ok((Arc::clone(principal), Some(verified.policy)))
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::admission::policies::compile;
 use crate::admission::bounds::rates::{Limit, Rates};
+use crate::admission::policies::compile;
 use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
 use orcas_http::parse_hex;
 use orcas_sigv4::Credential;
@@ -144,6 +144,8 @@ pub struct Identities {
     limits: HashMap<Arc<str>, Arc<Limit>>,
     /// Numbers by canonical id.
     numbers: HashMap<Arc<str>, Arc<str>>,
+    /// Names of accounts by canonical id.
+    names: HashMap<Arc<str>, Arc<str>>,
     /// The canonical id of the first account.
     root: Arc<str>,
     anonymous: Arc<Principal>,
@@ -170,6 +172,7 @@ impl Identities {
             accounts: HashMap::new(),
             limits: HashMap::new(),
             numbers: HashMap::new(),
+            names: HashMap::new(),
             root: rows.accounts.first().map_or("", |(_, id, _)| id).into(),
             anonymous: Arc::new(anonymous),
             generation: 0,
@@ -208,8 +211,9 @@ impl Identities {
 
     fn with(mut self, rows: Rows, removed: &[String], generation: u64) -> Result<Self, String> {
         self.generation = generation;
-        for (number, id, _) in &rows.accounts {
+        for (number, id, name) in &rows.accounts {
             let (number, id): (Arc<str>, Arc<str>) = (number.as_str().into(), id.as_str().into());
+            self.names.insert(Arc::clone(&id), name.as_str().into());
             self.numbers.insert(Arc::clone(&id), Arc::clone(&number));
             self.accounts.insert(number, id);
         }
@@ -222,6 +226,7 @@ impl Identities {
             self.limits.remove(&**id);
             if let Some(canonical) = self.accounts.remove(&**id) {
                 self.numbers.remove(&canonical);
+                self.names.remove(&canonical);
             }
         }
         let mut changed_policies: HashSet<&str> = removed.iter().map(String::as_str).collect();
@@ -369,6 +374,16 @@ impl Identities {
         let limits: Vec<_> = [access_key, arn].iter().filter_map(|id| self.limits.get(*id).cloned()).collect();
         let limits = (!limits.is_empty()).then(|| limits.into());
         Ok(Arc::new(Principal { session, limits, ..principal }))
+    }
+
+    /// Whether an account has this canonical id.
+    pub fn knows_owner(&self, id: &str) -> bool {
+        self.numbers.contains_key(id)
+    }
+
+    /// The name of the account with this canonical id.
+    pub fn owner_name(&self, id: &str) -> Option<&str> {
+        self.names.get(id).map(|name| &**name)
     }
 
     /// The canonical id of the account whose root user may do everything.

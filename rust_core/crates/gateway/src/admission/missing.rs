@@ -41,7 +41,9 @@ impl Stranger {
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
             let question = Question { principal, action, resource, facts: Facts::UNKNOWN };
-            self.asked.with(gateway, None, Some(verdicts), |circumstances| gateway.decide(&identities, &question, circumstances).err())
+            self.asked.with(gateway, None, Some(verdicts), |circumstances| {
+                gateway.decide(&identities, &question, circumstances).err()
+            })
         };
         let private = self.buckets.iter().flatten().find_map(denied)?.private;
         Some(S3Error { private, ..ErrorCode::AccessDenied.into() })

@@ -19,7 +19,6 @@ use orcas_bodies::problem::Problem;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::documents::ownership_of_new_bucket;
 use orcas_s3::support::check_expected_owner;
 use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
@@ -97,28 +96,6 @@ impl<'a> RequestContext<'a> {
         &self.head.path[..self.ingress.root.min(self.head.path.len())]
     }
 
-    /// The error for a header with an ACL that gives others anything. Where ACLs are disabled, S3 refuses it too.
-    pub fn check_acl(&self, error: S3Error) -> S3Error {
-        if error.code != ErrorCode::AccessControlListNotSupported {
-            return error;
-        }
-        let name = self.target.bucket().unwrap_or_default().as_bytes();
-        let creates = self.operation == Operation::CreateBucket;
-        let disabled = match self.gateway.engine.bucket(name) {
-            _ if creates => matches!(ownership_of_new_bucket(self.headers()), Ok(None)),
-            Some(bucket) => self.gateway.disables_acls(bucket.id),
-            None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
-        };
-        match (disabled, creates) {
-            (true, true) => ErrorCode::InvalidBucketAclWithObjectOwnership.into(),
-            (true, false) => error,
-            (false, _) => {
-                let message = "ACLs that give anybody but the owner access are not implemented";
-                S3Error::with(ErrorCode::NotImplemented, message)
-            }
-        }
-    }
-
     /// What the access log says of the request, if somebody wants to know.
     pub fn note(&self) -> Option<Box<Note>> {
         // The head of a form is not that of its request.
@@ -127,25 +104,27 @@ impl<'a> RequestContext<'a> {
         }
         let header = |name| self.headers().get(name);
         let principal = &*self.principal;
-        let asked = |decisions: &[Decision<'_>]| Note::new(&Asked {
-            is_root: principal.is_root,
-            decisions,
-            principal: principal.requester(),
-            access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
-            auth: match self.how {
-                Authentication::Header => Auth::Header,
-                Authentication::Presigned | Authentication::PresignedVersionTwo => Auth::Query,
-                Authentication::Anonymous => Auth::Anonymous,
-            },
-            operation: Some(self.operation.name()),
-            method: self.head.method,
-            bucket: self.target.bucket(),
-            key: self.target.key(),
-            version_id: self.query.get("versionId"),
-            host: header("host"),
-            user_agent: header("user-agent"),
-            referer: header("referer").map(without_query),
-        });
+        let asked = |decisions: &[Decision<'_>]| {
+            Note::new(&Asked {
+                is_root: principal.is_root,
+                decisions,
+                principal: principal.requester(),
+                access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
+                auth: match self.how {
+                    Authentication::Header => Auth::Header,
+                    Authentication::Presigned | Authentication::PresignedVersionTwo => Auth::Query,
+                    Authentication::Anonymous => Auth::Anonymous,
+                },
+                operation: Some(self.operation.name()),
+                method: self.head.method,
+                bucket: self.target.bucket(),
+                key: self.target.key(),
+                version_id: self.query.get("versionId"),
+                host: header("host"),
+                user_agent: header("user-agent"),
+                referer: header("referer").map(without_query),
+            })
+        };
         let note = if principal.is_root { asked(&[]) } else { self.verdicts.with_lines(principal, asked) };
         Some(Box::new(note))
     }

@@ -1,5 +1,6 @@
 //! What operations on buckets share: documents, settings, and how lists show buckets.
 
+pub(crate) mod acls;
 pub(crate) mod documents;
 pub(crate) mod moves;
 pub(crate) mod pages;

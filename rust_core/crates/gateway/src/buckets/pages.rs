@@ -1,17 +1,16 @@
 //! What the documents of lists have in common: owners, names and times as they are shown.
 
+use crate::admission::identities::Identities;
 use orcas_record::Bucket;
 use orcas_s3::xml::lists::Owner;
 
-/// The name shown with an owner's id.
-const DISPLAY_NAME: &str = "root";
-
-pub fn owner(id: &str) -> Owner<'_> {
-    Owner { id, display_name: DISPLAY_NAME }
+/// An owner as lists show it, with the name of its account.
+pub fn owner<'a>(id: &'a str, identities: &'a Identities) -> Owner<'a> {
+    Owner { id, display_name: identities.owner_name(id).unwrap_or_default() }
 }
 
-pub fn owner_of(bucket: &Bucket) -> Owner<'_> {
-    owner(std::str::from_utf8(&bucket.owner).unwrap_or_default())
+pub fn owner_of<'a>(bucket: &'a Bucket, identities: &'a Identities) -> Owner<'a> {
+    owner(std::str::from_utf8(&bucket.owner).unwrap_or_default(), identities)
 }
 
 pub fn name_of(bucket: &Bucket) -> &str {

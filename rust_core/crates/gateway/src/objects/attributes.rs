@@ -10,7 +10,7 @@ use orcas_s3::object_lock::{self, LockHeaders};
 use orcas_s3::tags::{self, Tags};
 use orcas_s3::{ErrorCode, S3Error};
 
-/// What the headers of an upload say about its object, but for its encryption.
+/// What the headers of an upload say about its object, but for its encryption and its ACL.
 pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
     let lock = LockHeaders::parse(headers)?;
     Ok(Attributes {
@@ -19,6 +19,7 @@ pub fn sent(headers: &Headers<'_>) -> Result<Attributes, S3Error> {
         legal_hold: lock.legal_hold,
         annotations: Annotations::default(),
         encryption: None,
+        acl: None,
     })
 }
 

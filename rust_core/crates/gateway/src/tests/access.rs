@@ -343,8 +343,8 @@ fn a_policy_that_is_refused_changes_nothing() {
         (format!(r#"{get}, "Principal": {{"AWS": "999999999999"}}"#), "Invalid principal in policy"),
         (get.replace("box/*", "c/*") + r#", "Principal": "*""#, "Policy has invalid resource"),
         (
-            format!(r#"{get}, "Principal": "*", "Condition": {{"StringEquals": {{"s3:ExistingObjectTag/a": "b"}}}}"#),
-            "The condition key s3:ExistingObjectTag is not supported",
+            format!(r#"{get}, "Principal": "*", "Condition": {{"StringEquals": {{"s3:TlsVersion": "1.3"}}}}"#),
+            "The condition key s3:TlsVersion is not supported",
         ),
     ] {
         let answer = site.policy(&[&statement]);

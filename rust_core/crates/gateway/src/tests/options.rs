@@ -7,6 +7,7 @@ pub fn options() -> GatewayOptions {
     GatewayOptions {
         region: "us-east-1".into(),
         strict_region: false,
+        public_access: Default::default(),
         presign_v2: true,
         presign_max_s: 604_800,
         lockout: Default::default(),

@@ -285,6 +285,7 @@ impl World {
             legal_hold: [None, Some(false), Some(true)][self.dice.roll(3) as usize],
             annotations,
             encryption: None,
+            acl: None,
         };
         let (bucket, key, version_id) = name;
         let record = Record::UpdateVersion {

@@ -284,11 +284,11 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
 /// The attributes of a version or an upload. How its headers are sealed is a part of how it is encrypted.
 fn put_attributes<T: Trace>(attributes: &Attributes, sealed: Option<&SealedHeaders>, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
-        let Attributes { tags, retention, legal_hold, annotations, encryption } = attributes;
+        let Attributes { tags, retention, legal_hold, annotations, encryption, acl } = attributes;
         let hold = [legal_hold.is_some(), *legal_hold == Some(true)];
         let lists = [!tags.is_empty(), !annotations.is_empty()];
         let sealing = [encryption.is_some(), sealed.is_some()];
-        let bits = [lists[0], retention.is_some(), hold[0], hold[1], lists[1], sealing[0], sealing[1]];
+        let bits = [lists[0], retention.is_some(), hold[0], hold[1], lists[1], sealing[0], sealing[1], acl.is_some()];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {
@@ -320,6 +320,9 @@ fn put_attributes<T: Trace>(attributes: &Attributes, sealed: Option<&SealedHeade
                 out.u8("algorithm", seal.algorithm);
                 out.bytes("headers", bytes);
             });
+        }
+        if let Some(acl) = acl {
+            out.bytes("acl", acl);
         }
     });
 }

@@ -79,13 +79,15 @@ fn attributes() -> impl Strategy<Value = Attributes> {
         option::of(any::<bool>()),
         annotations(),
         option::of(encryption()),
+        option::of(bytes()),
     )
-        .prop_map(|(tags, retention, legal_hold, annotations, encryption)| Attributes {
+        .prop_map(|(tags, retention, legal_hold, annotations, encryption, acl)| Attributes {
             tags,
             retention,
             legal_hold,
             annotations,
             encryption,
+            acl,
         })
 }
 

@@ -83,6 +83,7 @@ fn attributes(mode: RetentionMode) -> Attributes {
         legal_hold: Some(true),
         annotations: Annotations::default(),
         encryption: Some(Encryption::Managed),
+        acl: Some(text("<AccessControlPolicy/>")),
     }
 }
 
@@ -196,7 +197,7 @@ fn buckets() -> Vec<Record> {
 fn documents() -> Vec<Record> {
     let kinds = every!(
         DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle,
-        Website, Encryption, Notification, Logging, Quota, Policy
+        Website, Encryption, Notification, Logging, Quota, Policy, Acl
     );
     kinds.into_iter().map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") }).collect()
 }

@@ -7,8 +7,6 @@
 
 use crate::errors::{ErrorCode, S3Error};
 use crate::requests::operations::Operation;
-use crate::xml::configurations::Grants;
-use crate::xml::lists::{Owner, write_owner};
 use crate::xml::{XmlWriter, configurations as documents};
 use orcas_checksum::Md5Hasher;
 use orcas_http::hex;
@@ -17,12 +15,11 @@ use orcas_http::hex;
 ///
 /// Errors: the code that S3 has for the missing configuration, and `NotImplemented` for an operation that does not read
 /// the configuration of a bucket.
-pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
+pub fn of_bucket(operation: Operation, bucket: &str) -> Result<Vec<u8>, S3Error> {
     let missing = |code: ErrorCode| Err(S3Error::new(code).field("BucketName", bucket));
     match operation {
         Operation::GetBucketAbac => Ok(document("AbacStatus", |xml| xml.plain("Status", "Disabled"))),
         Operation::GetBucketAccelerateConfiguration => Ok(document("AccelerateConfiguration", |_| ())),
-        Operation::GetBucketAcl => Ok(acl(owner)),
         Operation::GetBucketAnalyticsConfiguration
         | Operation::GetBucketIntelligentTieringConfiguration
         | Operation::GetBucketInventoryConfiguration
@@ -40,7 +37,6 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
             xml.close("Rule");
         })),
         Operation::GetBucketPolicy => missing(ErrorCode::NoSuchBucketPolicy),
-        Operation::GetBucketPolicyStatus => Ok(document("PolicyStatus", |xml| xml.boolean("IsPublic", false))),
         Operation::GetBucketReplication => missing(ErrorCode::ReplicationConfigurationNotFoundError),
         Operation::GetBucketRequestPayment => {
             Ok(document("RequestPaymentConfiguration", |xml| xml.plain("Payer", "BucketOwner")))
@@ -60,26 +56,11 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
     }
 }
 
-/// The same for an object that exists.
-pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
-    match operation {
-        Operation::GetObjectAcl => Ok(acl(owner)),
-        other => Err(other.not_implemented()),
-    }
-}
-
-/// Checks that what a write asks for is so already. `canned_acl` is the value of `x-amz-acl`.
+/// Checks that what a write asks for is so already.
 ///
 /// Errors: `NoSuchConfiguration` for the removal of one of several configurations,
-/// `MalformedXML` for what is no document of the operation, `MalformedACLError` for what is no ACL,
-/// `UnexpectedContent` for an ACL in a header and in the body, `AccessControlListNotSupported` for one that gives anybody
-/// but the owner anything, `NotImplemented` for every other change.
-pub fn check_unchanged(
-    operation: Operation,
-    body: &[u8],
-    canned_acl: Option<&[u8]>,
-    owner: &Owner<'_>,
-) -> Result<(), S3Error> {
+/// `MalformedXML` for what is no document of the operation, `NotImplemented` for every other change.
+pub fn check_unchanged(operation: Operation, body: &[u8]) -> Result<(), S3Error> {
     let agrees = match operation {
         Operation::DeleteBucketAnalyticsConfiguration
         | Operation::DeleteBucketIntelligentTieringConfiguration
@@ -89,7 +70,6 @@ pub fn check_unchanged(
         | Operation::DeleteBucketMetadataTableConfiguration
         | Operation::DeleteBucketReplication => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
-        Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         other => return Err(other.not_implemented()),
     };
     if agrees { Ok(()) } else { Err(operation.not_implemented()) }
@@ -98,22 +78,6 @@ pub fn check_unchanged(
 /// The settings of a public access block, in the order of S3's document.
 pub(crate) const PUBLIC_ACCESS_BLOCKS: [&str; 4] =
     ["BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"];
-
-/// Where ACLs are disabled, S3 accepts those that say what is so: the owner has full control, and nobody else anything.
-fn check_acl(body: &[u8], canned: Option<&[u8]>, owner: &Owner<'_>) -> Result<(), S3Error> {
-    match (canned, body.is_empty()) {
-        // Another value was refused with the headers.
-        (Some(_), true) => Ok(()),
-        (Some(_), false) => Err(ErrorCode::UnexpectedContent.into()),
-        (None, true) => Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl")),
-        (None, false) => match documents::grants(body, owner.id) {
-            Ok(Grants::OwnerOnly) => Ok(()),
-            Ok(Grants::Others) => Err(ErrorCode::AccessControlListNotSupported.into()),
-            Err(error) if error.code == ErrorCode::MalformedXML => Err(ErrorCode::MalformedACLError.into()),
-            Err(error) => Err(error),
-        },
-    }
-}
 
 pub(crate) fn document(root: &str, content: impl FnOnce(&mut XmlWriter)) -> Vec<u8> {
     let mut xml = XmlWriter::document(320);
@@ -134,27 +98,12 @@ fn empty_list(root: &str) -> Vec<u8> {
     document(root, |xml| xml.boolean("IsTruncated", false))
 }
 
-fn acl(owner: &Owner<'_>) -> Vec<u8> {
-    document("AccessControlPolicy", |xml| {
-        write_owner(xml, "Owner", owner);
-        xml.open("AccessControlList");
-        xml.open("Grant");
-        xml.open_grantee("CanonicalUser");
-        xml.text("ID", owner.id.as_bytes());
-        xml.text("DisplayName", owner.display_name.as_bytes());
-        xml.close("Grantee");
-        xml.plain("Permission", "FULL_CONTROL");
-        xml.close("Grant");
-        xml.close("AccessControlList");
-    })
-}
-
 /// The error of reading a configuration of a bucket that was removed. For most this is what a new bucket answers.
-pub fn removed(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
+pub fn removed(operation: Operation, bucket: &str) -> Result<Vec<u8>, S3Error> {
     let code = match operation {
         Operation::GetBucketOwnershipControls => ErrorCode::OwnershipControlsNotFoundError,
         Operation::GetPublicAccessBlock => ErrorCode::NoSuchPublicAccessBlockConfiguration,
-        other => return of_bucket(other, bucket, owner),
+        other => return of_bucket(other, bucket),
     };
     Err(S3Error::new(code).field("BucketName", bucket))
 }
@@ -163,23 +112,17 @@ pub fn removed(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Result<
 mod tests {
     use super::*;
 
-    const OWNER: Owner<'_> = Owner { id: "0f", display_name: "root" };
-
     fn read(operation: Operation) -> Result<String, ErrorCode> {
-        let document = match of_bucket(operation, "b-1", &OWNER) {
-            Err(error) if error.code == ErrorCode::NotImplemented => of_object(operation, &OWNER),
-            answer => answer,
-        };
-        document.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.code)
+        of_bucket(operation, "b-1").map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.code)
     }
 
     fn write(operation: Operation, body: &str) -> Result<(), ErrorCode> {
-        check_unchanged(operation, body.as_bytes(), None, &OWNER).map_err(|error| error.code)
+        check_unchanged(operation, body.as_bytes()).map_err(|error| error.code)
     }
 
     #[test]
     fn a_configuration_that_is_missing_has_its_own_code_and_names_the_bucket() {
-        let error = of_bucket(Operation::GetBucketTagging, "b-1", &OWNER).unwrap_err();
+        let error = of_bucket(Operation::GetBucketTagging, "b-1").unwrap_err();
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoSuchTagSet, 404));
         assert_eq!(error.extra, [("BucketName", b"b-1".to_vec())]);
         assert_eq!(read(Operation::GetBucketCors), Err(ErrorCode::NoSuchCORSConfiguration));
@@ -187,40 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn documents_say_that_only_the_owner_has_access() {
-        let acl = read(Operation::GetBucketAcl).unwrap();
-        assert!(acl.ends_with(
-            "<AccessControlList><Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
-             xsi:type=\"CanonicalUser\"><ID>0f</ID><DisplayName>root</DisplayName></Grantee>\
-             <Permission>FULL_CONTROL</Permission></Grant></AccessControlList></AccessControlPolicy>"
-        ));
-        assert_eq!(read(Operation::GetObjectAcl).unwrap(), acl);
-        assert!(read(Operation::GetBucketPolicyStatus).unwrap().contains("<IsPublic>false</IsPublic>"));
-    }
-
-    #[test]
     fn what_is_read_can_be_written_back() {
-        for (reads, writes) in [
-            (Operation::GetBucketAbac, Operation::PutBucketAbac),
-            (Operation::GetBucketAcl, Operation::PutBucketAcl),
-            (Operation::GetObjectAcl, Operation::PutObjectAcl),
-        ] {
-            assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");
-            let is_acl = matches!(writes, Operation::PutBucketAcl | Operation::PutObjectAcl);
-            let code = if is_acl { ErrorCode::MalformedACLError } else { ErrorCode::MalformedXML };
-            assert_eq!(write(writes, "<Foreign/>"), Err(code), "{writes:?}");
-        }
+        assert_eq!(write(Operation::PutBucketAbac, &read(Operation::GetBucketAbac).unwrap()), Ok(()));
+        assert_eq!(write(Operation::PutBucketAbac, "<Foreign/>"), Err(ErrorCode::MalformedXML));
     }
 
     #[test]
     fn what_would_change_something_is_refused() {
         let refused = Err(ErrorCode::NotImplemented);
         assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), refused);
-        let other = read(Operation::GetBucketAcl).unwrap().replace("FULL_CONTROL", "READ");
-        assert_eq!(write(Operation::PutBucketAcl, &other), Err(ErrorCode::AccessControlListNotSupported));
-        assert_eq!(write(Operation::PutBucketAcl, ""), Err(ErrorCode::MissingSecurityHeader));
-        let both = check_unchanged(Operation::PutBucketAcl, b"<x/>", Some(b"private"), &OWNER);
-        assert_eq!(both.map_err(|error| error.code), Err(ErrorCode::UnexpectedContent));
         assert_eq!(write(Operation::PutBucketEncryption, "<ServerSideEncryptionConfiguration/>"), refused);
     }
 }

@@ -4,6 +4,7 @@
 //! Every document is read to its end and written anew, so nothing of what a client sent is stored that Orcas does not
 //! know. Knows nothing of when a document has an effect.
 
+use super::acl::Acl;
 use super::bucket_logging::BucketLogging;
 use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
@@ -44,6 +45,7 @@ macro_rules! bucket_documents {
 }
 
 bucket_documents! {
+    Acl: Acl = |stored| Acl::load(stored);
     Cors: CorsConfiguration = |stored| CorsConfiguration::parse(stored).ok();
     Encryption: BucketDefault = |stored| BucketDefault::read(stored).ok();
     Lifecycle: Rules = |stored| lifecycle::rules(stored);
@@ -59,16 +61,23 @@ bucket_documents! {
 pub struct OwnershipControls {
     /// ACLs are disabled, as for a new bucket, which has no document.
     pub disable_acls: bool,
+    /// What is written with the ACL bucket-owner-full-control belongs to the owner of the bucket.
+    pub prefers_bucket_owner: bool,
 }
 
 impl OwnershipControls {
     fn of(stored: &[u8]) -> Self {
-        Self { disable_acls: parsed::ownership(stored).is_ok_and(|owner| owner == "BucketOwnerEnforced") }
+        let is = |wanted| parsed::ownership(stored).is_ok_and(|owner| owner == wanted);
+        Self { disable_acls: is("BucketOwnerEnforced"), prefers_bucket_owner: is("BucketOwnerPreferred") }
     }
 }
 
-/// The public access block of a bucket, as far as it is about buckets and not about ACLs.
+/// The public access block of a bucket.
 pub struct PublicAccessBlock {
+    /// `BlockPublicAcls`: no ACL is taken that gives strangers anything.
+    pub blocks_public_acls: bool,
+    /// `IgnorePublicAcls`: what ACLs give strangers does not count.
+    pub ignores_public_acls: bool,
     /// `BlockPublicPolicy`: no policy is taken that allows everybody something.
     pub blocks_public_policy: bool,
     /// `RestrictPublicBuckets`: such a policy allows nobody but the bucket's own account anything.
@@ -77,15 +86,24 @@ pub struct PublicAccessBlock {
 
 impl PublicAccessBlock {
     /// That of a new bucket, which has no document, and of one whose document cannot be read.
-    pub const EVERYTHING: Self = Self { blocks_public_policy: true, restricts_public_buckets: true };
+    pub const EVERYTHING: Self = Self::of_set([true; 4]);
+
+    /// In the order of `PUBLIC_ACCESS_BLOCKS`.
+    const fn of_set(set: [bool; 4]) -> Self {
+        Self {
+            blocks_public_acls: set[0],
+            ignores_public_acls: set[1],
+            blocks_public_policy: set[2],
+            restricts_public_buckets: set[3],
+        }
+    }
 
     fn of(stored: &[u8]) -> Self {
         if stored.is_empty() {
-            return Self { blocks_public_policy: false, restricts_public_buckets: false };
+            return Self::of_set([false; 4]);
         }
-        // In the order of `PUBLIC_ACCESS_BLOCKS`.
-        let of_set = |set: Vec<bool>| Self { blocks_public_policy: set[2], restricts_public_buckets: set[3] };
-        parsed::public_access_block(stored, &PUBLIC_ACCESS_BLOCKS).map_or(Self::EVERYTHING, of_set)
+        let set = parsed::public_access_block(stored, &PUBLIC_ACCESS_BLOCKS).ok();
+        set.and_then(|set| set.try_into().ok()).map_or(Self::EVERYTHING, Self::of_set)
     }
 
     /// Whether it forbids that everybody reads a website.
@@ -107,11 +125,11 @@ impl BucketPolicy {
         let policy = Policy::parse(std::str::from_utf8(stored).ok()?, PolicyKind::Resource, None).ok()?;
         Some(Self { is_public: policy.is_public(), policy })
     }
+}
 
-    /// What a client may learn of it.
-    pub fn status(&self) -> Vec<u8> {
-        document("PolicyStatus", |xml| xml.boolean("IsPublic", self.is_public))
-    }
+/// What GetBucketPolicyStatus answers.
+pub fn policy_status(is_public: bool) -> Vec<u8> {
+    document("PolicyStatus", |xml| xml.boolean("IsPublic", is_public))
 }
 
 /// The document of this kind that a write of the bucket `name` stores. Empty: none is left. `targets` is what
@@ -149,19 +167,32 @@ pub fn stored(kind: DocumentKind, body: &[u8], name: &str, targets: Targets<'_>)
             tagging(&tags)
         }
         DocumentKind::PublicAccessBlock => {
-            let set = parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?;
-            document("PublicAccessBlockConfiguration", |xml| {
-                PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
-            })
+            public_access_block(&parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?)
         }
         DocumentKind::Encryption => BucketDefault::read(body)?.document(),
         DocumentKind::Website => Website::parse(body)?.document(),
-        DocumentKind::Lifecycle | DocumentKind::Policy | DocumentKind::Quota => {
+        DocumentKind::Acl | DocumentKind::Lifecycle | DocumentKind::Policy | DocumentKind::Quota => {
             return Err(ErrorCode::NotImplemented.into());
         }
     };
     check_length(&written, CONFIGURATION_LEN_MAX)?;
     Ok(written)
+}
+
+fn public_access_block(set: &[bool]) -> Vec<u8> {
+    document("PublicAccessBlockConfiguration", |xml| {
+        PUBLIC_ACCESS_BLOCKS.iter().zip(set).for_each(|(name, set)| xml.boolean(name, *set));
+    })
+}
+
+/// The public access block of a new bucket for which nothing is blocked.
+pub fn open_access_block() -> Vec<u8> {
+    public_access_block(&[false; PUBLIC_ACCESS_BLOCKS.len()])
+}
+
+/// The ownership controls of a new bucket in which ACLs are enabled though it did not ask for that.
+pub fn open_ownership() -> Vec<u8> {
+    ownership_controls("ObjectWriter")
 }
 
 fn ownership_controls(ownership: &str) -> Vec<u8> {
@@ -172,13 +203,14 @@ fn ownership_controls(ownership: &str) -> Vec<u8> {
     })
 }
 
-/// The ownership controls that the header of CreateBucket asks for, unless it asks for those of every new bucket.
+/// The ownership controls that the header of CreateBucket asks for, if any.
 ///
 /// Errors: `InvalidArgument` for a value that S3 does not have.
 pub fn ownership_of_new_bucket(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
     const NAME: &str = "x-amz-object-ownership";
     match headers.get(NAME).map(<[u8]>::trim_ascii) {
-        None | Some(b"BucketOwnerEnforced") => Ok(None),
+        None => Ok(None),
+        Some(b"BucketOwnerEnforced") => Ok(Some(ownership_controls("BucketOwnerEnforced"))),
         Some(b"BucketOwnerPreferred") => Ok(Some(ownership_controls("BucketOwnerPreferred"))),
         Some(b"ObjectWriter") => Ok(Some(ownership_controls("ObjectWriter"))),
         Some(other) => {
@@ -297,12 +329,11 @@ mod tests {
             ownership_of_new_bucket(&Headers::new(&list))
         };
         assert_eq!(ownership_of_new_bucket(&Headers::new(&[])), Ok(None));
-        assert_eq!(read("BucketOwnerEnforced"), Ok(None));
-        let writer = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
-        assert_eq!(
-            read("ObjectWriter"),
-            stored(DocumentKind::OwnershipControls, writer.as_bytes(), "b-1", NO_TARGETS).map(Some)
-        );
+        for value in ["BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"] {
+            let named = within(&["OwnershipControls", "Rule", "ObjectOwnership"], value);
+            let expected = stored(DocumentKind::OwnershipControls, named.as_bytes(), "b-1", NO_TARGETS);
+            assert_eq!(read(value), expected.map(Some), "{value}");
+        }
         let refused = read("Me").unwrap_err();
         assert_eq!(
             (refused.code, &*refused.message),

@@ -7,12 +7,12 @@ use crate::errors::{ErrorCode, S3Error};
 use RequestBody::{Content, DigestedDocument, Document};
 use RequestClass::{Free, Read, Write};
 use orcas_events::EventName::{
-    self, ObjectAnnotationDelete, ObjectAnnotationPut, ObjectCreatedCopy, ObjectCreatedPost, ObjectCreatedPut,
-    ObjectRetentionPut, ObjectTaggingDelete, ObjectTaggingPut,
+    self, ObjectAclPut, ObjectAnnotationDelete, ObjectAnnotationPut, ObjectCreatedCopy, ObjectCreatedPost,
+    ObjectCreatedPut, ObjectRetentionPut, ObjectTaggingDelete, ObjectTaggingPut,
 };
 use orcas_record::DocumentKind::{
-    self, Accelerate, Cors, Encryption, Lifecycle, Logging, Notification, OwnershipControls, Policy, PublicAccessBlock,
-    RequestPayment, Tagging, Website,
+    self, Accelerate, Acl, Cors, Encryption, Lifecycle, Logging, Notification, OwnershipControls, Policy,
+    PublicAccessBlock, RequestPayment, Tagging, Website,
 };
 
 /// What is known of an operation.
@@ -265,7 +265,7 @@ operations! {
      29 GetBucketAbac: Get Bucket "abac" => Bucket "s3:GetBucketAbac";
      30 GetBucketAccelerateConfiguration: Get Bucket "accelerate"
         => Bucket "s3:GetAccelerateConfiguration" { document: Accelerate };
-     31 GetBucketAcl: Get Bucket "acl" => Bucket "s3:GetBucketAcl" { log: "REST.GET.ACL" };
+     31 GetBucketAcl: Get Bucket "acl" => Bucket "s3:GetBucketAcl" { document: Acl, log: "REST.GET.ACL" };
      32 GetBucketAnalyticsConfiguration: Get Bucket "analytics" & "id" => Bucket "s3:GetAnalyticsConfiguration";
      33 GetBucketCors: Get Bucket "cors" => Bucket "s3:GetBucketCORS" { document: Cors, log: "REST.GET.CORS" };
      34 GetBucketEncryption: Get Bucket "encryption"
@@ -346,7 +346,7 @@ operations! {
      78 PutBucketAbac: Put Bucket "abac" => Bucket "s3:PutBucketAbac" { body: Document };
      79 PutBucketAccelerateConfiguration: Put Bucket "accelerate"
         => Bucket "s3:PutAccelerateConfiguration" { body: Document, document: Accelerate };
-     80 PutBucketAcl: Put Bucket "acl" => Bucket "s3:PutBucketAcl" { body: Document, log: "REST.PUT.ACL" };
+     80 PutBucketAcl: Put Bucket "acl" => Bucket "s3:PutBucketAcl" { body: Document, document: Acl, log: "REST.PUT.ACL" };
      81 PutBucketAnalyticsConfiguration: Put Bucket "analytics" & "id"
         => Bucket "s3:PutAnalyticsConfiguration" { body: Document };
      82 PutBucketCors: Put Bucket "cors"
@@ -387,7 +387,7 @@ operations! {
            Object "s3:PutObjectLegalHold" with "x-amz-object-lock-legal-hold"
         { body: Content, event: ObjectCreatedPut, log: "REST.PUT.OBJECT" };
      99 PutObjectAcl: Put Object "acl"
-        => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl" { body: Document, log: "REST.PUT.ACL" };
+        => Object "s3:PutObjectAcl" or "s3:PutObjectVersionAcl" { body: Document, event: ObjectAclPut, log: "REST.PUT.ACL" };
     100 PutObjectAnnotation: Put Object "annotation" & "annotationName"
         => Object "s3:PutObjectAnnotation" { body: Content, event: ObjectAnnotationPut };
     101 PutObjectLegalHold: Put Object "legal-hold"

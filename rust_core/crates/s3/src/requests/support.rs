@@ -55,7 +55,8 @@ pub(crate) fn has_no_effect(name: &[u8]) -> bool {
         || name.starts_with(b"cf-")
 }
 
-const ACLS: [&str; 7] = [
+const ACLS: [&str; 8] = [
+    "log-delivery-write",
     "private",
     "public-read",
     "public-read-write",
@@ -65,8 +66,29 @@ const ACLS: [&str; 7] = [
     "bucket-owner-full-control",
 ];
 
+/// The headers of an ACL.
+const ACL: [&str; 6] = [
+    "x-amz-acl",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+];
+pub const OF_AN_ACL: &[&str] = &ACL;
+
+/// The headers of a new bucket.
+pub const OF_A_NEW_BUCKET: &[&str] =
+    &[ACL[0], ACL[1], ACL[2], ACL[3], ACL[4], ACL[5], "x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"];
+
 /// The headers that an upload stores with its object.
 pub const OF_AN_OBJECT: &[&str] = &[
+    ACL[0],
+    ACL[1],
+    ACL[2],
+    ACL[3],
+    ACL[4],
+    ACL[5],
     ENCRYPTION,
     KEY_ID,
     CONTEXT,
@@ -84,6 +106,12 @@ pub const OF_AN_OBJECT: &[&str] = &[
 
 /// The headers that a copy stores with its object, or that say what it takes from its source.
 pub const OF_A_COPY: &[&str] = &[
+    ACL[0],
+    ACL[1],
+    ACL[2],
+    ACL[3],
+    ACL[4],
+    ACL[5],
     ENCRYPTION,
     KEY_ID,
     CONTEXT,
@@ -139,9 +167,6 @@ impl Understood {
 }
 
 /// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
-///
-/// Errors: `AccessControlListNotSupported` for an ACL that gives anybody but the owner anything. Whether that is also
-/// what S3 says depends on the bucket.
 pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
     if let Some(version) = query.get("versionId") {
         if !understood.version_id {
@@ -167,16 +192,15 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
     if rest.starts_with(b"meta-") || is_implemented(rest) {
         return refuse_unless(!named_in(understood.refused));
     }
+    let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
+    if rest == b"acl" && !one_of(&ACLS) {
+        return Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value));
+    }
     if named_in(understood.attributes) {
         return Ok(());
     }
-    let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
-        b"acl" if !one_of(&ACLS) => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
         b"acl" if one_of(&["private", "bucket-owner-full-control"]) => Ok(()),
-        b"acl" | b"grant-full-control" | b"grant-read" | b"grant-read-acp" | b"grant-write" | b"grant-write-acp" => {
-            Err(ErrorCode::AccessControlListNotSupported.into())
-        }
         b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
         b"tagging" => refuse_unless(value.is_empty()),
         b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {
@@ -267,10 +291,11 @@ mod tests {
     fn attributes_of_objects_are_for_operations_that_store_them() {
         let stores = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
         for name in OF_AN_OBJECT {
-            assert_eq!(check(stores, "", name, "x"), Ok(()), "{name}");
+            let value = if *name == ACL[0] { "public-read" } else { "x" };
+            assert_eq!(check(stores, "", name, value), Ok(()), "{name}");
             // S3 has an error of its own for this one.
             let refused = if *name == ENCRYPTION { ErrorCode::InvalidArgument } else { ErrorCode::NotImplemented };
-            assert_eq!(check(Understood::NOTHING, "", name, "x"), Err(refused), "{name}");
+            assert_eq!(check(Understood::NOTHING, "", name, value), Err(refused), "{name}");
         }
         assert_eq!(check(stores, "", OF_A_LOCK[0], "true"), Err(ErrorCode::NotImplemented));
     }
@@ -317,7 +342,7 @@ mod tests {
         assert_eq!(check(Understood::NOTHING, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
         for (name, value) in [("x-amz-acl", "public-read"), ("x-amz-grant-write-acp", "id=x")] {
             let verdict = check(Understood::NOTHING, "", name, value);
-            assert_eq!(verdict, Err(ErrorCode::AccessControlListNotSupported), "{name}");
+            assert_eq!(verdict, Err(ErrorCode::NotImplemented), "{name}");
         }
         assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::NotImplemented));
     }

@@ -4,15 +4,7 @@
 //! Anything that is not of the published schema is `MalformedXML`.
 
 use super::parse::{Element, document, malformed};
-use crate::errors::{ErrorCode, S3Error};
-
-/// To whom an ACL gives something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grants {
-    /// Full control to the owner, and nothing else.
-    OwnerOnly,
-    Others,
-}
+use crate::errors::S3Error;
 
 /// The status of an AbacStatus document.
 pub fn abac_status(body: &[u8]) -> Result<String, S3Error> {
@@ -59,43 +51,6 @@ pub fn public_access_block(body: &[u8], settings: &[&str]) -> Result<Vec<bool>, 
     Ok(set.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// To whom an AccessControlPolicy document gives something in a bucket of the owner `id`.
-///
-/// Errors: `AccessDenied` if it names another owner, as only the owner of the account can change that.
-pub fn grants(body: &[u8], id: &str) -> Result<Grants, S3Error> {
-    let root = document(body, "AccessControlPolicy")?;
-    let named = |element: &Element| -> Result<bool, S3Error> { Ok(find(element, "ID")?.leaf()?.trim() == id) };
-    if !named(find(&root, "Owner")?)? {
-        return Err(ErrorCode::AccessDenied.into());
-    }
-    let list = find(&root, "AccessControlList")?;
-    let mut found = Grants::Others;
-    for grant in &list.children {
-        if grant.name != "Grant" {
-            return Err(malformed());
-        }
-        let (grantee, permission) = (find(grant, "Grantee")?, find(grant, "Permission")?.leaf()?.trim());
-        if !["FULL_CONTROL", "WRITE", "WRITE_ACP", "READ", "READ_ACP"].contains(&permission) {
-            return Err(malformed());
-        }
-        let is_user = grantee.children.iter().any(|child| child.name == "ID");
-        if permission != "FULL_CONTROL" || !is_user || !named(grantee)? {
-            return Ok(Grants::Others);
-        }
-        found = Grants::OwnerOnly;
-    }
-    Ok(found)
-}
-
-/// The child `name`, which stands there once among others.
-fn find<'a>(element: &'a Element, name: &str) -> Result<&'a Element, S3Error> {
-    let mut named = element.children.iter().filter(|child| child.name == name);
-    match (named.next(), named.next()) {
-        (Some(child), None) => Ok(child),
-        _ => Err(malformed()),
-    }
-}
-
 /// The child `name`, which is the only one.
 fn only<'a>(element: &'a Element, name: &str) -> Result<&'a Element, S3Error> {
     match element.children.as_slice() {
@@ -112,6 +67,7 @@ fn one_of(element: &Element, values: &[&str]) -> Result<String, S3Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errors::ErrorCode;
 
     #[test]
     fn values_that_the_schema_does_not_have_are_malformed() {
@@ -125,28 +81,5 @@ mod tests {
         let block = b"<PublicAccessBlockConfiguration><BlockPublicAcls>yes</BlockPublicAcls>\
                       </PublicAccessBlockConfiguration>";
         assert!(public_access_block(block, &["BlockPublicAcls"]).is_err());
-    }
-
-    #[test]
-    fn an_acl_is_the_owners_only_if_nobody_else_stands_in_it() {
-        let grant = |id: &str, permission: &str| {
-            format!("<Grant><Grantee><ID>{id}</ID></Grantee><Permission>{permission}</Permission></Grant>")
-        };
-        let acl = |owner: &str, list: &str| {
-            let text = format!(
-                "<AccessControlPolicy><Owner><ID>{owner}</ID></Owner><AccessControlList>{list}</AccessControlList>\
-                 </AccessControlPolicy>"
-            );
-            grants(text.as_bytes(), "me").map_err(|error| error.code)
-        };
-        let mine = grant("me", "FULL_CONTROL");
-        assert_eq!(acl("me", &mine), Ok(Grants::OwnerOnly));
-        assert_eq!(acl("me", &(mine.clone() + &grant("you", "READ"))), Ok(Grants::Others));
-        assert_eq!(acl("me", ""), Ok(Grants::Others));
-        let everyone = "<Grant><Grantee><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>\
-                        <Permission>READ</Permission></Grant>";
-        assert_eq!(acl("me", everyone), Ok(Grants::Others));
-        assert_eq!(acl("you", &mine), Err(ErrorCode::AccessDenied));
-        assert_eq!(acl("me", &grant("me", "ALL")), Err(ErrorCode::MalformedXML));
     }
 }

@@ -28,6 +28,8 @@ pub struct ObjectEntry<'a> {
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// `None` for `STANDARD`.
     pub storage_class: Option<&'a [u8]>,
+    /// If it may be another than that of the bucket.
+    pub owner: Option<Owner<'a>>,
 }
 
 /// Room for one entry of a listing in bytes, to size the document once.
@@ -128,7 +130,7 @@ impl Listing {
         xml.markup(itoa::Buffer::new().format(entry.size));
         xml.markup("</Size>");
         if let Some(shown) = owner {
-            write_owner(xml, "Owner", shown);
+            write_owner(xml, "Owner", entry.owner.as_ref().unwrap_or(shown));
         }
         match entry.storage_class {
             None => xml.markup("<StorageClass>STANDARD</StorageClass>"),
@@ -227,22 +229,22 @@ pub struct UploadEntry<'a> {
     pub upload_id: &'a str,
     pub initiated_ms: i64,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    pub owner: Owner<'a>,
 }
 
 /// ListMultipartUploadsResult.
-pub struct UploadList<'a> {
+pub struct UploadList {
     listing: Listing,
-    owner: Owner<'a>,
 }
 
-impl<'a> UploadList<'a> {
-    pub fn begin(bucket: &str, query: &ListUploadsQuery, owner: Owner<'a>) -> Self {
+impl UploadList {
+    pub fn begin(bucket: &str, query: &ListUploadsQuery) -> Self {
         let out = Vec::with_capacity(page_room(query.keys.max));
         let mut listing = Listing::begin(out, UPLOADS, ("Bucket", bucket), &query.keys);
         listing.name("KeyMarker", query.key_marker.as_deref().unwrap_or_default());
         listing.xml.text("UploadIdMarker", query.upload_id_marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxUploads", u64::from(query.keys.max));
-        Self { listing, owner }
+        Self { listing }
     }
 
     pub fn entry(&mut self, entry: &UploadEntry<'_>) {
@@ -250,8 +252,8 @@ impl<'a> UploadList<'a> {
         xml.open("Upload");
         names.write(xml, "Key", entry.key);
         xml.text("UploadId", entry.upload_id.as_bytes());
-        write_owner(xml, "Initiator", &self.owner);
-        write_owner(xml, "Owner", &self.owner);
+        write_owner(xml, "Initiator", &entry.owner);
+        write_owner(xml, "Owner", &entry.owner);
         xml.text("StorageClass", entry.storage_class.unwrap_or(b"STANDARD"));
         xml.time("Initiated", entry.initiated_ms);
         if let Some((algorithm, kind)) = entry.checksum {
@@ -404,6 +406,7 @@ mod tests {
             size: 7,
             checksum,
             storage_class: None,
+            owner: None,
         }
     }
 
@@ -454,8 +457,10 @@ mod tests {
     #[test]
     fn uploads_and_parts() {
         let parsed = ListUploadsQuery::parse(&query("key-marker=k&upload-id-marker=u0")).unwrap();
-        let mut list = UploadList::begin("b-1", &parsed, OWNER);
-        list.entry(&UploadEntry { key: b"k", upload_id: "u1", initiated_ms: 0, checksum: None, storage_class: None });
+        let mut list = UploadList::begin("b-1", &parsed);
+        let (checksum, storage_class) = (None, None);
+        let owner = OWNER;
+        list.entry(&UploadEntry { key: b"k", upload_id: "u1", initiated_ms: 0, checksum, storage_class, owner });
         let document = text(list.end((b"k", "u1"), true));
         assert!(document.contains("<KeyMarker>k</KeyMarker><UploadIdMarker>u0</UploadIdMarker>"));
         assert!(document.contains("<Upload><Key>k</Key><UploadId>u1</UploadId><Initiator>"));

@@ -86,8 +86,15 @@ mod tests {
         list.prefix(b"p/");
         list.delete_marker(b"k", 0, EntryVersion { version: VersionName::Given([0xab; 16]), latest: true });
         let etag = Etag::simple(Md5Hasher::digest(b""));
-        let entry =
-            ObjectEntry { key: b"k", modified_ms: 0, etag, size: 7, checksum: None, storage_class: Some(b"GLACIER") };
+        let entry = ObjectEntry {
+            key: b"k",
+            modified_ms: 0,
+            etag,
+            size: 7,
+            checksum: None,
+            storage_class: Some(b"GLACIER"),
+            owner: None,
+        };
         list.version(&entry, EntryVersion { version: VersionName::Null, latest: false });
         let document = String::from_utf8(list.end(Some((b"k", Some(VersionName::Null))))).unwrap();
         let owner = "<Owner><ID>o1</ID><DisplayName>root</DisplayName></Owner>";

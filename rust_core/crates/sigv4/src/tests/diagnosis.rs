@@ -9,8 +9,15 @@ const NOW_MS: i64 = MAY_24_2013 * 1000;
 
 /// The refusal of a request, and what is found behind it.
 pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) -> (SignatureError, Option<Diagnosis>) {
-    let requirements =
-        Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two: None };
+    let requirements = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        region,
+        now_unix_ms,
+        skew_max_ms: SKEW_MAX_MS,
+        service: "s3",
+        body: None,
+        version_two: None,
+    };
     let domains = ["s3.example.org".to_owned()];
     let names = ServerNames { region: "eu-west-1", domains: &domains };
     request.with_head(|head| {

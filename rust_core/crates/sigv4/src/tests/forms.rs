@@ -36,7 +36,8 @@ const OLDER: SignedForm<'_> = SignedForm {
 
 fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Result<Option<String>, FormError> {
     let rules = VersionTwo { domains: &[], hosted_bucket: |_, _| None, is_resource: |_| false };
-    let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+    let requirements = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region,
         now_unix_ms: 0,
         skew_max_ms: crate::SKEW_MAX_MS,

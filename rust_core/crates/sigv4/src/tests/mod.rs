@@ -101,7 +101,8 @@ impl Request {
         region: Option<&str>,
         now_unix_ms: i64,
     ) -> Result<Authenticated, SignatureError> {
-        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        let requirements = Requirements {
+            presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
             region,
             now_unix_ms,
             skew_max_ms: SKEW_MAX_MS,

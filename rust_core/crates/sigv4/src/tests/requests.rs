@@ -197,7 +197,8 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
     let headers = [("host", "h"), ("x-amz-date", "20130524T000000Z"), ("authorization", authorization.as_str())];
     let request = Request::new("GET", "/_orcas/x", &headers);
     assert_eq!(request.authenticate().expect_err("required by S3"), SignatureError::MissingContentSha256);
-    let optional = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+    let optional = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,
@@ -234,7 +235,8 @@ fn posted(service: &str, body: &[u8]) -> Request {
 fn a_signature_is_for_one_service() {
     let keys = SigningKeys::new();
     let verdict = |request: &Request, service, body: &[u8]| {
-        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        let requirements = Requirements {
+            presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
             region: None,
             now_unix_ms: MAY_24_2013 * 1000,
             skew_max_ms: SKEW_MAX_MS,
@@ -336,7 +338,8 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
         .expect_err("forged");
     assert_eq!(keys.len(), 1);
 
-    let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+    let requirements = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: now_ms,
         skew_max_ms: SKEW_MAX_MS,

@@ -25,8 +25,15 @@ fn is_resource(name: &[u8]) -> bool {
 
 fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authenticated, SignatureError> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket: hosted, is_resource });
-    let requirements =
-        Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two };
+    let requirements = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+        region,
+        now_unix_ms: now_ms,
+        skew_max_ms: SKEW_MAX_MS,
+        service: "s3",
+        body: None,
+        version_two,
+    };
     request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
 }
 
@@ -237,7 +244,8 @@ fn nothing_can_be_cut_in_another_place() {
 
 #[test]
 fn a_server_may_take_none() {
-    let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
+    let requirements = Requirements {
+        presign_max_s: crate::PRESIGN_EXPIRES_S_MAX,
         region: None,
         now_unix_ms: MAY_24_2013 * 1000,
         skew_max_ms: SKEW_MAX_MS,

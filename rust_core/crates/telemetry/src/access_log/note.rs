@@ -289,7 +289,8 @@ mod tests {
             missing: None,
             count: 1,
         };
-        let more = Decision { policy: None, statement: None, sid: None, missing: Some("session policy"), ..decision.clone() };
+        let more =
+            Decision { policy: None, statement: None, sid: None, missing: Some("session policy"), ..decision.clone() };
         let asked = Asked {
             is_root: false,
             decisions: std::slice::from_ref(&decision),
@@ -315,8 +316,14 @@ mod tests {
             sent: 18_446_744_073_709_551_615,
             broken: false,
         };
-        let ended =
-            Ended { remote: "1.2.3.4", request_id: "R", trace_id: Some("4b"), decisions: &[Decision { count: 3, ..more }], finished: &finished, began_ms: 0 };
+        let ended = Ended {
+            remote: "1.2.3.4",
+            request_id: "R",
+            trace_id: Some("4b"),
+            decisions: &[Decision { count: 3, ..more }],
+            finished: &finished,
+            began_ms: 0,
+        };
         let mut line = b"what is there already".to_vec();
         Note::new(&asked).write_line(&ended, &mut line);
         let head = r#"{"time":"1970-01-01T00:00:00.000Z","remote":"1.2.3.4","request_id":"R","trace_id":"4b","access_key":"AK","auth":"query","#;

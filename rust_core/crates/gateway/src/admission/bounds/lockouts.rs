@@ -148,7 +148,8 @@ fn whole(address: IpAddr) -> u128 {
 
 /// The first address of a network and its mask.
 fn range(network: &str) -> Option<(u128, u128)> {
-    let (address, length) = network.split_once('/').map_or((network, None), |(address, length)| (address, Some(length)));
+    let (address, length) =
+        network.split_once('/').map_or((network, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().ok()?;
     let (bits, whole) = (bits_of(address), if address.is_ipv4() { 32 } else { 128 });
     let length: u32 = length.map_or(Some(whole), |length| length.parse().ok())?;

@@ -6,18 +6,21 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::settings::read_change;
-use crate::gateway::{EU, Gateway};
+use crate::gateway::{EU, Gateway, PublicAccess};
 use crate::requests::request::{Operation, PendingRequest, Step, wrong_outcome};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_record::{BucketSettings, DocumentKind};
-use orcas_s3::documents::{ownership_of_new_bucket, tagging};
+use orcas_s3::acl::AskedAcl;
+use orcas_s3::documents::{
+    BucketDocument, OwnershipControls, open_access_block, open_ownership, ownership_of_new_bucket, tagging,
+};
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::headers::bucket_arn;
 use orcas_s3::object_lock::enabled_for_bucket;
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_NEW_BUCKET, Understood};
 use orcas_s3::xml::requests::create_bucket;
 use orcas_s3::{ErrorCode, Named, S3Error};
 
@@ -29,14 +32,18 @@ pub struct CreateBucket {
     owner: String,
     settings: BucketSettings,
     object_lock: bool,
-    /// The document of ownership controls, if they are not those of every new bucket.
+    /// The document of ownership controls, if the request names them.
     ownership: Option<Vec<u8>>,
+    acl: Option<AskedAcl>,
 }
 
 impl CreateBucket {
     /// Whether a bucket that exists is as good as the one that is asked for, unless that gets tags.
     fn is_plain(&self) -> bool {
-        self.settings == BucketSettings::default() && !self.object_lock && self.ownership.is_none()
+        self.settings == BucketSettings::default()
+            && !self.object_lock
+            && self.ownership.is_none()
+            && self.acl.is_none()
     }
 }
 
@@ -51,16 +58,27 @@ impl PendingRequest<CreateBucket> {
         let region = asked.region.unwrap_or_else(|| self.gateway.options.region.clone());
         let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
         let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
+        let open = self.gateway.options.public_access == PublicAccess::Open;
+        let ownership = input.ownership.clone().or_else(|| open.then(open_ownership));
+        let acl = match &input.acl {
+            Some(asked) => self.acl(asked, ownership.as_deref(), open)?,
+            None => None,
+        };
         let intent = Intent::CreateBucket {
             name: Bytes::copy_from_slice(input.name.as_bytes()),
             owner: Bytes::copy_from_slice(input.owner.as_bytes()),
             location: Bytes::from(region),
             settings: input.settings,
             object_lock: input.object_lock,
-            documents: [(DocumentKind::OwnershipControls, input.ownership.clone()), (DocumentKind::Tagging, tags)]
-                .into_iter()
-                .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
-                .collect(),
+            documents: [
+                (DocumentKind::OwnershipControls, ownership),
+                (DocumentKind::Tagging, tags),
+                (DocumentKind::PublicAccessBlock, open.then(open_access_block)),
+                (DocumentKind::Acl, acl),
+            ]
+            .into_iter()
+            .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
+            .collect(),
         };
         Ok(self.submit_then(intent, slot, move |pending, decision| match decision {
             Ok(Outcome::Bucket(_)) => Ok(pending.created().into()),
@@ -70,6 +88,22 @@ impl PendingRequest<CreateBucket> {
             }
             Err(failure) => Err(failure.into()),
         }))
+    }
+
+    /// The ACL as it is stored. `ownership`: the controls of the bucket.
+    fn acl(&self, asked: &AskedAcl, ownership: Option<&[u8]>, open: bool) -> Result<Option<Vec<u8>>, S3Error> {
+        let owner = &self.input.owner;
+        if ownership.and_then(OwnershipControls::load).is_none_or(|controls| controls.disable_acls) {
+            return match asked.is_harmless(owner) {
+                true => Ok(None),
+                false => Err(ErrorCode::InvalidBucketAclWithObjectOwnership.into()),
+            };
+        }
+        let acl = asked.clone().resolved(owner, owner)?;
+        if acl.is_public() && !open {
+            return Err(ErrorCode::InvalidBucketAclWithBlockPublicAccessError.into());
+        }
+        Ok(acl.stored(owner))
     }
 
     fn created(&self) -> Response {
@@ -87,11 +121,8 @@ impl PendingRequest<CreateBucket> {
 }
 
 impl Operation for CreateBucket {
-    const UNDERSTOOD: Understood = Understood {
-        extensions: OF_A_BUCKET,
-        attributes: &["x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"],
-        ..Understood::NOTHING
-    };
+    const UNDERSTOOD: Understood =
+        Understood { extensions: OF_A_BUCKET, attributes: OF_A_NEW_BUCKET, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         Ok(Self {
@@ -100,6 +131,7 @@ impl Operation for CreateBucket {
             settings: read_change(context.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(context.headers())?,
             ownership: ownership_of_new_bucket(context.headers())?,
+            acl: context.asked_acl()?,
         })
     }
 

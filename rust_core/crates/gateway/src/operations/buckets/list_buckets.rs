@@ -23,7 +23,8 @@ impl Operation for ListBuckets {
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
         let (gateway, Self { query, owner: caller }) = (&pending.gateway, &pending.input);
         let after = query.continuation.as_ref().map(|token| token.after.as_slice());
-        let owner = owner(caller);
+        let identities = gateway.identities();
+        let owner = owner(caller, &identities);
         let mut document = BucketList::begin(query, &owner);
         let all = gateway.engine.buckets();
         let mut matching = all.iter().filter(|bucket| {

@@ -1,5 +1,6 @@
 //! Operations on the documents of buckets.
 
+pub mod acls;
 pub mod bucket_lifecycle;
 pub mod confirm_configuration;
 pub mod delete_configuration;

@@ -45,6 +45,7 @@ impl PendingRequest<PutConfiguration> {
         let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
         match kind {
             DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
+            DocumentKind::OwnershipControls => self.gateway.check_ownership(bucket, body)?,
             DocumentKind::Logging => self.gateway.check_log_target(bucket, body)?,
             DocumentKind::Policy => {
                 self.read_document(|| self.gateway.check_policy(&self.principal, bucket, body))?;

@@ -1,18 +1,16 @@
-//! The operations that read a configuration of a bucket or of an object: a document of the bucket or, if there is none,
+//! The operations that read a configuration of a bucket: a document of the bucket or, if there is none,
 //! what S3 answers in that case.
 
 use std::sync::Arc;
 
 use crate::admission::request_context::RequestContext;
-use crate::buckets::pages::{name_of, owner_of};
-use crate::objects::versions::VersionAddress;
+use crate::buckets::pages::name_of;
 use crate::requests::request::{Operation, PendingRequest, Request as _, Step};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_record::{Bucket, DocumentKind};
-use orcas_s3::documents::BucketPolicy;
+use orcas_s3::documents::{BucketPolicy, policy_status};
 use orcas_s3::query::no_continuation;
-use orcas_s3::support::Understood;
 use orcas_s3::{Operation as Name, configurations, encryption};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
@@ -28,15 +26,15 @@ impl Operation for ReadBucketConfiguration {
         if let Some(answer) = pending.policy() {
             return Ok(answer?.into());
         }
-        let (operation, name, owner) = (pending.operation(), name_of(bucket), owner_of(bucket));
+        let (operation, name) = (pending.operation(), name_of(bucket));
         let kind = operation.row().document;
         let stored = kind.and_then(|kind| pending.gateway.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
         let of_the_store = kind == Some(DocumentKind::Encryption) && pending.gateway.options.encrypt_by_default;
         let document = match stored.filter(|document| !of_the_store || !document.bytes.is_empty()) {
             None if of_the_store => encryption::of_the_store().document(),
-            None => configurations::of_bucket(operation, name, &owner)?,
-            Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
+            None => configurations::of_bucket(operation, name)?,
+            Some(document) if document.bytes.is_empty() => configurations::removed(operation, name)?,
             Some(document) => document.bytes.to_vec(),
         };
         Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
@@ -51,40 +49,16 @@ impl PendingRequest<ReadBucketConfiguration> {
         let stored = stored.filter(|document| !document.bytes.is_empty());
         match self.operation() {
             Name::GetBucketPolicy => stored.map(|document| Ok(self.envelope.json(200, document.bytes.to_vec()))),
-            Name::GetBucketPolicyStatus => stored.map(|_| {
+            Name::GetBucketPolicyStatus => {
+                let of_acl = self.gateway.is_public_by_acl(&self.input.0);
                 let policy = self.gateway.document::<BucketPolicy>(bucket);
-                let policy = policy.ok_or_else(|| Problem::internal("the policy of a bucket cannot be read"))?;
-                Ok(self.envelope.document(200, HeaderBlock::new(), policy.status()))
-            }),
+                if stored.is_some() && policy.is_none() {
+                    return Some(Err(Problem::internal("the policy of a bucket cannot be read")));
+                }
+                let is_public = of_acl || policy.is_some_and(|policy| policy.is_public);
+                Some(Ok(self.envelope.document(200, HeaderBlock::new(), policy_status(is_public))))
+            }
             _ => None,
         }
-    }
-}
-
-pub struct ReadObjectConfiguration(VersionAddress);
-
-impl Operation for ReadObjectConfiguration {
-    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
-
-    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        VersionAddress::parse(context).map(Self)
-    }
-
-    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(pending.later(slot, PendingRequest::read))
-    }
-}
-
-impl PendingRequest<ReadObjectConfiguration> {
-    fn read(&self) -> Result<Response, Problem> {
-        let address = &self.input.0;
-        address.find(&self.gateway, &self.envelope, |found| {
-            let document = configurations::of_object(self.operation(), &owner_of(&address.bucket))?;
-            let mut headers = HeaderBlock::new();
-            if let Some(shown) = address.shown(&found.object.version) {
-                headers.set_version_id(&shown);
-            }
-            Ok(self.envelope.document(200, headers, document))
-        })
     }
 }

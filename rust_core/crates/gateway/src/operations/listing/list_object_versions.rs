@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
-use crate::buckets::pages::{name_of, owner_of, time};
+use crate::buckets::pages::{name_of, owner, owner_of, time};
 use crate::objects::versions::{version_id, version_name};
 use crate::requests::request::{Operation, PendingRequest, Step};
 use crate::requests::response::{HeaderBlock, Response};
@@ -13,7 +14,7 @@ use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, ListedVersion, VersionSink};
 use orcas_record::Bucket;
 use orcas_s3::query::ListVersionsQuery;
-use orcas_s3::xml::lists::{ObjectEntry, page_room};
+use orcas_s3::xml::lists::{ObjectEntry, Owner, page_room};
 use orcas_s3::xml::version_list::{EntryVersion, VersionList};
 
 pub struct ListObjectVersions {
@@ -34,19 +35,40 @@ impl Operation for ListObjectVersions {
 /// A page on its way into its document.
 struct PageDocument<'a> {
     input: &'a ListObjectVersions,
+    identities: &'a Identities,
     document: VersionList<'a>,
 }
 
 impl ListObjectVersions {
     /// Begins the document in `out`.
-    fn document(&self, out: Vec<u8>) -> VersionList<'_> {
-        VersionList::begin(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> VersionList<'a> {
+        VersionList::begin(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
     }
 }
 
-impl VersionSink for PageDocument<'_> {
+/// A page that waits until the owners of its versions have been looked up: each may have its own. Prefixes have `None`.
+#[derive(Default)]
+struct Waiting(Vec<(Bytes, Option<ListedVersion<'static>>)>);
+
+impl VersionSink for Waiting {
     fn version(&mut self, version: &ListedVersion<'_>) {
-        let ListedVersion { key, listed, .. } = version;
+        let ListedVersion { id, is_latest, delete_marker, listed, .. } = *version;
+        let kept = ListedVersion { key: &[], id, is_latest, delete_marker, listed };
+        self.0.push((Bytes::copy_from_slice(version.key), Some(kept)));
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.0.push((Bytes::copy_from_slice(prefix), None));
+    }
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl PageDocument<'_> {
+    fn owned(&mut self, key: &[u8], version: &ListedVersion<'_>, owner: Option<Owner<'_>>) {
+        let listed = &version.listed;
         let which = EntryVersion { version: version_name(version.id), latest: version.is_latest };
         let modified_ms = time(listed.modified_ms);
         if version.delete_marker {
@@ -59,8 +81,15 @@ impl VersionSink for PageDocument<'_> {
             size: listed.size,
             checksum: listed.checksum,
             storage_class: listed.class.map(|class| class.name().as_bytes()),
+            owner,
         };
         self.document.version(&entry, which);
+    }
+}
+
+impl VersionSink for PageDocument<'_> {
+    fn version(&mut self, version: &ListedVersion<'_>) {
+        self.owned(version.key, version, None);
     }
 
     fn prefix(&mut self, prefix: &[u8]) {
@@ -68,7 +97,7 @@ impl VersionSink for PageDocument<'_> {
     }
 
     fn restart(&mut self) {
-        self.document = self.input.document(Vec::new());
+        self.document = self.input.document(Vec::new(), self.identities);
     }
 }
 
@@ -85,8 +114,26 @@ impl PendingRequest<ListObjectVersions> {
             max_keys: usize::from(keys.max),
         };
         let mut buffer = self.gateway.buffers.take(page_room(keys.max));
-        let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
-        let next = self.gateway.engine.list_versions_in(&input.bucket, &list, &mut page)?;
+        let identities = self.gateway.identities();
+        let document = input.document(std::mem::take(&mut *buffer), &identities);
+        let mut page = PageDocument { input, identities: &identities, document };
+        let (gateway, bucket) = (&self.gateway, &input.bucket);
+        let next = if gateway.disables_acls(bucket.id) {
+            gateway.engine.list_versions_in(bucket, &list, &mut page)?
+        } else {
+            let mut waiting = Waiting::default();
+            let next = gateway.engine.list_versions_in(bucket, &list, &mut waiting)?;
+            for (key, version) in &waiting.0 {
+                match version {
+                    None => page.prefix(key),
+                    Some(version) => {
+                        let id = gateway.owner_in(bucket, key, Some(version.id))?;
+                        page.owned(key, version, Some(owner(&id, &identities)));
+                    }
+                }
+            }
+            next
+        };
         let next = next.as_ref().map(|(last, version)| (&last[..], version.map(version_name)));
         *buffer = page.document.end(next);
         Ok(self.envelope.document(200, HeaderBlock::new(), buffer))

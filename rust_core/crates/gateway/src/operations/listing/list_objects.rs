@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
-use crate::buckets::pages::{name_of, owner_of, time};
+use crate::buckets::pages::{name_of, owner, owner_of, time};
 use crate::requests::request::{Operation, PendingRequest, Step};
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::problem::Problem;
 use orcas_catalog::{self as catalog, Listed, PageSink};
 use orcas_record::Bucket;
 use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query};
-use orcas_s3::xml::lists::{ObjectEntry, ObjectList, page_room};
+use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner, page_room};
 
 pub struct ListObjects {
     bucket: Arc<Bucket>,
@@ -52,8 +53,11 @@ pub trait Listing: Operation {
     /// Which keys, and behind which one they begin.
     fn selection(&self) -> (&KeySelection, Option<&[u8]>);
 
+    /// Whether entries show their owner.
+    fn shows_owners(&self) -> bool;
+
     /// Begins the document in `out`.
-    fn document(&self, out: Vec<u8>) -> ObjectList<'_>;
+    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a>;
 }
 
 impl Listing for ListObjects {
@@ -66,8 +70,12 @@ impl Listing for ListObjects {
         (keys, self.query.marker.as_deref().map(|marker| keys.behind(marker)))
     }
 
-    fn document(&self, out: Vec<u8>) -> ObjectList<'_> {
-        ObjectList::v1(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    fn shows_owners(&self) -> bool {
+        true
+    }
+
+    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a> {
+        ObjectList::v1(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
     }
 }
 
@@ -80,19 +88,42 @@ impl Listing for ListObjectsV2 {
         (&self.query.keys, self.query.after())
     }
 
-    fn document(&self, out: Vec<u8>) -> ObjectList<'_> {
-        ObjectList::v2(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    fn shows_owners(&self) -> bool {
+        self.query.fetch_owner
+    }
+
+    fn document<'a>(&'a self, out: Vec<u8>, identities: &'a Identities) -> ObjectList<'a> {
+        ObjectList::v2(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket, identities))
     }
 }
 
 /// A page on its way into its document.
 struct PageDocument<'a, L> {
     input: &'a L,
+    identities: &'a Identities,
     document: ObjectList<'a>,
 }
 
-impl<L: Listing> PageSink for PageDocument<'_, L> {
+/// A page that waits until the owners of its objects have been looked up: each may have its own. Prefixes have `None`.
+#[derive(Default)]
+struct Waiting(Vec<(Bytes, Option<Listed>)>);
+
+impl PageSink for Waiting {
     fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.0.push((Bytes::copy_from_slice(key), Some(*listed)));
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.0.push((Bytes::copy_from_slice(prefix), None));
+    }
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<L: Listing> PageDocument<'_, L> {
+    fn owned(&mut self, key: &[u8], listed: &Listed, owner: Option<Owner<'_>>) {
         self.document.entry(&ObjectEntry {
             key,
             modified_ms: time(listed.modified_ms),
@@ -100,7 +131,14 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
             size: listed.size,
             checksum: listed.checksum,
             storage_class: listed.class.map(|class| class.name().as_bytes()),
+            owner,
         });
+    }
+}
+
+impl<L: Listing> PageSink for PageDocument<'_, L> {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.owned(key, listed, None);
     }
 
     fn prefix(&mut self, prefix: &[u8]) {
@@ -108,7 +146,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
     }
 
     fn restart(&mut self) {
-        self.document = self.input.document(Vec::new());
+        self.document = self.input.document(Vec::new(), self.identities);
     }
 }
 
@@ -124,8 +162,26 @@ impl<L: Listing> PendingRequest<L> {
             max_keys: usize::from(keys.max),
         };
         let mut buffer = self.gateway.buffers.take(page_room(keys.max));
-        let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
-        let next = self.gateway.engine.list_objects_in(input.bucket(), &list, &mut page)?;
+        let identities = self.gateway.identities();
+        let document = input.document(std::mem::take(&mut *buffer), &identities);
+        let mut page = PageDocument { input, identities: &identities, document };
+        let (gateway, bucket) = (&self.gateway, input.bucket());
+        let next = if input.shows_owners() && !gateway.disables_acls(bucket.id) {
+            let mut waiting = Waiting::default();
+            let next = gateway.engine.list_objects_in(bucket, &list, &mut waiting)?;
+            for (key, listed) in &waiting.0 {
+                match listed {
+                    None => page.prefix(key),
+                    Some(listed) => {
+                        let id = gateway.owner_in(bucket, key, None)?;
+                        page.owned(key, listed, Some(owner(&id, &identities)));
+                    }
+                }
+            }
+            next
+        } else {
+            gateway.engine.list_objects_in(bucket, &list, &mut page)?
+        };
         *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
         Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
     }

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::objects::attributes::sent;
 use crate::objects::encryption::Chosen;
 use crate::objects::metadata::stored;
 use crate::objects::upload_ids::upload_id_text;
@@ -52,7 +51,7 @@ impl Operation for CreateMultipartUpload {
         let (bucket, key) = context.object()?;
         let headers = stored(Sent::parse(context.headers())?);
         let chosen = context.chosen_encryption(bucket.id)?;
-        let attributes = Attributes { encryption: chosen.encryption.clone(), ..sent(context.headers())? };
+        let attributes = Attributes { encryption: chosen.encryption.clone(), ..context.sent_attributes(&bucket)? };
         Ok(Self { bucket, key, headers, attributes, chosen, checksum: UploadChecksum::parse(context.headers())? })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::buckets::pages::{name_of, owner_of, time};
+use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::upload_ids::{parse_upload_id, upload_id_text};
 use crate::requests::request::{Operation, PendingRequest, Step};
 use crate::requests::response::{HeaderBlock, Response};
@@ -47,14 +47,17 @@ impl PendingRequest<ListMultipartUploads> {
             after_upload: query.upload_id_marker.as_deref().map(upload_marker).transpose()?,
             max_uploads: usize::from(query.keys.max),
         })?;
-        let mut document = UploadList::begin(name_of(bucket), query, owner_of(bucket));
+        let identities = self.gateway.identities();
+        let mut document = UploadList::begin(name_of(bucket), query);
         for upload in &page.entries {
+            let id = self.gateway.acl_of(bucket, &upload.attributes).owner;
             document.entry(&UploadEntry {
                 key: &upload.key,
                 upload_id: &upload_id_text(upload.id),
                 initiated_ms: time(upload.initiated_ms),
                 checksum: upload.checksum,
                 storage_class: upload.headers.storage_class.as_deref(),
+                owner: owner(&id, &identities),
             });
         }
         page.prefixes.iter().for_each(|prefix| document.prefix(prefix));

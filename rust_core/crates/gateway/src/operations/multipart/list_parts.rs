@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
-use crate::buckets::pages::{name_of, owner_of, time};
+use crate::buckets::pages::{name_of, owner, time};
 use crate::objects::encryption::SentKey;
 use crate::objects::upload_ids::{named_upload, parse_upload_id};
 use crate::requests::request::{Operation, PendingRequest, Step};
@@ -59,7 +59,9 @@ impl PendingRequest<ListParts> {
             after: query.marker,
             max_parts: usize::from(query.max),
         })?;
-        let owner = owner_of(bucket);
+        let identities = self.gateway.identities();
+        let owned_by = self.gateway.acl_of(bucket, &upload.attributes).owner;
+        let owner = owner(&owned_by, &identities);
         let storage_class = upload.headers.storage_class.as_deref();
         let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum, storage_class);
         for part in &page.entries {

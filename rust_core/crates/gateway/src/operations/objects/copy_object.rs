@@ -82,7 +82,7 @@ impl Operation for CopyObject {
                            attributes.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        let attributes = CopyAttributes { encryption, ..attributes };
+        let attributes = CopyAttributes { encryption, acl: context.sent_acl(&bucket)?, ..attributes };
         let (condition, is_sigv4) = (WriteCondition::of_write(sent)?, context.is_sigv4());
         Ok(Self { source, bucket, key, condition, headers, attributes, algorithm, chosen, source_key, is_sigv4 })
     }
@@ -108,6 +108,7 @@ fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
         retention: lock.retention.map(stored_retention),
         legal_hold: lock.legal_hold,
         encryption: None,
+        acl: None,
     })
 }
 

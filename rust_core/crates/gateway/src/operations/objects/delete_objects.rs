@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::verdicts::Verdicts;
 use crate::admission::decision::{Facts, Question, Resource};
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
+use crate::admission::verdicts::Verdicts;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{version_id, version_name};
 use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
@@ -66,7 +66,8 @@ impl Operation for DeleteObjects {
         let request = pending.read_document(|| DeleteRequest::parse(&content))?;
         let identities = pending.gateway.identities();
         let verdicts = Verdicts::default();
-        let denied: Vec<_> = request.entries.iter().map(|entry| pending.denied(&identities, entry, &verdicts)).collect();
+        let denied: Vec<_> =
+            request.entries.iter().map(|entry| pending.denied(&identities, entry, &verdicts)).collect();
         if let Some(judged) = verdicts.take(&pending.principal) {
             pending.judged.get_or_init(|| Box::new(judged));
         }

@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::gateway::{Gateway, now_ms};
-use crate::objects::attributes::sent;
 use crate::objects::challenge::{Challenge, Claim, Rejected};
 use crate::objects::conditions::precondition;
 use crate::objects::metadata::stored;
@@ -108,7 +107,7 @@ impl InstantUpload {
         };
         let encryption = context.chosen_encryption(bucket.id)?.encryption;
         Ok(Self {
-            attributes: Attributes { encryption, ..sent(headers)? },
+            attributes: Attributes { encryption, ..context.sent_attributes(&bucket)? },
             own: bucket.owner == caller.as_bytes(),
             bucket,
             key,
@@ -150,8 +149,8 @@ impl InstantUpload {
     }
 
     fn copy_attributes(&self, encryption: Option<Encryption>) -> CopyAttributes {
-        let Attributes { tags, retention, legal_hold, .. } = self.attributes.clone();
-        CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold, encryption }
+        let Attributes { tags, retention, legal_hold, acl, .. } = self.attributes.clone();
+        CopyAttributes { annotations: false, tags: Some(tags), retention, legal_hold, encryption, acl }
     }
 
     fn copy(&self, engine: &Handle, source: &Object) -> Result<Intent, Problem> {

@@ -2,7 +2,7 @@
 
 use crate::admission::request_context::RequestContext;
 use crate::buckets::pages::name_of;
-use crate::objects::attributes::{check_vouched, sent, stored_tags};
+use crate::objects::attributes::{check_vouched, stored_tags};
 use crate::objects::metadata::stored;
 use crate::operations::objects::put_object::{PutObject, stored_headers};
 use crate::requests::body_plan::BodyPlan;
@@ -48,7 +48,7 @@ impl PostObject {
     pub fn read(context: &RequestContext<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = context.object()?;
         let headers = stored(Sent::of_form(context.headers())?);
-        let (mut attributes, chosen) = (sent(context.headers())?, context.chosen_encryption(bucket.id)?);
+        let (mut attributes, chosen) = (context.sent_attributes(&bucket)?, context.chosen_encryption(bucket.id)?);
         if let Some(tags) = form.tags()? {
             attributes.tags = stored_tags(tags);
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::admission::request_context::RequestContext;
 use crate::gateway::Gateway;
-use crate::objects::attributes::{check_vouched, sent};
+use crate::objects::attributes::check_vouched;
 use crate::objects::conditions::precondition;
 use crate::objects::encryption::{Chosen, SentKey};
 use crate::objects::expiration::Expiring;
@@ -76,7 +76,7 @@ impl Operation for PutObject {
         let condition = WriteCondition::of_write(context.headers())?;
         context.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(context.headers())?);
-        let attributes = sent(context.headers())?;
+        let attributes = context.sent_attributes(&bucket)?;
         let offset = write_offset(context.headers())?;
         // What is appended to an object is encrypted as the object is; only one that begins has the default of its bucket.
         let chosen = match offset {

@@ -40,10 +40,10 @@ impl Input {
 
     pub(super) fn attributes(&mut self) -> Result<(Attributes, Option<Box<SealedHeaders>>)> {
         let present = self.u8()?;
-        let legal_hold = match (present >> 7, present >> 2 & 3) {
-            (0, 0) => None,
-            (0, 1) => Some(false),
-            (0, 3) => Some(true),
+        let legal_hold = match present >> 2 & 3 {
+            0 => None,
+            1 => Some(false),
+            3 => Some(true),
             _ => return Err(Error::Record { reason: "unknown attributes" }),
         };
         let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
@@ -55,7 +55,8 @@ impl Input {
             (_, Some(_)) => Some(Box::new(self.sealed_headers()?)),
             (_, None) => return Err(Error::Record { reason: "headers are sealed without encryption" }),
         };
-        Ok((Attributes { tags, retention, legal_hold, annotations, encryption }, sealed))
+        let acl = if present & 128 == 0 { None } else { Some(self.bytes()?) };
+        Ok((Attributes { tags, retention, legal_hold, annotations, encryption, acl }, sealed))
     }
 
     fn sealed_headers(&mut self) -> Result<SealedHeaders> {

@@ -1,0 +1,205 @@
+//! GetBucketAcl, PutBucketAcl, GetObjectAcl and PutObjectAcl.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::circumstances::KeptCircumstances;
+use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::request_context::RequestContext;
+use crate::buckets::acls::owner_of;
+use crate::buckets::pages::name_of;
+use crate::gateway::Gateway;
+use crate::objects::versions::{VersionAddress, version_name};
+use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
+use crate::requests::response::{HeaderBlock, Response};
+use orcas_bodies::intake::Digests;
+use orcas_bodies::problem::Problem;
+use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
+use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::acl::{Acl, AskedAcl};
+use orcas_s3::support::{OF_AN_ACL, Understood};
+use orcas_s3::{ErrorCode, Named, S3Error};
+
+pub struct GetBucketAcl(Arc<Bucket>);
+
+impl Operation for GetBucketAcl {
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        context.bucket().map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let document = pending.gateway.shown_acl(&pending.gateway.acl_of_bucket(&pending.input.0));
+        Ok(pending.envelope.document(200, HeaderBlock::new(), document).into())
+    }
+}
+
+pub struct GetObjectAcl(VersionAddress);
+
+impl Operation for GetObjectAcl {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(context).map(Self)
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.later(slot, |pending| {
+            let address = &pending.input.0;
+            address.find(&pending.gateway, &pending.envelope, |found| {
+                let version = &found.object.version;
+                let mut headers = HeaderBlock::new();
+                if let Some(shown) = address.shown(version) {
+                    headers.set_version_id(&shown);
+                }
+                let document = pending.gateway.shown_acl(&pending.gateway.acl_of(&address.bucket, &version.attributes));
+                Ok(pending.envelope.document(200, headers, document))
+            })
+        }))
+    }
+}
+
+pub struct PutBucketAcl {
+    bucket: Arc<Bucket>,
+    asked: Option<AskedAcl>,
+}
+
+impl Operation for PutBucketAcl {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_ACL, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: context.bucket()?, asked: context.asked_acl()? })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        pending.put(&[], slot)
+    }
+
+    fn take(pending: &Arc<PendingRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+        pending.put(&content, slot)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
+        Ok(pending.envelope.empty(200, HeaderBlock::new()))
+    }
+}
+
+impl PendingRequest<PutBucketAcl> {
+    fn put(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
+        let PutBucketAcl { bucket, asked } = &self.input;
+        let asked = self.read_document(|| self.gateway.asked(asked.clone(), content, bucket))?;
+        let acl = asked.map(|asked| asked.resolved(owner_of(bucket), owner_of(bucket))).transpose()?;
+        // Where lists are disabled, this one says what is so anyway.
+        let Some(acl) = acl else { return Ok(self.envelope.empty(200, HeaderBlock::new()).into()) };
+        self.gateway.check_public(bucket, &acl)?;
+        let document = acl.stored(owner_of(bucket)).unwrap_or_default().into();
+        Ok(self.submit(Intent::PutDocument { bucket: bucket.id, kind: DocumentKind::Acl, document }, slot))
+    }
+}
+
+pub struct PutObjectAcl {
+    address: VersionAddress,
+    asked: Option<AskedAcl>,
+    /// To decide once more when the body has come: the object may be another one by then. Root needs no decision.
+    kept: Option<Box<KeptCircumstances>>,
+}
+
+impl Operation for PutObjectAcl {
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ACL, ..Understood::NOTHING };
+
+    fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
+        let kept = (!context.principal.is_root).then(|| Box::new(KeptCircumstances::of(context)));
+        Ok(Self { address: VersionAddress::parse(context)?, asked: context.asked_acl()?, kept })
+    }
+
+    fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| pending.change(&[], slot)))
+    }
+
+    fn take(pending: &Arc<PendingRequest<Self>>, content: Bytes, _: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(pending.on_worker(slot, move |pending| pending.change(&content, slot)))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.address.detailed(error)
+    }
+
+    fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = version {
+            headers.set_version_id(&version_name(version));
+        }
+        Ok(pending.envelope.empty(200, headers))
+    }
+}
+
+impl PendingRequest<PutObjectAcl> {
+    /// The list depends on the owner of the version that was found, so it replaces the list of that one, and no other.
+    fn change(self: &Arc<Self>, content: &[u8], slot: u32) -> Result<Step, Problem> {
+        let PutObjectAcl { address, asked, .. } = &self.input;
+        let (bucket, gateway) = (&address.bucket, &self.gateway);
+        address.find(gateway, &self.envelope, |found| {
+            let version = &found.object.version;
+            self.decide_again()?;
+            let asked = self.read_document(|| gateway.asked(asked.clone(), content, bucket))?;
+            let owner = gateway.acl_of(bucket, &version.attributes).owner;
+            let acl = asked.map(|asked| asked.resolved(&owner, owner_of(bucket))).transpose()?;
+            let Some(acl) = acl else { return Ok(self.envelope.empty(200, HeaderBlock::new()).into()) };
+            gateway.check_public(bucket, &acl)?;
+            let acl = acl.stored(owner_of(bucket)).map(Bytes::from);
+            let change = AttributeChange::Acl { was: version.attributes.acl.clone(), acl };
+            let (key, version) = (address.key.clone(), Some(version.version_id));
+            let update = UpdateVersion { bucket: bucket.id, key, version, change };
+            Ok(self.submit(Intent::UpdateVersion(Box::new(update)), slot))
+        })
+    }
+
+    fn decide_again(&self) -> Result<(), S3Error> {
+        let PutObjectAcl { address, kept: Some(kept), .. } = &self.input else { return Ok(()) };
+        let version = address.version.map(|version| version.to_string());
+        let identities = self.gateway.identities();
+        let resource = Resource::Object { bucket: name_of(&address.bucket), key: &address.key };
+        kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
+            self.operation().row().permissions.iter().try_for_each(|permission| {
+                let action = permission.action(version.is_some());
+                let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+                self.gateway.decide(&identities, &question, circumstances)
+            })
+        })
+    }
+}
+
+impl Gateway {
+    /// The ACL of a request, from its headers or its body. `None` if lists are disabled in the bucket, and what is asked for
+    /// is so.
+    fn asked(&self, of_headers: Option<AskedAcl>, body: &[u8], bucket: &Bucket) -> Result<Option<AskedAcl>, S3Error> {
+        let asked = match (of_headers, body.is_empty()) {
+            (Some(asked), true) => asked,
+            (Some(_), false) => return Err(ErrorCode::UnexpectedContent.into()),
+            (None, true) => {
+                return Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl"));
+            }
+            (None, false) => {
+                let identities = self.identities();
+                AskedAcl::of_document(body, &|id| identities.knows_owner(id))?
+            }
+        };
+        match (self.disables_acls(bucket.id), asked.is_harmless(owner_of(bucket))) {
+            (false, _) => Ok(Some(asked)),
+            (true, true) => Ok(None),
+            (true, false) => Err(ErrorCode::AccessControlListNotSupported.into()),
+        }
+    }
+
+    /// As clients see it.
+    fn shown_acl(&self, acl: &Acl) -> Vec<u8> {
+        let identities = self.identities();
+        acl.document(&|id| identities.owner_name(id).map(str::to_owned))
+    }
+}

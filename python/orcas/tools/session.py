@@ -129,6 +129,11 @@ class HttpTransport:
             yield Response(response.status, given, _pieces(response))
             if not response.isclosed():
                 self._forget(connection)
+        except ssl.SSLCertVerificationError as error:
+            raise UnavailableError(
+                f"The certificate of {self.url} is refused ({error.verify_message.rstrip('.')}): correct it, or name its CA "
+                "with AWS_CA_BUNDLE."
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             if connection is not None:
                 self._forget(connection)

@@ -154,13 +154,6 @@ class DeafKeyring:
     upkeep = seal_control
 
 
-def ask_another(directory: str) -> None:
-    """Ask a server with another certificate than the expected one."""
-    with orcas.Server(directory, tls_self_signed=True) as server:
-        transport = HttpTransport(server.endpoint, certificate="0" * 64)
-        Session(transport, (server.access_key, server.secret_key), "us-east-1").admin("GET", "iam")
-
-
 def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]]:
     """Calls of the Python interface that fail, with the exit code that a command has for it."""
     yield 78, lambda: orcas.Server()
@@ -175,7 +168,8 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
     config: Any = uvicorn.Config(None)  # type: ignore[arg-type]
     yield 69, lambda: asyncio.run(_Server(config, resolve({}), asyncio.Event()).startup())
     yield 69, lambda: write_report(Path("/dev/null/report"), {})
-    yield 69, lambda: ask_another(places["new"])
+    another = HttpTransport(places["https"], certificate="0" * 64)
+    yield 69, lambda: Session(another, ("a", "b"), "us-east-1").admin("GET", "iam")
     keyring: Any = DeafKeyring()
     yield 69, lambda: _KeyringSealer(keyring).seal("control.key", b"")
     yield 1, lambda: destroy_due(keyring, Path())

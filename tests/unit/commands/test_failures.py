@@ -15,6 +15,7 @@ import typer.main
 from tests.fixtures.commands import ran
 from tests.fixtures.tables.failures import FAILURES
 
+from orcas.cli import main
 from orcas.cli.commands import app
 from orcas.settings.config import child_environment
 
@@ -155,3 +156,12 @@ def test_a_child_without_a_parent_says_so() -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("orcas: the server failed unexpectedly: JSONDecodeError")
+
+
+def test_windows_is_told_what_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    monkeypatch.undo()
+    # Python prints what is no number, and the exit code is 1.
+    assert ended.value.code == "orcas: Windows is not supported: run Orcas on Linux, on macOS, or in WSL."

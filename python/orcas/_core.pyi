@@ -1240,6 +1240,16 @@ class Core:
             ValueError: as of `replace_identities`.
         """
 
+    def use_session_keys(self, keys: Sequence[tuple[bytes, bytes]]) -> None:
+        """Open tokens of sessions with these keys from now on.
+
+        Args:
+            keys: ids of 8 bytes and keys of 32.
+        """
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as signatures and sessions expire."""
+
     def keyring(self) -> Keyring | str | None:
         """The keyring, or why it is not open. None if the store has none and there is no master key."""
 
@@ -1362,7 +1372,7 @@ class Core:
             raw_path: the path.
             query: the query.
             headers: the headers, with lower-case names.
-            service: `iam`.
+            service: `iam` or `sts`.
             body: the SHA-256 of the body, which was received already.
             client: the address of the sender.
 

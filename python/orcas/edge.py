@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from orcas._core import (
@@ -188,6 +189,15 @@ class Access:
             self._core.change_identities(
                 delta.accounts, delta.policies, delta.principals, delta.keys, delta.limits, delta.removed
             )
+
+    def use_session_keys(self, keys: list[tuple[bytes, bytes]]) -> None:
+        """Open tokens of sessions with these keys, each with its id, from now on."""
+        if self._core is not None:
+            self._core.use_session_keys(keys)
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as sessions expire."""
+        return time.time_ns() // 1_000_000 if self._core is None else self._core.now_ms()
 
     def check(self, document: str, kind: str) -> list[str]:
         """As of `check_policy`."""

@@ -147,6 +147,7 @@ fn requests(data: &Path) {
             skew_max_ms: SKEW_MAX_MS,
             service: "s3",
             body: None,
+            session_token: None,
             version_two: None,
         };
         count("verify-signature-of-get", REQUESTS, |_| {

@@ -44,6 +44,7 @@ fn main() {
             skew_max_ms: SKEW_MAX_MS,
             service: "s3",
             body: None,
+            session_token: None,
             version_two: None,
         };
         criterion.bench_function("key/signature", |bencher| {

@@ -34,6 +34,7 @@ use orcas_gateway::{
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
+use orcas_seal::Secret;
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
@@ -173,6 +174,17 @@ impl Core {
     ) -> PyResult<()> {
         let rows = Rows { accounts, policies, principals, keys, limits };
         py.detach(|| self.gateway.change_identities(rows, &removed)).map_err(PyValueError::new_err)
+    }
+
+    /// Opens tokens of sessions with these keys from now on: ids and keys.
+    fn use_session_keys(&self, py: Python<'_>, keys: Vec<([u8; 8], [u8; 32])>) {
+        let keys = keys.iter().map(|(id, key)| (*id, Secret::new(key))).collect();
+        py.detach(|| self.gateway.use_session_keys(keys));
+    }
+
+    /// Milliseconds since 1970, as signatures and sessions expire.
+    fn now_ms(&self) -> i64 {
+        self.gateway.now_ms()
     }
 
     /// The keyring, or why there is none; None if the store has none and no master key was given.
@@ -378,7 +390,7 @@ impl Core {
         access_keys.iter().map(|access_key| identities.used_ms(access_key)).collect()
     }
 
-    /// The access key that has signed a request for the service `iam`. `body`: the SHA-256 of its body; `client`: the
+    /// The access key that has signed a request for the service `iam` or `sts`. `body`: the SHA-256 of its body; `client`: the
     /// address of its sender.
     #[expect(clippy::too_many_arguments, reason = "the parts of a head")]
     fn authenticate(
@@ -396,6 +408,7 @@ impl Core {
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
         let service = match service {
             "iam" => "iam",
+            "sts" => "sts",
             _ => return Err(PyValueError::new_err("there is no such service")),
         };
         let client = client.parse().ok();

@@ -10,7 +10,7 @@ from typer.models import CommandInfo
 
 from orcas.cli.app import new_app, print_version
 from orcas.cli.buckets import moves, quotas, settings, snapshots, usage
-from orcas.cli.identities import audit, policies, users
+from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.options import AsJson, Commands
 from orcas.cli.output import print_json, print_table
@@ -26,7 +26,7 @@ app.add_typer(config_app, name="config")
 
 for module in (
     env, upkeep, inspect, tasks, copies, moves, snapshots, keys, events, top, usage, quotas, settings, bench, running, demo,
-    users, access_keys, policies, audit,
+    users, access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
@@ -34,7 +34,7 @@ for module in (
 _PANELS: Final = {
     "Server": ("serve", "run", "env", "demo", "top", "bench", "version", "config"),
     "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
-    "Identities": ("account", "user", "group", "role", "access-key", "policy", "audit"),
+    "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export"),
 }

@@ -24,6 +24,18 @@ _NONCE_BYTES: Final = 12
 log = logging.getLogger("orcas")
 
 
+def seal_message(key: bytes, bound: bytes, message: bytes) -> bytes:
+    """A nonce, and behind it a message that only this key opens, with the same `bound`."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + seal_secret(key, nonce, bound, message)
+
+
+def open_message(key: bytes, bound: bytes, sealed: bytes) -> bytes | None:
+    """The message; None if another key has sealed it, or it was changed."""
+    nonce = sealed[:_NONCE_BYTES]
+    return open_secret(key, nonce, bound, sealed[_NONCE_BYTES:]) if len(nonce) == _NONCE_BYTES else None
+
+
 class Cipher:
     """Encrypts and decrypts the secrets of access keys, bound to their key and identity. The newest key encrypts."""
 

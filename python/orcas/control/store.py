@@ -241,10 +241,11 @@ class Control:
                     found = [row async for row in rows]
                 for access_key, identity, nonce, encrypted, _ in found:
                     secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
-                    await self._connection.execute(
-                        "UPDATE access_keys SET nonce = ?, secret = ? WHERE access_key = ?",
-                        (*self._cipher.encrypt(access_key, identity, secret), access_key),
-                    )
+                    row = *self._cipher.encrypt(access_key, identity, secret), access_key
+                    for table, column in (("access_keys", "access_key"), ("session_keys", "id")):
+                        await self._connection.execute(
+                            f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row
+                        )
             await asyncio.to_thread(self._cipher.without_old().write, directory, sealer)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:

@@ -37,9 +37,11 @@ class Directory:
         control = self._control = await self._open(follows=True)
         self._access = Access(self._core)
         self._access.replace(await control.load_snapshot())
+        identities = control.identities(self._access)
+        await identities.open_sessions()
         if self._settings.identities_file is not None:
             declared = await asyncio.to_thread(read_identities, self._settings.identities_file)
-            await apply_identities(declared, control.identities(self._access))
+            await apply_identities(declared, identities)
         return control.root
 
     async def control(self) -> Control:

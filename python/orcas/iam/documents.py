@@ -5,28 +5,31 @@ from __future__ import annotations
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-NAMESPACE: Final = "https://iam.amazonaws.com/doc/2010-05-08/"
+NAMESPACES: Final = {
+    "iam": "https://iam.amazonaws.com/doc/2010-05-08/",
+    "sts": "https://sts.amazonaws.com/doc/2011-06-15/",
+}
 # Actions whose result is there, although nothing is in it: AWS's SDK for Go requires it.
 EMPTY: Final = frozenset({"UpdateRole"})
 # Values whose names are data, not names of elements.
 _MAPS: Final = frozenset({"SummaryMap"})
 
 
-def answer_document(action: str, answer: dict[str, Any], request_id: str) -> bytes:
+def answer_document(service: str, action: str, answer: dict[str, Any], request_id: str) -> bytes:
     """The answer to an action. Most of those without content have no result either."""
     result = f"<{action}Result>{_content(answer)}</{action}Result>" if answer or action in EMPTY else ""
     return _document(
-        f'<{action}Response xmlns="{NAMESPACE}">{result}<ResponseMetadata><RequestId>{request_id}</RequestId>'
+        f'<{action}Response xmlns="{NAMESPACES[service]}">{result}<ResponseMetadata><RequestId>{request_id}</RequestId>'
         f"</ResponseMetadata></{action}Response>"
     )
 
 
-def error_document(code: str, message: str, request_id: str, *, at_fault: bool) -> bytes:
+def error_document(service: str, code: str, message: str, request_id: str, *, at_fault: bool) -> bytes:
     """An error. `at_fault`: the server is to blame."""
     kind = "Receiver" if at_fault else "Sender"
     return _document(
-        f'<ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{kind}</Type><Code>{code}</Code><Message>{escape(message)}'
-        f"</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+        f'<ErrorResponse xmlns="{NAMESPACES[service]}"><Error><Type>{kind}</Type><Code>{code}</Code>'
+        f"<Message>{escape(message)}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
     )
 
 

@@ -1,4 +1,4 @@
-"""Requests of AWS's query protocol for IAM: a form that is posted to `/`, signed for the service `iam`.
+"""Requests of AWS's query protocol for IAM and STS: a form that is posted to `/`, signed for the service `iam` or `sts`.
 
 The body is received first, because a signature for this service covers it and no header says its hash. So its size and the
 number of bodies in memory are bounded. Must not know what an action does.
@@ -17,6 +17,7 @@ from orcas.errors import UnavailableError
 from orcas.http.extensions import client_of
 from orcas.iam.documents import answer_document, error_document
 from orcas.iam.forms import parse_form
+from orcas.iam.web.keys import KeySets
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from orcas.edge import Core
     from orcas.iam.directory import Directory
 
-SERVICE: Final = "iam"
-VERSION: Final = "2010-05-08"
+VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}
+# What nobody signs: a token of a provider says who calls.
+_UNSIGNED: Final = "AssumeRoleWithWebIdentity"
 # Of the form: the longest policy is 128 KiB of text, most of whose characters may be encoded.
 BODY_MAX: Final = 256 * 1024
 # Bodies that are being received, each of which may have that many bytes: of all clients, and of one.
@@ -43,6 +45,7 @@ _MISMATCH: Final = (
 _CODES: Final = {
     "InvalidAccessKeyId": _UNKNOWN,
     "InvalidToken": _UNKNOWN,
+    "ExpiredToken": ("ExpiredToken", "The security token included in the request is expired"),
     "SignatureDoesNotMatch": ("SignatureDoesNotMatch", _MISMATCH),
     "RequestTimeTooSkewed": ("SignatureDoesNotMatch", None),
     "AccessDenied": ("MissingAuthenticationToken", "Request is missing Authentication Token"),
@@ -73,23 +76,24 @@ class QueryEndpoint:
         self._directory = directory
         # How many bodies are being received of each client.
         self._receiving: Counter[str] = Counter()
+        self._keys = KeySets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request_id = str(uuid.uuid4())
+        request_id, service = str(uuid.uuid4()), _service(scope)
         try:
             body = await self._collect(client_of(scope), receive)
             if body is None:
                 return
-            action, answer = await self._perform(scope, body)
-            status, document = 200, answer_document(action, answer, request_id)
+            action, answer = await self._perform(scope, service, body)
+            status, document = 200, answer_document(service, action, answer, request_id)
         except (_Refused, IamError) as error:
             status = error.status
             private = getattr(error, "private", None)
-            document = _refusal(scope, status, error.code, error.message, request_id, private)
+            document = _refusal(scope, service, status, (error.code, error.message), request_id, private)
         except UnavailableError as error:
             status = 500
-            document = _refusal(scope, status, "ServiceFailure", str(error), request_id)
+            document = _refusal(scope, service, status, ("ServiceFailure", str(error)), request_id)
         headers = [
             (b"content-type", b"text/xml"), (b"content-length", b"%d" % len(document)),
             (b"x-amzn-requestid", request_id.encode()),
@@ -118,32 +122,68 @@ class QueryEndpoint:
             if not self._receiving[client]:
                 del self._receiving[client]
 
-    async def _perform(self, scope: Scope, body: bytes) -> tuple[str, dict[str, Any]]:
+    async def _perform(self, scope: Scope, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
+        if service == "sts" and _header(scope, b"authorization") is None:
+            return _UNSIGNED, await self._web(scope, body)
         try:
-            access_key = authenticate(self._core, scope, SERVICE, hashlib.sha256(body).digest())
+            access_key = authenticate(self._core, scope, service, hashlib.sha256(body).digest())
         except Refusal as refusal:
             _, code, message = refusal.args
             if code == "SlowDown":
                 raise _Refused(400, "Throttling", "Rate exceeded") from None
             known, said = _CODES.get(code, ("IncompleteSignature", None))
             raise _Refused(403, known, said or message) from None
-        try:
-            parameters = parse_form(body)
-        except ValueError as error:
-            raise _Refused(400, "MalformedQueryString", f"The form cannot be read: {error}.") from None
+        parameters = _form(body)
         action, version = parameters.pop("Action", None), parameters.pop("Version", None)
         if not isinstance(action, str):
             raise _Refused(400, "MissingAction", "The form has no Action.")
-        if version != VERSION:
+        if version != VERSIONS[service]:
             raise _Refused(400, "InvalidAction", f"Could not find operation {action} for version {version}")
         identities = await self._directory.identities()
-        return action, await identities.perform(action, parameters, access_key=access_key, context=_context(scope))
+        token = _header(scope, b"x-amz-security-token")
+        return action, await identities.perform(
+            action, parameters, access_key=access_key, context=_context(scope), token=token or None, service=service
+        )
+
+    async def _web(self, scope: Scope, body: bytes) -> dict[str, Any]:
+        """Credentials for whom a token of a provider is about."""
+        # Imported here, because few servers have providers.
+        from orcas.iam.web.tokens import verified
+
+        parameters = _form(body)
+        action, version = parameters.pop("Action", None), parameters.pop("Version", None)
+        if action != _UNSIGNED or version != VERSIONS["sts"]:
+            known, message = _CODES["AccessDenied"]
+            raise _Refused(403, known, str(message))
+        identities = await self._directory.identities()
+        web = await verified(parameters.get("WebIdentityToken"), parameters.get("RoleArn"), identities, self._keys)
+        return await identities.perform(action, parameters, context=_context(scope), web=web, service="sts")
 
 
-def _refusal(scope: Scope, status: int, code: str, message: str, request_id: str, private: str | None = None) -> bytes:
+def _service(scope: Scope) -> str:
+    """The service that a request says it is for; that of a signature is verified. Unsigned requests are for STS."""
+    signed = _header(scope, b"authorization")
+    return "iam" if signed is not None and "/sts/aws4_request" not in signed else "sts"
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)
+
+
+def _form(body: bytes) -> dict[str, Any]:
+    try:
+        return parse_form(body)
+    except ValueError as error:
+        raise _Refused(400, "MalformedQueryString", f"The form cannot be read: {error}.") from None
+
+
+def _refusal(
+    scope: Scope, service: str, status: int, why: tuple[str, str], request_id: str, private: str | None = None
+) -> bytes:
     """`private`: what only the log says."""
+    code, message = why
     note_cause(scope, code, message if private is None else f"{message} ({private})")
-    return error_document(code, message, request_id, at_fault=status >= 500)
+    return error_document(service, code, message, request_id, at_fault=status >= 500)
 
 
 def _context(scope: Scope) -> dict[str, list[str]]:

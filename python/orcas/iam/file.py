@@ -1,4 +1,4 @@
-"""`ORCAS_IDENTITIES_FILE`: users, groups and policies that a start makes as the file says, in one transaction.
+"""`ORCAS_IDENTITIES_FILE`: users, groups, policies and providers that a start makes as the file says, in one transaction.
 
 What the file does not name stays as it is, and so do the access keys of a user for whom it names none. A start that finds no
 difference changes nothing. No message shows a secret.
@@ -20,7 +20,7 @@ from orcas.control.identities.service import Identities
 from orcas.errors import ConfigurationError
 from orcas.targets.table import Table
 
-_SECTIONS: Final = ("policies", "groups", "users")
+_SECTIONS: Final = ("policies", "groups", "users", "providers")
 _ENTRIES_MAX: Final = 10_000
 
 log = logging.getLogger("orcas.control")
@@ -47,6 +47,16 @@ class _User:
 
 
 @dataclass(frozen=True, slots=True)
+class _Provider:
+    url: str
+    clients: list[str]
+    thumbprints: list[str]
+    # Where its keys are, if that is not asked of itself.
+    jwks_file: str | None
+    jwks_url: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
     """What the file says."""
 
@@ -54,6 +64,7 @@ class Declared:
     policies: dict[str, str]
     groups: list[_Group]
     users: list[_User]
+    providers: list[_Provider]
 
 
 def read_identities(path: Path) -> Declared:
@@ -69,17 +80,20 @@ def read_identities(path: Path) -> Declared:
     unknown = next((name for name in document if name not in _SECTIONS), None)
     if unknown is not None:
         raise ConfigurationError(
-            f"{path} has [{unknown}]: it may have [policies.NAME], [groups.NAME] and [users.NAME]."
+            f"{path} has [{unknown}]: it may have [policies.NAME], [groups.NAME], [users.NAME] and [providers.URL]."
         )
     sections = [document.get(name, {}) for name in _SECTIONS]
     if not all(isinstance(each, dict) and len(each) <= _ENTRIES_MAX for each in sections):
-        raise ConfigurationError(f"{path} must have a table for each policy, group and user, at most {_ENTRIES_MAX}.")
-    policies, groups, users = sections
+        raise ConfigurationError(
+            f"{path} must have a table for each policy, group, user and provider, at most {_ENTRIES_MAX}."
+        )
+    policies, groups, users, providers = sections
     return Declared(
         path,
         {name: _document(_table(path, "policy", name, values)) for name, values in policies.items()},
         [_group(_table(path, "group", name, values), name) for name, values in groups.items()],
         [_user(_table(path, "user", name, values), name) for name, values in users.items()],
+        [_provider(_table(path, "provider", url, values), path, url) for url, values in providers.items()],
     )
 
 
@@ -123,6 +137,19 @@ def _limit(table: Table, name: str, most: int) -> int:
     return table.number(name, 1, most) if name in table else 0
 
 
+def _provider(table: Table, path: Path, url: str) -> _Provider:
+    jwks_file, jwks_url = table.text("jwks_file"), table.text("jwks_url")
+    if jwks_file is not None and jwks_url is not None:
+        raise table.wrong("has both jwks_file and jwks_url: keep one of them")
+    if jwks_url is not None and not jwks_url.startswith("https://"):
+        raise table.wrong("has a jwks_url that does not begin with https://")
+    if jwks_file is not None:
+        jwks_file = str(path.parent.absolute() / jwks_file)
+    provider = _Provider(url, _names(table, "client_ids"), _names(table, "thumbprints"), jwks_file, jwks_url)
+    _check_end(table, "provider")
+    return provider
+
+
 def _key(table: Table) -> tuple[str, str]:
     access_key, secret = table.text("access_key"), table.secret("secret_key")
     if access_key is None or secret is None:
@@ -151,7 +178,9 @@ async def apply_identities(declared: Declared, identities: Identities) -> int:
         raise ConfigurationError(f"The identities in {declared.path} cannot be applied: {message}") from None
     for action, given in steps:
         named = [
-            str(value) for name, value in given.items() if name.endswith(("Name", "Arn", "AccessKeyId", "Boundary"))
+            str(value)
+            for name, value in given.items()
+            if name.endswith(("Name", "Arn", "AccessKeyId", "Boundary", "Url"))
         ]
         log.info("The file of identities: %s %s", action, " ".join(named))
     return len(steps)
@@ -184,6 +213,8 @@ class _Plan:
         secrets = {row[0]: row[1] for row in (await self._identities.snapshot()).keys}
         for user in self._declared.users:
             await self._user(user, users.get(user.name), secrets)
+        for provider in self._declared.providers:
+            await self._provider(provider, number)
         return self._steps
 
     def _add(self, action: str, **given: Any) -> None:
@@ -228,6 +259,18 @@ class _Plan:
         for arn in wanted:
             if arn not in present:
                 self._add(f"Attach{kind}Policy", **named, PolicyArn=arn)
+
+    async def _provider(self, wanted: _Provider, number: str) -> None:
+        present = await self._identities.provider(number, wanted.url)
+        keys = {"jwks_file": wanted.jwks_file, "jwks_url": wanted.jwks_url}
+        details = {"url": wanted.url, "clients": wanted.clients, "thumbprints": wanted.thumbprints, **keys}
+        if present is not None and {"jwks_file": None, "jwks_url": None, **present.details} == details:
+            return
+        if present is not None:
+            self._add("DeleteOpenIDConnectProvider", OpenIDConnectProviderArn=present.arn)
+        lists = {"ClientIDList": wanted.clients, "ThumbprintList": wanted.thumbprints}
+        given = {"JwksFile": wanted.jwks_file, "JwksUrl": wanted.jwks_url}
+        self._add("CreateOpenIDConnectProvider", Url=wanted.url, **lists, **given)
 
     async def _user(self, user: _User, present: dict[str, Any] | None, secrets: dict[str, str]) -> None:
         named, exists = {"UserName": user.name}, present is not None

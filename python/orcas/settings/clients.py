@@ -39,6 +39,7 @@ def client_environment(
     variables = {
         "AWS_ENDPOINT_URL_S3": url,
         "AWS_ENDPOINT_URL_IAM": url,
+        "AWS_ENDPOINT_URL_STS": url,
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": secret_key,
         "AWS_REGION": region,

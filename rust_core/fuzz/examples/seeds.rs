@@ -329,9 +329,16 @@ fn events(seeds: &mut Seeds) {
     seeds.push(("events", "lines".to_owned(), lines.to_vec()));
 }
 
+fn sessions(seeds: &mut Seeds) {
+    let claims = br#"{"access_key":"ASIA1","secret":"s","identity":"arn:aws:iam::111122223333:role/reader","id":"AROA","by":null,"arn":"arn:aws:sts::111122223333:assumed-role/reader/s","user_id":"AROA:s","issued_ms":1000,"ends_ms":9000,"tags":[["a","b"]],"transitive":[],"policies":[],"document":"{\"Statement\":{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"}}","provider":null,"name":"s"}"#;
+    seeds.push(("session", "claims".to_owned(), [&[1], &claims[..]].concat()));
+    let token = base64_encode(&[&[1][..], &[7; 8], &[3; 12], &[0; 64]].concat());
+    seeds.push(("session", "token".to_owned(), [&[0], token.as_bytes()].concat()));
+}
+
 fn main() -> std::io::Result<()> {
     let mut seeds = Seeds::new();
-    for write in [records, requests, documents, signatures, bodies, forms, files, events] {
+    for write in [records, requests, documents, signatures, bodies, forms, files, events, sessions] {
         write(&mut seeds);
     }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

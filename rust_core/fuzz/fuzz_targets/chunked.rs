@@ -53,6 +53,7 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two: None,
     };
     let credential = |_: &str| Some(Credential { secret: SECRET.into(), generation: 1 });

@@ -28,6 +28,7 @@ fn requirements(now_ms: i64) -> Requirements<'static> {
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two,
     }
 }

@@ -152,7 +152,11 @@ def test_any_region_may_be_signed(target: Target) -> None:
     ("options", "code"),
     [
         ({"service": "s3"}, "IncompleteSignature"),
-        ({"service": "sts"}, "IncompleteSignature"),
+        ({"service": "ec2"}, "IncompleteSignature"),
+        # One for STS reaches no action of IAM, whatever version it says, and the other way round.
+        ({"service": "sts"}, "InvalidAction"),
+        ({"service": "sts", "body": b"Action=ListUsers&Version=2011-06-15"}, "InvalidAction"),
+        ({"body": b"Action=GetCallerIdentity&Version=2010-05-08"}, "InvalidAction"),
         ({"secret": "not the secret"}, "SignatureDoesNotMatch"),
         ({"sent": LIST + b"&MaxItems=1"}, "SignatureDoesNotMatch"),
         ({"signed": False}, "MissingAuthenticationToken"),

@@ -51,6 +51,7 @@ INSIDE = {
             "access-key list x",
             "policy list",
             "audit verify",
+            "credentials serve",
         ),
         "orcas.cli.store.upkeep.resolve",
     ),

@@ -72,21 +72,21 @@ def parsed(action: str, document: bytes, status: int = 200) -> Any:
 
 def test_an_answer_is_what_botocore_reads() -> None:
     answer = {"Tags": [{"Key": "<&>", "Value": "ü"}], "IsTruncated": True, "Marker": "m"}
-    read = parsed("ListUserTags", answer_document("ListUserTags", answer, "id"))
+    read = parsed("ListUserTags", answer_document("iam", "ListUserTags", answer, "id"))
     assert read.pop("ResponseMetadata")["RequestId"] == "id"
     assert read == answer
-    summary = answer_document("GetAccountSummary", {"SummaryMap": {"Users": 3}}, "id")
+    summary = answer_document("iam", "GetAccountSummary", {"SummaryMap": {"Users": 3}}, "id")
     assert parsed("GetAccountSummary", summary)["SummaryMap"] == {"Users": 3}
-    assert b"DeleteUserResult" not in answer_document("DeleteUser", {}, "id")
+    assert b"DeleteUserResult" not in answer_document("iam", "DeleteUser", {}, "id")
 
 
 def test_results_are_there_where_aws_has_them() -> None:
     shapes = {action: operation(action).output_shape for action in set(ACTIONS) & set(MODEL.operation_names)}
     assert {action for action, shape in shapes.items() if shape is not None and not shape.members} == EMPTY
-    assert b"<UpdateRoleResult></UpdateRoleResult>" in answer_document("UpdateRole", {}, "id")
+    assert b"<UpdateRoleResult></UpdateRoleResult>" in answer_document("iam", "UpdateRole", {}, "id")
 
 
 def test_an_error_is_what_botocore_reads() -> None:
-    document = error_document("NoSuchEntity", "<none>", "id", at_fault=False)
+    document = error_document("iam", "NoSuchEntity", "<none>", "id", at_fault=False)
     assert parsed("GetUser", document, 404)["Error"] == {"Type": "Sender", "Code": "NoSuchEntity", "Message": "<none>"}
-    assert ET.fromstring(error_document("ServiceFailure", "", "id", at_fault=True))[0][0].text == "Receiver"
+    assert ET.fromstring(error_document("iam", "ServiceFailure", "", "id", at_fault=True))[0][0].text == "Receiver"

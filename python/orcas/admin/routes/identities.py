@@ -51,7 +51,7 @@ def add_identities(app: FastAPI, tools: Callable[[], Tools]) -> None:
             raise Refusal(error.status, error.code, error.message) from None
         except UnavailableError as error:
             raise Refusal(503, "StoreError", str(error)) from None
-        if not order.action.startswith(("Get", "List", "Simulate")):
+        if not order.action.startswith(("Get", "List", "Simulate", "Assume")):
             log.info("Identities were changed: %s", order.action)
         return answer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -183,6 +185,35 @@ def create_role(
 
 
 add_common(role_app, "role")
+
+
+@role_app.command()
+def revoke_sessions(
+    name: Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")],
+    account: Account = None,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """End all sessions of a role that were issued until now. It can be assumed again from the next second on.
+
+    Example:
+
+        orcas role revoke-sessions reader
+    """
+    with iam(data, endpoint, account) as store:
+        until = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=1)
+        before = until.strftime("%Y-%m-%dT%H:%M:%SZ")
+        # As AWS's console writes it.
+        statement = {
+            "Effect": "Deny",
+            "Action": ["*"],
+            "Resource": ["*"],
+            "Condition": {"DateLessThan": {"aws:TokenIssueTime": before}},
+        }
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        store.call("PutRolePolicy", RoleName=name, PolicyName="AWSRevokeOlderSessions", PolicyDocument=document)
+    tell({"role": name, "before": before}, f"sessions of role {name} from before {before} have ended", as_json)
 
 
 @account_app.command("create")

@@ -25,6 +25,7 @@ from orcas.control.identities.names import (
     TAGS_MAX,
 )
 from orcas.control.identities.records import Account, Entity, Key, Records
+from orcas.control.identities.sessions.tokens import Claims, SessionKeys
 
 Answer = dict[str, Any]
 _T = TypeVar("_T")
@@ -38,19 +39,47 @@ _LIST_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class WebIdentity:
+    """Whom a provider knows: what its token says, which was verified."""
+
+    # The provider: its URL, and its ARN.
+    issuer: str
+    arn: str
+    audience: str
+    # Claims that policies may ask for: `sub`, `aud` and others.
+    keys: dict[str, list[str]]
+    tags: list[tuple[str, str]]
+    transitive: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the root of an account if there is no `user`. `key`: the access key that signed, if one did."""
+    """Who calls: the root of an account if there is no `user`, which may be a role. `key`: the access key that signed.
+
+    `session`: what has signed are temporary credentials. `web`: nobody has signed, and this is who calls.
+    """
 
     account: Account
     user: Entity | None = None
     key: Key | None = None
+    session: Claims | None = None
+    web: WebIdentity | None = None
     # Keys of conditions that the request itself fills.
     context: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def arn(self) -> str:
         """The principal."""
+        if self.session is not None and self.session.arn is not None:
+            return self.session.arn
         return self.account.arn if self.user is None else self.user.arn
+
+    @property
+    def user_id(self) -> str:
+        """`aws:userid`"""
+        if self.session is not None:
+            return self.session.user_id
+        return self.account.number if self.user is None else self.user.id
 
 
 class Parameters:
@@ -261,6 +290,9 @@ class Call:
     root: str
     # Whether it comes from the operator of the server, not in a request of IAM.
     operator: bool
+    # The access key of the root of the store.
+    root_key: str
+    sessions: SessionKeys
 
     def document(self, parameter: str, kind: str, most: int) -> str:
         """A policy, which is valid."""

@@ -16,7 +16,8 @@ NAME_MAX: Final = {"user": 64, "group": 128, "role": 64, "policy": 128, "account
 PATH_MAX: Final = 512
 DESCRIPTION_MAX: Final = 1000
 # Of an account.
-ENTITIES_MAX: Final = {"user": 100_000, "group": 10_000, "role": 10_000, "policy": 10_000}
+PROVIDER: Final = "oidc-provider"
+ENTITIES_MAX: Final = {"user": 100_000, "group": 10_000, "role": 10_000, "policy": 10_000, PROVIDER: 100}
 ACCOUNTS_MAX: Final = 1_000
 KEYS_OF_USER_MAX: Final = 2
 # Keys with a policy of their own.
@@ -36,7 +37,7 @@ INLINE_MAX: Final = {"user": 2_048, "group": 5_120, "role": 10_240}
 DOCUMENT_MAX: Final = 131_072
 SESSION_SECONDS: Final = (3_600, 43_200)
 
-_PREFIXES: Final = {"user": "AIDA", "group": "AGPA", "role": "AROA", "policy": "ANPA"}
+_PREFIXES: Final = {"user": "AIDA", "group": "AGPA", "role": "AROA", "policy": "ANPA", PROVIDER: "AOIP"}
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _NUMBERS: Final = 9 * 10**11
 

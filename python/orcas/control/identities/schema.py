@@ -13,11 +13,14 @@ CREATE TABLE limits (
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL, digest TEXT NOT NULL
 ) STRICT;
+CREATE TABLE session_keys (
+    id TEXT PRIMARY KEY, nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 """
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
 # `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
-# id, and of access keys. `audit`: the head of the audit log.
+# id, and of access keys. `audit`: the head of the audit log. `session_keys`: those that seal tokens of sessions.
 SCHEMA: Final = f"""
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY, number TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
@@ -64,7 +67,7 @@ DROP TABLE former_keys;
 DROP TABLE identities;
 """
 
-# By the schema that was there. Schema 2 had neither limits nor an audit log.
+# By the schema that was there. Schema 2 had no limits, no audit log and no sessions.
 STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED}
 
 _OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
@@ -75,7 +78,7 @@ STORED_KEYS: Final = {
     1: """SELECT access_key, identity AS owner, nonce, secret, identity IN (SELECT id FROM identities WHERE name = 'root')
         AS is_root FROM access_keys""",
     2: _OF_ACCOUNTS,
-    3: _OF_ACCOUNTS,
+    3: f"{_OF_ACCOUNTS} UNION ALL SELECT id, 'session', nonce, secret, 0 FROM session_keys",
 }
 STORED_OWNERS: Final = {
     1: "SELECT 1 FROM identities WHERE id = ?",

@@ -15,14 +15,25 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from orcas.control.files.audit import NOT_IN_EFFECT
 from orcas.control.files.audit import Entry as AuditEntry
-from orcas.control.identities.actions import entities, keys, limits, none, policies, reports, simulation
+from orcas.control.identities.actions import (
+    entities,
+    keys,
+    limits,
+    none,
+    policies,
+    providers,
+    reports,
+    sessions,
+    simulation,
+)
 from orcas.control.identities.actions.authorization import authorize
-from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters
+from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters, WebIdentity
 from orcas.control.identities.failures import IamError, missing
-from orcas.control.identities.names import account_number, root_arn
-from orcas.control.identities.records import Account, Records
+from orcas.control.identities.names import PROVIDER, account_number, root_arn
+from orcas.control.identities.records import Account, Entity, Records
 from orcas.control.identities.registry import ACTIONS, Entry
 from orcas.control.identities.rows import Pair, delta, snapshot
+from orcas.control.identities.sessions.tokens import Opener, SessionKeys
 from orcas.control.snapshot import Delta, Snapshot
 from orcas.errors import UnavailableError
 
@@ -34,7 +45,7 @@ _T = TypeVar("_T")
 log = logging.getLogger("orcas")
 
 # They fill the table of actions.
-assert all((entities, keys, limits, none, policies, reports, simulation))
+assert all((entities, keys, limits, none, policies, providers, reports, sessions, simulation))
 
 
 class Secrets(Protocol):
@@ -47,7 +58,7 @@ class Secrets(Protocol):
         """The secret."""
 
 
-class Engine(Decisions, Protocol):
+class Engine(Decisions, Opener, Protocol):
     """What decides about requests."""
 
     def change(self, delta: Delta) -> None:
@@ -95,6 +106,7 @@ class Identities:
         # Told after each change of the database.
         self._changed = changed
         self.lock = asyncio.Lock()
+        self._sessions = SessionKeys(connection, secrets, engine, changed)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def snapshot(self) -> Snapshot:
@@ -105,6 +117,15 @@ class Identities:
         """
         return await all_identities(self._connection, self._secrets, self._root)
 
+    async def open_sessions(self) -> None:
+        """Let the engine open the tokens of sessions that were issued before.
+
+        Raises:
+            UnavailableError: one cannot be decrypted with the key of this directory.
+        """
+        async with self.lock:
+            await self._sessions.load()
+
     async def perform(
         self,
         name: str,
@@ -113,11 +134,16 @@ class Identities:
         access_key: str | None = None,
         account: str | None = None,
         context: Mapping[str, list[str]] | None = None,
+        token: str | None = None,
+        web: WebIdentity | None = None,
+        service: str | None = None,
     ) -> Answer:
-        """The answer of an action of IAM.
+        """The answer of an action of IAM or STS.
 
         `access_key`: what has signed. Without it, the operator of the server calls, as the root of `account`, a number or
-        canonical id; without that, of the first account. `context`: keys of conditions that the request fills.
+        canonical id; without that, of the first account. `context`: keys of conditions that the request fills. `token`: that
+        of the session whose credentials have signed. `web`: who calls, where nobody has signed. `service`: the one that the
+        request is for; either, if the operator calls.
 
         Raises:
             IamError: it is refused, and nothing was changed.
@@ -125,9 +151,33 @@ class Identities:
 
         async def run() -> Answer:
             async with self._turn():
-                return await self._perform(name, given, access_key, account, context or {})
+                entry = ACTIONS.get(name)
+                other = service is not None and (entry is None or entry.service != service)
+                if other or (web is not None and name != "AssumeRoleWithWebIdentity"):
+                    raise _unknown(name)
+                records = Records(self._connection)
+                if web is not None:
+                    caller = Caller(await _account(records, web.arn.split(":")[4]), web=web, context=context or {})
+                elif token is not None:
+                    caller = await self._in_session(records, token, context or {}, service)
+                else:
+                    caller = await self._caller(records, access_key, account, context or {})
+                return await self._perform(records, caller, name, given, operator=access_key is None and web is None)
 
         return await self.finished(run())
+
+    async def provider(self, account: str, issuer: str) -> Entity | None:
+        """The provider with this URL that the account with this number has registered."""
+        async with self._turn():
+            records = Records(self._connection)
+            known = await records.account(account)
+            name = issuer.removeprefix("https://")
+            found = None if known is None else await records.find(known.id, PROVIDER, name)
+            return found if found is not None and found.details["url"] == issuer else None
+
+    def now_ms(self) -> int:
+        """The time by which sessions expire."""
+        return self._sessions.now_ms()
 
     async def perform_all(self, steps: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """Actions of the operator, of which all are done or none.
@@ -211,16 +261,9 @@ class Identities:
             self._changed()
 
     async def _perform(
-        self,
-        name: str,
-        given: Mapping[str, Any],
-        access_key: str | None,
-        account: str | None,
-        context: Mapping[str, list[str]],
+        self, records: Records, caller: Caller, name: str, given: Mapping[str, Any], *, operator: bool
     ) -> Answer:
-        records = Records(self._connection)
-        caller = await self._caller(records, access_key, account, context)
-        entry, call = self._called(records, caller, name, given, operator=access_key is None)
+        entry, call = self._called(records, caller, name, given, operator=operator)
         await authorize(call, name, entry)
         if entry.changes:
             return (await self._change(records, [(name, given, entry, call)]))[0]
@@ -231,9 +274,20 @@ class Identities:
     ) -> tuple[Entry, Call]:
         entry, root = ACTIONS.get(name), self._root.owner
         if entry is None or (entry.root and not operator and (caller.user is not None or caller.account.id != root)):
-            raise IamError("InvalidAction", f"Could not find operation {name} for version 2010-05-08")
+            raise _unknown(name)
         parameters, encrypt = Parameters(given), self._secrets.encrypt
-        return entry, Call(caller, caller.account, parameters, records, self._engine, encrypt, root, operator)
+        return entry, Call(
+            caller,
+            caller.account,
+            parameters,
+            records,
+            self._engine,
+            encrypt,
+            root,
+            operator,
+            self._root.access_key,
+            self._sessions,
+        )
 
     async def _change(self, records: Records, calls: list[tuple[str, Mapping[str, Any], Entry, Call]]) -> list[Answer]:
         """All of these in one transaction, which is in effect afterwards."""
@@ -275,7 +329,25 @@ class Identities:
             # It was deleted a moment ago.
             raise IamError("AccessDenied", "The security token included in the request is invalid.")
         user = None if key.user is None else await records.by_id(key.user)
-        return Caller(await _account(records, key.account), user, key, context)
+        return Caller(await _account(records, key.account), user, key, context=context)
+
+    async def _in_session(
+        self, records: Records, token: str, context: Mapping[str, list[str]], service: str | None
+    ) -> Caller:
+        """Who has signed with temporary credentials, which the engine has found valid."""
+        claims = await self._sessions.open(token)
+        # As on AWS, a session of a user or root manages no identities: it is without MFA.
+        if claims is not None and (claims.by is None or service == "sts"):
+            root = await records.account(claims.id)
+            user = None if root is not None else await records.by_id(claims.id)
+            account = root if user is None else await records.account(user.account)
+            if account is not None:
+                return Caller(account, user, session=claims, context=context)
+        raise IamError("InvalidClientTokenId", "The security token included in the request is invalid.")
+
+
+def _unknown(name: str) -> IamError:
+    return IamError("InvalidAction", f"Could not find operation {name} for this version")
 
 
 async def _answer(entry: Entry, call: Call) -> Answer:

@@ -33,12 +33,16 @@ impl Context for Request<'_> {
     fn visit(&self, key: &str, each: &mut dyn FnMut(&str)) {
         let principal = self.principal;
         let value = match key {
-            "aws:principalarn" => &principal.identity_arn,
+            "aws:principalarn" if principal.kind == Kind::Role => &principal.identity_arn,
+            "aws:principalarn" => &principal.arn,
+            "aws:tokenissuetime" => &principal.issued,
+            "aws:federatedprovider" => &principal.provider,
             "aws:principalaccount" => &principal.account,
+            "aws:principaltype" if principal.kind != Kind::Role && principal.is_session() => Kind::Federated.name(),
             "aws:principaltype" => principal.kind.name(),
             "aws:userid" if principal.kind == Kind::Anonymous => "anonymous",
             "aws:userid" => &principal.unique_id,
-            "aws:username" if principal.kind == Kind::User => &principal.name,
+            "aws:username" if principal.kind == Kind::User && !principal.is_session() => &principal.name,
             "aws:username" => "",
             "aws:principalisawsservice" | "aws:viaawsservice" => "false",
             "aws:resourceaccount" | "s3:resourceaccount" => self.resource_account,

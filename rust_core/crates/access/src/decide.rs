@@ -18,7 +18,8 @@ pub struct Policies<'a> {
     /// Of the user or role, and of the groups of the user.
     pub identity: &'a [Arc<Policy>],
     pub boundary: Option<&'a Policy>,
-    pub session: Option<&'a Policy>,
+    /// What narrows it: one of them must allow as well. None allow anything if there are none.
+    pub session: Option<&'a [Arc<Policy>]>,
     pub resource: Option<&'a Policy>,
 }
 
@@ -28,7 +29,8 @@ pub enum Source {
     /// With its place among the policies of the identity.
     Identity(usize),
     Boundary,
-    Session,
+    /// With its place among the policies of the session.
+    Session(usize),
     Resource,
 }
 
@@ -65,11 +67,15 @@ impl Decision {
 
 /// What the root user of an account may do whatever the policy of its bucket says, so that nobody is locked out.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketPolicy.html>
-fn is_kept(request: &Request<'_>) -> bool {
+fn is_kept(request: &Request<'_>, policies: &Policies<'_>) -> bool {
     let principal = request.principal;
-    let is_owner = principal.kind == Kind::Root && principal.account == request.resource_account;
+    let is_owner =
+        principal.kind == Kind::Root && policies.session.is_none() && principal.account == request.resource_account;
     is_owner && matches!(request.action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy")
 }
+
+/// Where one of several policies applies.
+type Placed = fn(usize) -> Source;
 
 pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     let has_boundary = policies.boundary.is_some();
@@ -77,28 +83,29 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     let judge = |policy: &Policy| policy.judge(request, &asked, has_boundary);
 
     // What denies is final, wherever it stands.
-    let mut identity = None;
-    for (place, policy) in policies.identity.iter().enumerate() {
-        let verdict = judge(policy);
-        if let Some(statement) = verdict.denies {
-            return Decision::ExplicitDeny(Reason { source: Source::Identity(place), statement });
+    let mut allowing = [None; 2];
+    let several: [(Placed, &[Arc<Policy>]); 2] =
+        [(Source::Identity, policies.identity), (Source::Session, policies.session.unwrap_or_default())];
+    for (allowing, (source, policies)) in allowing.iter_mut().zip(several) {
+        for (place, policy) in policies.iter().enumerate() {
+            let verdict = judge(policy);
+            let reason = |statement| Reason { source: source(place), statement };
+            if let Some(statement) = verdict.denies {
+                return Decision::ExplicitDeny(reason(statement));
+            }
+            *allowing = allowing.or(verdict.allows.map(|(statement, _)| reason(statement)));
         }
-        identity =
-            identity.or(verdict.allows.map(|(statement, _)| Reason { source: Source::Identity(place), statement }));
     }
-    let mut others = [Verdict::default(); 3];
-    let applied = [
-        (Source::Boundary, policies.boundary),
-        (Source::Session, policies.session),
-        (Source::Resource, policies.resource),
-    ];
+    let [identity, session] = allowing;
+    let mut others = [Verdict::default(); 2];
+    let applied = [(Source::Boundary, policies.boundary), (Source::Resource, policies.resource)];
     for (verdict, (source, policy)) in others.iter_mut().zip(applied) {
         *verdict = policy.map(judge).unwrap_or_default();
-        if let Some(statement) = verdict.denies.filter(|_| source != Source::Resource || !is_kept(request)) {
+        if let Some(statement) = verdict.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
             return Decision::ExplicitDeny(Reason { source, statement });
         }
     }
-    let [boundary, session, resource] = others;
+    let [boundary, resource] = others;
     let resource = resource.allows.map(|(statement, named)| (named, Reason { source: Source::Resource, statement }));
 
     let principal = request.principal;
@@ -127,7 +134,7 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     if policies.boundary.is_some() && boundary.allows.is_none() {
         return Decision::ImplicitDeny(Missing::Boundary);
     }
-    if policies.session.is_some() && session.allows.is_none() {
+    if policies.session.is_some() && session.is_none() {
         return Decision::ImplicitDeny(Missing::Session);
     }
     match (is_own, resource) {

@@ -46,6 +46,10 @@ pub struct Principal {
     pub unique_id: String,
     pub name: String,
     pub tags: Vec<(String, String)>,
+    /// When its temporary credentials were issued, as of ISO 8601.
+    pub issued: String,
+    /// The provider that knows who it is.
+    pub provider: String,
 }
 
 impl Principal {
@@ -60,6 +64,8 @@ impl Principal {
             unique_id: empty(),
             name: empty(),
             tags: Vec::new(),
+            issued: empty(),
+            provider: empty(),
         }
     }
 
@@ -71,11 +77,11 @@ impl Principal {
             None => arn.clone(),
         };
         let name = arn.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { kind, account, canonical_id: String::new(), arn, identity_arn, unique_id, name, tags }
+        Self { kind, account, arn, identity_arn, unique_id, name, tags, ..Self::anonymous() }
     }
 
-    /// Whether it is a session, which has a name of its own beside that of its role or user.
-    fn is_session(&self) -> bool {
+    /// Whether it is a session of a role, or of a user who has given itself to another one, which has a name of its own beside that of its role or user.
+    pub(crate) fn is_session(&self) -> bool {
         self.arn != self.identity_arn
     }
 }

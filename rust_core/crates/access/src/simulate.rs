@@ -21,9 +21,12 @@ struct Asked {
     #[serde(default)]
     boundary: Option<Value>,
     #[serde(default)]
-    session: Option<Value>,
+    session: Option<Session>,
     #[serde(default)]
     resource_policy: Option<Value>,
+    /// The policy of a role, in place of that of a resource.
+    #[serde(default)]
+    trust: Option<Value>,
     /// That of the principal, if it is not said.
     #[serde(default)]
     resource_account: Option<String>,
@@ -31,6 +34,14 @@ struct Asked {
     resource: String,
     #[serde(default)]
     context: HashMap<String, Vec<String>>,
+}
+
+/// One policy, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Session {
+    Several(Vec<Value>),
+    One(Value),
 }
 
 #[derive(Deserialize)]
@@ -45,6 +56,13 @@ struct AskedPrincipal {
     id: String,
     #[serde(default)]
     tags: HashMap<String, String>,
+    /// The user or role, where the ARN of the session does not say it.
+    #[serde(default)]
+    identity: Option<String>,
+    #[serde(default)]
+    issued: String,
+    #[serde(default)]
+    provider: String,
 }
 
 #[derive(Serialize)]
@@ -67,10 +85,26 @@ pub fn simulate(request: &str) -> Result<String, String> {
     let one = |document: &Option<Value>, kind| document.as_ref().map(|document| read(document, kind)).transpose();
     let identity = asked.identity.iter().map(|it| read(it, PolicyKind::Identity)).collect::<Result<Vec<_>, _>>()?;
     let boundary = one(&asked.boundary, PolicyKind::Boundary)?;
-    let session = one(&asked.session, PolicyKind::Session)?;
-    let resource = one(&asked.resource_policy, PolicyKind::Resource)?;
-    let principal = asked.principal.read()?;
-    let context = Given(asked.context.into_iter().map(|(key, values)| (key.to_ascii_lowercase(), values)).collect());
+    let session = asked.session.map(|session| {
+        let documents = match session {
+            Session::Several(documents) => documents,
+            Session::One(document) => vec![document],
+        };
+        documents.iter().map(|document| read(document, PolicyKind::Session)).collect::<Result<Vec<_>, _>>()
+    });
+    let session = session.transpose()?;
+    let resource = match &asked.trust {
+        Some(_) => one(&asked.trust, PolicyKind::Trust)?,
+        None => one(&asked.resource_policy, PolicyKind::Resource)?,
+    };
+    let mut principal = asked.principal.read()?;
+    let mut context: HashMap<_, _> =
+        asked.context.into_iter().map(|(key, values)| (key.to_ascii_lowercase(), values)).collect();
+    // Whoever simulates a session may say when it began as they say the rest.
+    if let Some(issued) = context.remove("aws:tokenissuetime").and_then(|values| values.into_iter().next()) {
+        principal.issued = issued;
+    }
+    let context = Given(context);
     let request = Request {
         principal: &principal,
         action: &asked.action,
@@ -92,7 +126,10 @@ pub fn simulate(request: &str) -> Result<String, String> {
     let of = |Reason { source, statement }: Reason| match source {
         Source::Identity(place) => (format!("identity:{place}"), identity.get(place).and_then(|it| it.sid(statement))),
         Source::Boundary => ("boundary".to_owned(), boundary.as_ref().and_then(|it| it.sid(statement))),
-        Source::Session => ("session".to_owned(), session.as_ref().and_then(|it| it.sid(statement))),
+        Source::Session(place) => {
+            let policy = session.as_ref().and_then(|it| it.get(place));
+            ("session".to_owned(), policy.and_then(|it| it.sid(statement)))
+        }
         Source::Resource => ("resource".to_owned(), resource.as_ref().and_then(|it| it.sid(statement))),
     };
     let (policy, sid) = reason.map(of).unzip();
@@ -112,7 +149,9 @@ impl AskedPrincipal {
             other => return Err(format!("{other} is not a kind of principal")),
         };
         let (account, arn) = (self.account.unwrap_or_default(), self.arn.unwrap_or_default());
-        Ok(Principal::new(kind, account, arn, self.id, self.tags.into_iter().collect()))
+        let principal = Principal::new(kind, account, arn, self.id, self.tags.into_iter().collect());
+        let identity_arn = self.identity.unwrap_or(principal.identity_arn);
+        Ok(Principal { identity_arn, issued: self.issued, provider: self.provider, ..principal })
     }
 }
 

@@ -27,6 +27,7 @@ use orcas_event_streams::EventStreams;
 use orcas_metrics::Format;
 use orcas_record::Bucket;
 use orcas_s3::event_targets::EventTarget;
+use orcas_seal::Secret;
 use orcas_sigv4::SigningKeys;
 use orcas_telemetry::access_log::parcels::Deliveries;
 use orcas_telemetry::access_log::queue::LineQueue;
@@ -212,6 +213,12 @@ impl Gateway {
         self.next_identities(|current| current.changed(rows, removed))
     }
 
+    /// Tokens of sessions are opened with these keys from now on, each of which has an id.
+    pub fn use_session_keys(&self, keys: Vec<([u8; 8], Secret)>) {
+        let changed = self.next_identities(|current| Ok(current.with_session_keys(keys)));
+        debug_assert!(changed.is_ok(), "nothing of it is refused");
+    }
+
     /// The next snapshot is made while requests are decided with the one before.
     fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
         let _changing = self.changing_identities.lock();
@@ -260,6 +267,11 @@ impl Gateway {
     /// How far the clock of the store is ahead of the time of the machine, in milliseconds.
     pub fn clock_ahead_ms(&self) -> i64 {
         self.engine.clock_ahead_ms() as i64
+    }
+
+    /// The time by which signatures and sessions expire.
+    pub fn now_ms(&self) -> i64 {
+        now_ms() + self.clock_ahead_ms()
     }
 
     /// The page of all metrics. Blocks.

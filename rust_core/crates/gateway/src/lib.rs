@@ -15,6 +15,7 @@ mod operations;
 pub mod requests;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 pub use accounting::Begun;
 pub use admission::bounds::lockouts::LockoutOptions;

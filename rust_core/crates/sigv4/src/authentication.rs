@@ -20,6 +20,9 @@ pub struct Requirements<'a> {
     pub body: Option<[u8; 32]>,
     /// The longest time for which a presigned request may be signed, in seconds; normally `PRESIGN_EXPIRES_S_MAX`.
     pub presign_max_s: i64,
+    /// The session token that the caller has found valid: the only one that the request may present. It presents none
+    /// otherwise.
+    pub session_token: Option<&'a [u8]>,
     /// How presigned requests of version 2 are read; `None` refuses them.
     pub version_two: Option<VersionTwo<'a>>,
 }
@@ -66,10 +69,10 @@ pub struct Stamp {
     pub signature: [u8; 32],
 }
 
-/// Whether a session token, as a header, an address or a form presents it, is valid. No sessions are issued, so there is
-/// none; an empty one stands for none.
-pub(super) fn check_session_token(token: Option<&[u8]>) -> Result<(), SignatureError> {
-    if token.is_some_and(|token| !token.is_empty()) { Err(SignatureError::InvalidToken) } else { Ok(()) }
+/// Whether a session token, as a header, an address or a form presents it, is the valid one. An empty one stands for none.
+pub(super) fn check_session_token(token: Option<&[u8]>, valid: Option<&[u8]>) -> Result<(), SignatureError> {
+    let is_other = token.is_some_and(|token| !token.is_empty() && valid != Some(token));
+    if is_other { Err(SignatureError::InvalidToken) } else { Ok(()) }
 }
 
 /// The secret for access keys that do not exist, so that refusing them takes as long as refusing a wrong signature.

@@ -55,6 +55,8 @@ pub enum SignatureError {
     InvalidContentSha256,
     #[error("The provided token is malformed or otherwise invalid.")]
     InvalidToken,
+    #[error("The provided token has expired.")]
+    ExpiredToken,
     #[error("AWS4-ECDSA-P256-SHA256 signatures are not implemented")]
     AsymmetricNotImplemented,
     #[error("Couldn't parse the specified URI.")]
@@ -94,6 +96,7 @@ impl SignatureError {
             }
             Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
+            Self::ExpiredToken => "ExpiredToken",
             Self::AsymmetricNotImplemented => "NotImplemented",
             Self::InvalidUri => "InvalidURI",
             Self::ContentSha256Mismatch => "XAmzContentSHA256Mismatch",
@@ -126,6 +129,7 @@ impl SignatureError {
             | Self::MissingContentSha256
             | Self::InvalidContentSha256
             | Self::InvalidToken
+            | Self::ExpiredToken
             | Self::InvalidUri
             | Self::ContentSha256Mismatch
             | Self::IncompleteBody

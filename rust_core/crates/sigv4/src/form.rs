@@ -82,7 +82,7 @@ pub fn authenticate_form<'a>(
         (true, false) => of_version_four(form, requirements, credential)?,
         (false, true) => of_version_two(form, requirements, credential)?,
     };
-    check_session_token(form.security_token)?;
+    check_session_token(form.security_token, requirements.session_token)?;
     Ok(Some(verified))
 }
 

@@ -38,6 +38,11 @@ pub fn authenticate(
     check_date(&claim, requirements)?;
     check_region(&claim, requirements)?;
     check_coverage(&claim, head)?;
+    let valid = requirements.session_token;
+    check_session_token(head.headers.get("x-amz-security-token").map(<[u8]>::trim_ascii), valid)?;
+    if claim.how == Authentication::Presigned {
+        check_session_token(query.get("X-Amz-Security-Token"), valid)?;
+    }
     let payload = PayloadClaim::parse(claim.payload)?;
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
         return Err(SignatureError::InvalidContentSha256);
@@ -129,7 +134,7 @@ fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), Signa
     if head.method.is_empty() || !is_graphic(head.method) || !is_complete {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
-    check_session_token(head.headers.get("x-amz-security-token").map(<[u8]>::trim_ascii))
+    Ok(())
 }
 
 fn is_amz(name: &[u8]) -> bool {

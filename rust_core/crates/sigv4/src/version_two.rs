@@ -32,7 +32,7 @@ pub(super) fn authenticate(
     let parameters = Parameters::parse(head.query, &query)?;
     let claim = Claim::parse(&parameters)?;
     claim.check_expiry(requirements)?;
-    let texts = strings_to_sign(head, &parameters, &claim, rules)?;
+    let texts = strings_to_sign(head, &parameters, &claim, (rules, requirements.session_token))?;
     let found = credential(&claim.access_key);
     let secret = found.as_ref().map_or(NOBODY, |it| &it.secret[..]);
     let key = Hmac::<Sha1>::new_from_slice(secret).expect("HMAC is defined for keys of any length");
@@ -144,13 +144,13 @@ fn strings_to_sign(
     head: &RequestHead<'_>,
     parameters: &Parameters,
     claim: &Claim,
-    rules: &VersionTwo<'_>,
+    (rules, session_token): (&VersionTwo<'_>, Option<&[u8]>),
 ) -> Result<Vec<Vec<u8>>, SignatureError> {
     if !is_graphic(head.method) || !is_graphic(head.path) {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
     let amz = amz_headers(head, parameters)?;
-    check_session_token(amz.get(&b"x-amz-security-token"[..]).map(|token| &token[..]))?;
+    check_session_token(amz.get(&b"x-amz-security-token"[..]).map(|token| &token[..]), session_token)?;
     let mut text = Vec::with_capacity(512);
     for line in [
         head.method,

@@ -13,9 +13,10 @@ from orcas.control.identities.actions.policies import default_of
 from orcas.control.identities.builtin import BUILTIN
 from orcas.control.identities.calls import Call
 from orcas.control.identities.failures import IamError
-from orcas.control.identities.names import arn_of
+from orcas.control.identities.names import PROVIDER, arn_of, time_of
 from orcas.control.identities.records import Entity, Records
 from orcas.control.identities.registry import Entry
+from orcas.control.identities.sessions.tokens import Claims
 
 _PARAMETERS: Final = {"user": "UserName", "self": "UserName", "group": "GroupName", "role": "RoleName"}
 
@@ -54,6 +55,39 @@ async def principal_facts(records: Records, entity: Entity) -> dict[str, Any]:
     }  # fmt: skip
 
 
+async def caller_facts(call: Call) -> dict[str, Any]:
+    """The same for who calls."""
+    caller, number = call.caller, call.caller.account.number
+    if caller.user is None:
+        principal = {"arn": caller.arn, "kind": "root", "account": number}
+        facts: dict[str, Any] = {"principal": principal, "identity": [], "boundary": None, "session": None}
+    else:
+        facts = await principal_facts(call.records, caller.user)
+    if caller.key is not None and caller.key.session_policy is not None:
+        facts["session"] = json.loads(caller.key.session_policy)
+    if caller.session is not None:
+        facts.update(await _session_facts(call, caller.session, facts["principal"]))
+    return facts
+
+
+async def _session_facts(call: Call, session: Claims, principal: dict[str, Any]) -> dict[str, Any]:
+    own = {name.lower() for name, _ in session.tags}
+    tags = {name: value for name, value in principal.get("tags", {}).items() if name.lower() not in own}
+    facts: dict[str, Any] = {
+        "principal": {
+            **principal, "arn": call.caller.arn, "id": session.user_id, "identity": session.identity,
+            "tags": tags | dict(session.tags), "issued": time_of(session.issued_ms), "provider": session.provider or "",
+        }
+    }  # fmt: skip
+    if session.policies is not None:
+        texts = [await managed_text(call.records, call.caller.account.id, arn) for arn in session.policies]
+        if None in texts:
+            # It might have denied something.
+            raise IamError("InvalidClientTokenId", "The security token included in the request is invalid.")
+        facts["session"] = [json.loads(text) for text in [*texts, session.document] if text is not None]
+    return facts
+
+
 def times() -> dict[str, list[str]]:
     """The keys of conditions that depend on the clock."""
     now = dt.datetime.now(dt.UTC)
@@ -63,13 +97,10 @@ def times() -> dict[str, list[str]]:
 async def authorize(call: Call, name: str, entry: Entry) -> None:
     """Raise IamError if the caller must not call this action."""
     user = call.caller.user
-    if user is None:
+    if user is None or entry.service == "sts":
         return
     resource, target, shown = await _resource(call, name, entry)
-    facts = await principal_facts(call.records, user)
-    key = call.caller.key
-    if key is not None and key.session_policy is not None:
-        facts["session"] = json.loads(key.session_policy)
+    facts = await caller_facts(call)
     context = {**call.caller.context, **times(), **await _conditions(call, target)}
     action = f"iam:{name}"
     question = {**facts, "resource_account": user.number, "action": action, "context": context}
@@ -79,7 +110,7 @@ async def authorize(call: Call, name: str, entry: Entry) -> None:
         decided = call.decide(asked)
         if decided["decision"] != "allowed":
             why = _why(call, asked, decided)
-            message = f"User: {user.arn} is not authorized to perform: {action} on resource: {shown} {why}"
+            message = f"User: {call.caller.arn} is not authorized to perform: {action} on resource: {shown} {why}"
             raise IamError("AccessDenied", message, await _statement(call.records, user, decided))
 
 
@@ -148,7 +179,11 @@ async def _resource(call: Call, action: str, entry: Entry) -> tuple[str, Entity 
         case "source":
             arn = peek("PolicySourceArn") or ""
             return arn, None, arn
-        case "account":
+        case "provider":
+            url = (peek("Url") or "").removeprefix("https://")
+            arn = peek("OpenIDConnectProviderArn") or arn_of(account.number, PROVIDER, "/", url)
+            return arn, None, arn
+        case "account" | "session":
             return "*", None, "*"
 
 

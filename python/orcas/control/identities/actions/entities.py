@@ -39,6 +39,8 @@ async def user_or_caller(call: Call) -> Entity | None:
     """The user that the call names, else the one who calls; None for the root of the account."""
     if call.parameters.peek("UserName") is not None:
         return await found(call, "user")
+    if call.caller.user is not None and call.caller.user.kind == "role":
+        raise IamError("ValidationError", "Must specify userName when calling with non-User credentials")
     return call.caller.user
 
 

@@ -57,12 +57,6 @@ async def list_service_specific_credentials(call: Call) -> Answer:
     return {"ServiceSpecificCredentials": []}
 
 
-@action("account", "ListOpenIDConnectProviders")
-async def list_open_id_connect_providers(_: Call) -> Answer:
-    """None."""
-    return {"OpenIDConnectProviderList": []}
-
-
 @action("user")
 async def get_login_profile(call: Call) -> Answer:
     """Nobody has a password."""

@@ -1,6 +1,8 @@
 //! In which order policies decide, and what is told.
 
 use super::*;
+use std::slice;
+
 use crate::decide::{Missing, Reason, Source};
 
 const READ: &str = r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "*""#;
@@ -22,13 +24,14 @@ fn one_statement_that_denies_outweighs_all_that_allow() {
     let (read, refuse) = (identity(&[READ]), identity(&[READ, REFUSE]));
     let (all, none) = (everybody("Allow"), everybody("Deny"));
     let own = [Arc::clone(&read)];
-    let all_allow = Policies { identity: &own, boundary: Some(&read), session: Some(&read), resource: Some(&all) };
+    let all_allow =
+        Policies { identity: &own, boundary: Some(&read), session: Some(slice::from_ref(&read)), resource: Some(&all) };
     assert_eq!(decided(&bob(), &all_allow), Decision::Allowed(reason(Source::Resource, 0)));
     let denied = [Arc::clone(&read), Arc::clone(&refuse)];
     for (policies, source, statement) in [
         (Policies { identity: &denied, ..all_allow }, Source::Identity(1), 1),
         (Policies { boundary: Some(&refuse), ..all_allow }, Source::Boundary, 1),
-        (Policies { session: Some(&refuse), ..all_allow }, Source::Session, 1),
+        (Policies { session: Some(slice::from_ref(&refuse)), ..all_allow }, Source::Session(0), 1),
         (Policies { resource: Some(&none), ..all_allow }, Source::Resource, 0),
     ] {
         assert_eq!(decided(&bob(), &policies), Decision::ExplicitDeny(Reason { source, statement }));
@@ -44,11 +47,11 @@ fn a_boundary_and_a_session_must_allow_too() {
     for (policies, missing) in [
         (Policies { identity: &own[..1], ..base }, Missing::Identity),
         (Policies { boundary: Some(&write), ..base }, Missing::Boundary),
-        (Policies { session: Some(&write), ..base }, Missing::Session),
+        (Policies { session: Some(slice::from_ref(&write)), ..base }, Missing::Session),
     ] {
         assert_eq!(decided(&bob(), &policies), Decision::ImplicitDeny(missing));
     }
-    let both = Policies { boundary: Some(&read), session: Some(&read), ..base };
+    let both = Policies { boundary: Some(&read), session: Some(slice::from_ref(&read)), ..base };
     assert!(decided(&bob(), &both).is_allowed());
 }
 
@@ -72,7 +75,7 @@ fn strangers_need_the_policy_of_the_resource_and_their_own() {
             (Policies { identity: &other, ..all }, Missing::Identity),
             (Policies { resource: None, ..all }, Missing::Resource),
             (Policies { boundary: Some(&write), ..all }, Missing::Boundary),
-            (Policies { session: Some(&write), ..all }, Missing::Session),
+            (Policies { session: Some(slice::from_ref(&write)), ..all }, Missing::Session),
         ] {
             assert_eq!(decided(&stranger, &policies), Decision::ImplicitDeny(missing));
         }

@@ -1,6 +1,7 @@
 //! What implementers of policies get wrong, one by one.
 
 use super::*;
+use std::slice;
 
 const ABSENT: &[(&str, &[&str])] = &[];
 
@@ -133,7 +134,7 @@ fn what_a_resource_allows_can_win_over_boundary_and_session_by_kind_of_principal
         let resource = grant_to(named);
         let policies = Policies {
             boundary: boundary.then_some(&*nothing),
-            session: session_policy.then_some(&*nothing),
+            session: session_policy.then_some(slice::from_ref(&nothing)),
             resource: Some(&resource),
             ..Policies::default()
         };
@@ -170,7 +171,7 @@ fn not_principal_excepts_who_is_named_with_the_account_and_nobody_who_has_a_boun
 #[test]
 fn session_policies_intersect_and_never_grant() {
     let session_policy = policy(PolicyKind::Session, &[GRANT]);
-    let limited = Policies { session: Some(&session_policy), ..Policies::default() };
+    let limited = Policies { session: Some(slice::from_ref(&session_policy)), ..Policies::default() };
     assert!(!decided(&session(), &limited).is_allowed());
     let own = [identity(&[GRANT, r#""Effect": "Allow", "Action": "s3:PutObject", "Resource": "*""#])];
     assert!(decided(&session(), &Policies { identity: &own, ..limited }).is_allowed());

@@ -10,6 +10,7 @@ use crate::admission::bounds::rates::admit;
 use crate::admission::identities::{Identities, Principal};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
+use crate::admission::sessions::token_of;
 use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::implemented;
@@ -176,12 +177,36 @@ impl Gateway {
         client: Option<IpAddr>,
     ) -> Result<(Authenticated, Arc<Principal>), Problem> {
         self.check_not_locked_out(client, requirements.now_unix_ms)?;
+        if let Some(token) = token_of(head) {
+            return self.authenticate_session(identities, head, requirements, client, &token);
+        }
         let credential = |key: &str| identities.credential(key);
         let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
         let principal = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
         let principal = Arc::clone(principal.ok_or(ErrorCode::AccessDenied)?);
         Ok((authenticated, principal))
+    }
+
+    /// The same with temporary credentials.
+    fn authenticate_session(
+        &self,
+        identities: &Identities,
+        head: &RequestHead<'_>,
+        requirements: &Requirements<'_>,
+        client: Option<IpAddr>,
+        token: &[u8],
+    ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+        let session = identities.session(token, requirements.now_unix_ms)?;
+        let requirements = Requirements { session_token: Some(token), ..*requirements };
+        let credential = |key: &str| (key == session.access_key).then(|| session.credential.clone());
+        let authenticated = authenticate(head, &requirements, &self.signing_keys, &credential)
+            .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
+        if authenticated.how == Authentication::Anonymous {
+            // A token alone proves nothing.
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        Ok((authenticated, Arc::clone(&session.principal)))
     }
 
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
@@ -236,6 +261,7 @@ impl Gateway {
             service: SERVICE,
             body: None,
             presign_max_s: self.options.presign_max_s,
+            session_token: None,
             version_two: self.options.presign_v2.then_some(VersionTwo {
                 domains: &self.options.domains,
                 hosted_bucket,

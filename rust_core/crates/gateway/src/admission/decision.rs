@@ -308,7 +308,7 @@ impl Gateway {
             Decision::ExplicitDeny(Reason { source, .. }) => match source {
                 Source::Identity(_) => "with an explicit deny in an identity-based policy".to_owned(),
                 Source::Boundary => "with an explicit deny in a permissions boundary".to_owned(),
-                Source::Session => "with an explicit deny in a session policy".to_owned(),
+                Source::Session(_) => "with an explicit deny in a session policy".to_owned(),
                 Source::Resource => "with an explicit deny in a resource-based policy".to_owned(),
             },
             Decision::ImplicitDeny(missing) => {
@@ -330,7 +330,7 @@ fn statement_of(principal: &Principal, decision: Decision) -> Option<String> {
     let (name, policy): (&str, Option<&Policy>) = match source {
         Source::Identity(place) => (identity.policy_id(place)?, identity.policies.get(place).map(|it| &**it)),
         Source::Boundary => ("the boundary", identity.boundary.as_deref()),
-        Source::Session => ("the session policy", principal.session.as_deref()),
+        Source::Session(place) => ("the session policy", principal.session.as_ref()?.get(place).map(|it| &**it)),
         Source::Resource => ("the bucket policy", None),
     };
     let sid = policy.and_then(|policy| policy.sid(statement)).map(|sid| format!(" {sid}")).unwrap_or_default();

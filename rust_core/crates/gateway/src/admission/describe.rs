@@ -2,12 +2,13 @@
 //! other requests. Nothing here decides anything.
 
 use crate::admission::accept::below;
+use crate::admission::sessions::token_of;
 use crate::admission::website::page_target;
 use crate::gateway::{Gateway, now_ms};
 use orcas_http::{Query, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::{Operation, Target};
-use orcas_sigv4::{Diagnosis, ServerNames, authenticate, claimed_signature, diagnose};
+use orcas_sigv4::{Diagnosis, Requirements, ServerNames, authenticate, claimed_signature, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +42,14 @@ impl Gateway {
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
         let requirements = self.requirements(now_ms());
         let identities = self.identities();
-        let credential = |key: &str| identities.credential(key);
+        let token = token_of(head);
+        let session = token.as_deref().and_then(|token| identities.session(token, requirements.now_unix_ms).ok());
+        let requirements =
+            Requirements { session_token: token.as_deref().filter(|_| session.is_some()), ..requirements };
+        let credential = |key: &str| match &session {
+            Some(session) => (key == session.access_key).then(|| session.credential.clone()),
+            None => identities.credential(key),
+        };
         let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
         let names = ServerNames { region: &self.options.region, domains: &self.options.domains };
         diagnose(head, &error, &requirements, &names, &credential)

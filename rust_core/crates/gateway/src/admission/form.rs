@@ -27,7 +27,7 @@ use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
-use orcas_sigv4::{Authentication, FormError, PayloadMode, SignedForm, authenticate_form, claims_nobody};
+use orcas_sigv4::{Authentication, FormError, PayloadMode, Requirements, SignedForm, authenticate_form, claims_nobody};
 
 /// A form whose file has not begun.
 pub struct FormHead {
@@ -218,18 +218,27 @@ impl Gateway {
             access_key: form.get("awsaccesskeyid"),
             signature_of_version_two: form.get("signature"),
         };
-        let credential = |key: &str| identities.credential(key);
+        let token = signed.security_token.filter(|token| !token.is_empty());
+        let session = token.map(|token| identities.session(token, requirements.now_unix_ms)).transpose()?;
+        let requirements = Requirements { session_token: token, ..requirements };
+        let credential = |key: &str| match &session {
+            Some(session) => (key == session.access_key).then(|| session.credential.clone()),
+            None => identities.credential(key),
+        };
         let verified = authenticate_form(&signed, &requirements, &credential);
         if let Err(FormError::Signature(error)) = &verified {
             self.note_failure(error, client, requirements.now_unix_ms);
         }
         let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
         let Some(verified) = verified else {
-            // A policy that nobody has signed says nothing.
-            let anonymous = identities.principal("").filter(|_| signed.policy.is_none());
+            // A policy that nobody has signed says nothing, and neither does a token.
+            let anonymous = identities.principal("").filter(|_| signed.policy.is_none() && token.is_none());
             return Ok((Arc::clone(anonymous.ok_or(ErrorCode::AccessDenied)?), None));
         };
-        let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
+        let principal = match &session {
+            Some(session) => &session.principal,
+            None => identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?,
+        };
         Ok((Arc::clone(principal), Some(verified.policy)))
     }
 }

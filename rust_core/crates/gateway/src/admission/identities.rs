@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::admission::bounds::rates::{Limit, Rates};
 use crate::admission::policies::compile;
+use crate::tokens::Tokens;
 use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
 use orcas_http::parse_hex;
+use orcas_seal::Secret;
 use orcas_sigv4::Credential;
 
 /// The rows of the control plane. Each replaces that with the same id.
@@ -73,14 +75,14 @@ pub struct Principal {
     /// The root user of the first account, who may do everything.
     pub is_root: bool,
     pub identity: Arc<Identity>,
-    /// What narrows the identity for this key.
-    pub session: Option<Arc<Policy>>,
+    /// What narrows the identity for this key: one of them must allow as well.
+    pub session: Option<Vec<Arc<Policy>>>,
     /// How much the key and the identity may ask for.
     pub limits: Option<Box<[Arc<Limit>]>>,
 }
 
 impl Principal {
-    fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
+    pub(super) fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
         Self { owner, id, access_key, is_root, identity, session: None, limits: None }
     }
@@ -99,20 +101,33 @@ impl Principal {
     }
 }
 
-/// A user, a role or the root user of an account, with the policies that say what it may do.
+/// Who has temporary credentials, until they end.
 #[derive(Debug)]
+pub struct Session {
+    pub access_key: String,
+    pub credential: Credential,
+    pub principal: Arc<Principal>,
+    pub(super) ends_ms: i64,
+}
+
+/// A user, a role or the root user of an account, with the policies that say what it may do.
+#[derive(Clone, Debug)]
 pub struct Identity {
     pub who: Identified,
     pub policies: Vec<Arc<Policy>>,
     pub boundary: Option<Arc<Policy>>,
-    policy_ids: Vec<String>,
-    boundary_id: Option<String>,
+    pub(super) policy_ids: Vec<String>,
+    pub(super) boundary_id: Option<String>,
 }
 
 impl Identity {
     /// The id of its boundary.
     pub fn boundary_id(&self) -> Option<&str> {
         self.boundary_id.as_deref()
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.who.identity_arn == other.who.identity_arn && self.who.unique_id == other.who.unique_id
     }
 
     /// The id of one of its policies.
@@ -149,6 +164,7 @@ pub struct Identities {
     /// The canonical id of the first account.
     root: Arc<str>,
     anonymous: Arc<Principal>,
+    pub(super) sessions: Tokens<Session>,
     /// How many snapshots came before.
     generation: u64,
 }
@@ -175,6 +191,7 @@ impl Identities {
             names: HashMap::new(),
             root: rows.accounts.first().map_or("", |(_, id, _)| id).into(),
             anonymous: Arc::new(anonymous),
+            sessions: Tokens::new(Vec::new()),
             generation: 0,
         };
         empty.with(rows, &[], 0)
@@ -188,6 +205,7 @@ impl Identities {
     pub fn replaced(&self, rows: Rows) -> Result<Self, String> {
         let mut next = Self::new(rows)?;
         next.generation = self.generation + 1;
+        next.sessions = self.sessions.clone();
         for (name, key) in &mut next.keys {
             let known = self.keys.get(name).filter(|known| known.credential.secret == key.credential.secret);
             let generation = known.map_or(next.generation, |known| known.credential.generation);
@@ -207,6 +225,11 @@ impl Identities {
     /// As of [`Identities::new`].
     pub fn changed(&self, rows: Rows, removed: &[String]) -> Result<Self, String> {
         self.clone().with(rows, removed, self.generation + 1)
+    }
+
+    /// The same with these keys, which open the tokens of sessions.
+    pub fn with_session_keys(&self, keys: Vec<([u8; 8], Secret)>) -> Self {
+        Self { sessions: Tokens::new(keys), ..self.clone() }
     }
 
     fn with(mut self, rows: Rows, removed: &[String], generation: u64) -> Result<Self, String> {
@@ -361,19 +384,29 @@ impl Identities {
         Ok(Identity { who, policies, boundary, policy_ids, boundary_id })
     }
 
-    fn policy(&self, id: &str) -> Result<Arc<Policy>, String> {
+    /// The user, role or root user with this ARN.
+    pub(super) fn identity_of(&self, arn: &str) -> Option<&Identity> {
+        self.identities.get(arn).map(|it| &**it)
+    }
+
+    pub(super) fn policy(&self, id: &str) -> Result<Arc<Policy>, String> {
         self.policies.get(id).cloned().ok_or_else(|| format!("There is no policy {id}"))
     }
 
     fn principal_of(&self, access_key: &str, arn: &str, session_id: Option<&str>) -> Result<Arc<Principal>, String> {
         let identity = self.identities.get(arn).ok_or_else(|| format!("There is no principal {arn}"))?;
         let owner = identity.who.canonical_id.clone();
-        let session = session_id.map(|id| self.policy(id)).transpose()?;
+        let session = session_id.map(|id| self.policy(id).map(|policy| vec![policy])).transpose()?;
         let is_root = identity.who.kind == Kind::Root && *owner == *self.root && session.is_none();
         let principal = Principal::new(owner, access_key.to_owned(), is_root, Arc::clone(identity));
-        let limits: Vec<_> = [access_key, arn].iter().filter_map(|id| self.limits.get(*id).cloned()).collect();
-        let limits = (!limits.is_empty()).then(|| limits.into());
+        let limits = self.limits_of(&[access_key, arn]);
         Ok(Arc::new(Principal { session, limits, ..principal }))
+    }
+
+    /// How much those with these ids, access keys and ARNs, may ask for.
+    pub(super) fn limits_of(&self, ids: &[&str]) -> Option<Box<[Arc<Limit>]>> {
+        let limits: Vec<_> = ids.iter().filter_map(|id| self.limits.get(*id).cloned()).collect();
+        (!limits.is_empty()).then(|| limits.into())
     }
 
     /// Whether an account has this canonical id.

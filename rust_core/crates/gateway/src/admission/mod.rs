@@ -13,5 +13,6 @@ pub(crate) mod ingress;
 pub(crate) mod missing;
 pub mod policies;
 pub(crate) mod request_context;
+pub(crate) mod sessions;
 pub mod verdicts;
 pub(crate) mod website;

@@ -65,7 +65,10 @@ impl Verdict {
             Source::Boundary => {
                 (identity.boundary_id().unwrap_or("the permissions boundary"), identity.boundary.as_deref())
             }
-            Source::Session => ("the session policy", principal.session.as_deref()),
+            Source::Session(place) => {
+                let policies = principal.session.as_deref().unwrap_or_default();
+                ("the session policy", policies.get(place).map(|it| &**it))
+            }
             Source::Resource => ("the bucket policy", self.bucket_policy.as_ref().map(|it| &it.policy)),
         }
     }

@@ -16,6 +16,7 @@ pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) 
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two: None,
     };
     let domains = ["s3.example.org".to_owned()];

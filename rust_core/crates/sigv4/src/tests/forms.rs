@@ -43,6 +43,7 @@ fn verify(form: &SignedForm<'_>, region: Option<&str>, version_two: bool) -> Res
         skew_max_ms: crate::SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two: version_two.then_some(rules),
     };
     let found = authenticate_form(form, &requirements, &|key| {

@@ -90,6 +90,7 @@ impl Request {
             skew_max_ms: SKEW_MAX_MS,
             service: "s3",
             body: None,
+            session_token: None,
             version_two: None,
         };
         self.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
@@ -108,6 +109,7 @@ impl Request {
             skew_max_ms: SKEW_MAX_MS,
             service: "s3",
             body: None,
+            session_token: None,
             version_two: None,
         };
         self.with_head(|head| authenticate(head, &requirements, keys, &lookup))

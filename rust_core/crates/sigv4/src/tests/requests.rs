@@ -204,6 +204,7 @@ fn a_payload_hash_may_be_left_out_where_it_is_optional() {
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: Some(Sha256::digest(b"").into()),
+        session_token: None,
         version_two: None,
     };
     let verdict = |request: &Request| {
@@ -242,6 +243,7 @@ fn a_signature_is_for_one_service() {
             skew_max_ms: SKEW_MAX_MS,
             service,
             body: Some(Sha256::digest(body).into()),
+            session_token: None,
             version_two: None,
         };
         request.with_head(|head| authenticate(head, &requirements, &keys, &lookup)).map(|it| it.access_key)
@@ -345,6 +347,7 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two: None,
     };
     let rotated = |_: &str| Some(Credential { secret: Arc::from(&b"another"[..]), generation: 2 });
@@ -434,7 +437,7 @@ proptest! {
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, version_two: None };
+        let requirements = Requirements { presign_max_s: crate::PRESIGN_EXPIRES_S_MAX, region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, service: "s3", body: None, session_token: None, version_two: None };
         prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 

@@ -32,6 +32,7 @@ fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Resu
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two,
     };
     request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
@@ -251,6 +252,7 @@ fn a_server_may_take_none() {
         skew_max_ms: SKEW_MAX_MS,
         service: "s3",
         body: None,
+        session_token: None,
         version_two: None,
     };
     let nobody: &dyn Fn(&str) -> Option<Credential> = &|_| panic!("no key is looked up");

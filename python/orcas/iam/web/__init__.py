@@ -1,0 +1,1 @@
+"""Web identities: tokens of OpenID Connect, and the keys that verify them."""

@@ -30,6 +30,22 @@ _TAIL_BYTES: Final = 4096
 _KILL_SECONDS: Final = 10
 
 
+@contextlib.contextmanager
+def _without_default_session() -> Iterator[None]:
+    """Have `boto3.client` read the variables anew: its default session keeps the keys that it found first."""
+    former = getattr(sys.modules.get("boto3"), "DEFAULT_SESSION", None)
+
+    def replace(session: object) -> None:
+        if (boto3 := sys.modules.get("boto3")) is not None:
+            boto3.DEFAULT_SESSION = session  # type: ignore[attr-defined]
+
+    replace(None)
+    try:
+        yield
+    finally:
+        replace(former)
+
+
 class Server:
     """A running server. It is ready when the constructor returns.
 
@@ -138,7 +154,7 @@ class Server:
         variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region, self.ca)
         variables |= unproxied_environment(self.endpoint)
         # Clients would otherwise combine these with the keys above.
-        with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}):
+        with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}), _without_default_session():
             yield variables
 
     def stop(self) -> None:

@@ -79,6 +79,20 @@ def test_wrong_settings_are_exceptions() -> None:
         orcas.Server(memory=True, durabilty="sync")
 
 
+def test_clients_read_the_environment_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default session of boto3 keeps the keys that it found first."""
+    boto3 = pytest.importorskip("boto3")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for name, value in (("ACCESS_KEY_ID", "dummy"), ("SECRET_ACCESS_KEY", "dummy"), ("DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    boto3.client("s3").close()
+    with orcas.Server(memory=True) as server, server.env():
+        client = boto3.client("s3")
+        assert client.list_buckets()["Buckets"] == []
+        client.close()
+    assert boto3.DEFAULT_SESSION.get_credentials().access_key == "dummy"
+
+
 def test_the_environment_points_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCAS_PORT", "nonsense")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "stale")

@@ -96,7 +96,7 @@ def test_every_lock_is_documented() -> None:
 
 def thread_names() -> set[str]:
     """The names of threads, but for those that have a part which differs: these are documented in capitals."""
-    started = r"(?:\bname=|\bspawn\(|\.name\(|\bstart\(threads, )"
+    started = r"(?:\bname=|\bthread_name_prefix=|\bspawn\(|\.name\(|\bstart\(threads, )"
     found = set()
     for path in [*PYTHON, *RUST]:
         found |= set(re.findall(rf'{started}"(orcas-[a-z]+)"', without_tests(path.read_text(encoding="utf-8"))))

@@ -1,4 +1,5 @@
-//! A decision as JSON: what applies to a request, and what follows. For tests, and for people who ask why.
+//! A decision as JSON: what applies to a request, and what follows. For IAM, which decides on rows of the
+//! control plane, for tests, and for people who ask why.
 
 use std::collections::HashMap;
 use std::sync::Arc;

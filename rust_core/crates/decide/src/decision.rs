@@ -29,7 +29,7 @@ impl Context {
     }
 }
 
-/// A verdict with the records that make it true, in the order of their sequences.
+/// An outcome with the records that make it true, in the order of their sequences.
 #[derive(Debug)]
 pub struct Decision {
     pub outcome: Outcome,

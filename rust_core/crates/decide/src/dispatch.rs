@@ -9,7 +9,7 @@ use super::upkeep::{expirations, stored_copies, stored_sealing};
 use super::view::View;
 use orcas_record::Upload;
 
-/// Turns an intent into its verdict and records.
+/// Turns an intent into its outcome and records.
 ///
 /// # Errors
 /// [`Failure::Refused`] by a rule of S3, [`Failure::Engine`] when the state could not be read.

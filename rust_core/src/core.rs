@@ -23,6 +23,7 @@ use super::store::{
     CheckProgress, KeyringKeys, KeyringOptions, Opened, Options, PyKeyring, Report, SalvageReport, ScrubState,
     environment, environment_with,
 };
+use orcas_base::buffers::release_memory;
 use orcas_base::error::Error;
 use orcas_bodies::problem::Problem;
 use orcas_engine::{Effort, Engine, Replayed, SystemClock, salvage_store};
@@ -115,7 +116,10 @@ impl Core {
             use_keys(&keyring, &engine);
             engine.start_lifecycle(lifecycle_options).map_err(advised)?;
             let gateway = Gateway::new(engine.handle(), gateway_options, identities).map_err(advised)?;
-            Self::over(engine, gateway, keyring, test_clock).map_err(advised)
+            let core = Self::over(engine, gateway, keyring, test_clock).map_err(advised)?;
+            // What Python's imports and this opening have freed: 3 of the 68 MiB of a server that has just started.
+            release_memory();
+            Ok(core)
         })
     }
 

@@ -19,6 +19,7 @@ mod system;
 mod tests;
 
 pub use room::Room;
+pub use system::release_memory;
 
 /// Bytes of the smallest buffers. The allocator is as fast for smaller ones.
 const SMALLEST: usize = 1024;

@@ -7,11 +7,11 @@
 /// allocate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "malloc_trim has no safe wrapper")]
-pub(super) fn release_memory() {
+pub fn release_memory() {
     // SAFETY: the function takes no pointers and may be called on any thread at any time.
     unsafe { libc::malloc_trim(0) };
 }
 
 /// Other allocators return memory by themselves.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(super) fn release_memory() {}
+pub fn release_memory() {}

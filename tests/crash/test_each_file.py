@@ -8,6 +8,7 @@ DAMAGE_FLIPS=N flips N bits of each file, one after the other, instead of one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -182,11 +183,15 @@ async def put(store: OpenStore, *names: str) -> None:
 
 
 async def image_between_samples(data: Path) -> Image:
-    """The files while no sample of usage is being written: the journal of SQLite is there only meanwhile."""
+    """The files while no sample of usage is being written. SQLite's journal is there only meanwhile: it may vanish, or come
+    and go, while the files are read."""
+    usage = data / "usage.db"
     for _ in range(1000):
-        image = Image.of(data)
-        if "usage.db-journal" not in image.sizes:
-            return image
+        with contextlib.suppress(FileNotFoundError):
+            before = usage.stat().st_mtime_ns
+            image = Image.of(data)
+            if "usage.db-journal" not in image.sizes and usage.stat().st_mtime_ns == before:
+                return image
         await asyncio.sleep(0.01)
     raise AssertionError("usage is written all the time")
 

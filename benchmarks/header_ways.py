@@ -158,8 +158,7 @@ class PlainDispatcher:
         if not isinstance(request, Request):
             await send({"type": RESPONSE, "response": request})
             return
-        body = await self._store.collect(request, receive) if request.body_max else b""
-        response = await self._store.run(request, body)
+        response = await self._store.execute(request, receive)
         known = self._known[method].get(raw_path)
         if known is None:
             known = self._learn(method, raw_path, request, response.rest)

@@ -75,11 +75,11 @@ METRIC_LABELS: Final[list[tuple[str, str, list[str]]]]
 # Rows of the control plane, as of `Core.replace_identities`.
 _AccountRow = tuple[str, str, str]
 _PolicyRow = tuple[str, str]
-_PrincipalRow = tuple[str, str, str, str, str, Sequence[str], str | None, Sequence[tuple[str, str]]]
+_IdentityRow = tuple[str, str, str, str, str, Sequence[str], str | None, Sequence[tuple[str, str]]]
 _KeyRow = tuple[str, str, str, str | None, bool]
 _LimitRow = tuple[str, int, int]
 _Identities = tuple[
-    Sequence[_AccountRow], Sequence[_PolicyRow], Sequence[_PrincipalRow], Sequence[_KeyRow], Sequence[_LimitRow]
+    Sequence[_AccountRow], Sequence[_PolicyRow], Sequence[_IdentityRow], Sequence[_KeyRow], Sequence[_LimitRow]
 ]
 
 FLOW_MORE: Final[int]
@@ -1199,7 +1199,7 @@ class Core:
         self,
         accounts: Sequence[_AccountRow],
         policies: Sequence[_PolicyRow],
-        principals: Sequence[_PrincipalRow],
+        identities: Sequence[_IdentityRow],
         keys: Sequence[_KeyRow],
         limits: Sequence[_LimitRow],
     ) -> None:
@@ -1208,10 +1208,10 @@ class Core:
         Args:
             accounts: number, canonical id (64 hexadecimal digits) and name of each; the first of the store comes first.
             policies: id and document.
-            principals: ARN, kind (root, user or role), number of the account, unique id, name, ids of policies, id of the
+            identities: ARN, kind (root, user or role), number of the account, unique id, name, ids of policies, id of the
                 boundary, tags.
-            keys: access key, secret key, ARN of the principal, id of the policy that narrows it, whether it is active.
-            limits: ARN of a principal or access key, requests and bytes a second; 0 for no limit.
+            keys: access key, secret key, ARN of the identity, id of the policy that narrows it, whether it is active.
+            limits: ARN of an identity or access key, requests and bytes a second; 0 for no limit.
 
         Raises:
             ValueError: a policy is refused, or a row names what does not exist. Nothing has changed.
@@ -1221,17 +1221,17 @@ class Core:
         self,
         accounts: Sequence[_AccountRow],
         policies: Sequence[_PolicyRow],
-        principals: Sequence[_PrincipalRow],
+        identities: Sequence[_IdentityRow],
         keys: Sequence[_KeyRow],
         limits: Sequence[_LimitRow],
         removed: Sequence[str],
     ) -> None:
-        """The same for rows that are new, or replace those with the same id. With a principal its keys go.
+        """The same for rows that are new, or replace those with the same id. With an identity its keys go.
 
         Args:
             accounts: as of `replace_identities`, like the next three.
             policies: those that have changed.
-            principals: those that have changed.
+            identities: those that have changed.
             keys: those that have changed.
             limits: those that have changed; two zeros for one that is gone.
             removed: the ids of rows of any kind that are gone.

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
     from orcas.control import Sealer
-    from orcas.control.snapshot import AccountRow, KeyRow, LimitRow, PolicyRow, PrincipalRow
+    from orcas.control.snapshot import AccountRow, IdentityRow, KeyRow, LimitRow, PolicyRow
     from orcas.settings.config import Settings
 
 __all__ = [
@@ -187,7 +187,7 @@ class Access:
         """
         if self._core is not None:
             self._core.change_identities(
-                delta.accounts, delta.policies, delta.principals, delta.keys, delta.limits, delta.removed
+                delta.accounts, delta.policies, delta.identities, delta.keys, delta.limits, delta.removed
             )
 
     def use_session_keys(self, keys: list[tuple[bytes, bytes]]) -> None:
@@ -274,9 +274,9 @@ def closed_sealer(settings: Settings) -> Sealer | None:
 def _identities(
     snapshot: Snapshot,
 ) -> tuple[
-    tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[PrincipalRow, ...], tuple[KeyRow, ...], tuple[LimitRow, ...]
+    tuple[AccountRow, ...], tuple[PolicyRow, ...], tuple[IdentityRow, ...], tuple[KeyRow, ...], tuple[LimitRow, ...]
 ]:
-    return snapshot.accounts, snapshot.policies, snapshot.principals, snapshot.keys, snapshot.limits
+    return snapshot.accounts, snapshot.policies, snapshot.identities, snapshot.keys, snapshot.limits
 
 
 def _keyring(settings: Settings, *, required: bool, read_only: bool = False, noted: int = 0) -> KeyringOptions:

@@ -218,8 +218,8 @@ fn decide_by_policies(server: &Server) {
     let ids = policies.iter().map(|(id, _)| id.clone()).collect();
     let user = (arn.clone(), "user".into(), number, "AIDABENCH".into(), "bench".into(), ids, None, Vec::new());
     let keys = vec![(ACCESS_KEY.to_owned(), secret, arn, None, true)];
-    let principals = root.principals.into_iter().chain([user]).collect();
-    server.gateway.replace_identities(Rows { policies, principals, keys, ..root }).expect("identities");
+    let identities = root.identities.into_iter().chain([user]).collect();
+    server.gateway.replace_identities(Rows { policies, identities, keys, ..root }).expect("identities");
 }
 
 /// A GET of 1 KiB that was answered.

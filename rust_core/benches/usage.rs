@@ -69,7 +69,7 @@ fn count(criterion: &mut Criterion, server: &Server, keys: &Identities) {
         .collect();
     // The index gets the buckets now and not while it is measured.
     server.settle();
-    let principal = Arc::clone(keys.principal("KEY000777").expect("a known key"));
+    let requester = Arc::clone(keys.requester("KEY000777").expect("a known key"));
     let meter = UsageMeter::new(true, now_ms);
     let mut turn = 0;
     criterion.bench_function("usage", |bencher| {
@@ -77,7 +77,7 @@ fn count(criterion: &mut Criterion, server: &Server, keys: &Identities) {
         bencher.iter(|| {
             turn = (turn + 1) % BUCKETS;
             meter.count(&Billed {
-                principal: black_box(&principal),
+                requester: black_box(&requester),
                 bucket: Some(&buckets[turn]),
                 class: RequestClass::Read,
                 received: 0,

@@ -31,7 +31,7 @@ use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat}
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{
-    Begun, BucketPrefix, Event, Gateway, Identities, KeyRow, LimitRow, MovedPrefix, PrincipalRow, Responder, Rows,
+    Begun, BucketPrefix, Event, Gateway, Identities, IdentityRow, KeyRow, LimitRow, MovedPrefix, Responder, Rows,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -40,19 +40,13 @@ use orcas_seal::Secret;
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
 
-/// Accounts, policies, principals, keys and limits.
+/// Accounts, policies, identities, keys and limits.
 #[derive(FromPyObject)]
-struct IdentityRows(
-    Vec<(String, String, String)>,
-    Vec<(String, String)>,
-    Vec<PrincipalRow>,
-    Vec<KeyRow>,
-    Vec<LimitRow>,
-);
+struct ControlRows(Vec<(String, String, String)>, Vec<(String, String)>, Vec<IdentityRow>, Vec<KeyRow>, Vec<LimitRow>);
 
-impl From<IdentityRows> for Rows {
-    fn from(IdentityRows(accounts, policies, principals, keys, limits): IdentityRows) -> Self {
-        Self { accounts, policies, principals, keys, limits }
+impl From<ControlRows> for Rows {
+    fn from(ControlRows(accounts, policies, identities, keys, limits): ControlRows) -> Self {
+        Self { accounts, policies, identities, keys, limits }
     }
 }
 
@@ -99,7 +93,7 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        identities: IdentityRows,
+        identities: ControlRows,
         keyring: KeyringOptions,
     ) -> PyResult<Self> {
         let data = settings.data().to_owned();
@@ -131,7 +125,7 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        identities: IdentityRows,
+        identities: ControlRows,
         keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
@@ -156,11 +150,11 @@ impl Core {
         py: Python<'_>,
         accounts: Vec<(String, String, String)>,
         policies: Vec<(String, String)>,
-        principals: Vec<PrincipalRow>,
+        identities: Vec<IdentityRow>,
         keys: Vec<KeyRow>,
         limits: Vec<LimitRow>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, principals, keys, limits };
+        let rows = Rows { accounts, policies, identities, keys, limits };
         py.detach(|| self.gateway.replace_identities(rows)).map_err(PyValueError::new_err)
     }
 
@@ -171,12 +165,12 @@ impl Core {
         py: Python<'_>,
         accounts: Vec<(String, String, String)>,
         policies: Vec<(String, String)>,
-        principals: Vec<PrincipalRow>,
+        identities: Vec<IdentityRow>,
         keys: Vec<KeyRow>,
         limits: Vec<LimitRow>,
         removed: Vec<String>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, principals, keys, limits };
+        let rows = Rows { accounts, policies, identities, keys, limits };
         py.detach(|| self.gateway.change_identities(rows, &removed)).map_err(PyValueError::new_err)
     }
 

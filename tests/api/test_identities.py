@@ -41,7 +41,7 @@ async def test_a_key_that_is_gone_signs_nothing(app: App) -> None:
 async def test_the_root_of_another_account_may_do_nothing_in_this_one(app: App) -> None:
     root = snapshot(KEYS)
     other = Snapshot.of_root("1" * 64, (OTHER.access_key, OTHER.secret_key))
-    both = Snapshot(root.accounts + other.accounts, (), root.principals + other.principals, root.keys + other.keys)
+    both = Snapshot(root.accounts + other.accounts, (), root.identities + other.identities, root.keys + other.keys)
     replace_identities(app.core, both)
     assert b"<Name>" not in (await app.call("GET", "/", keys=OTHER)).body
     for method, target in [("GET", "/bucket"), ("GET", "/bucket/k"), ("PUT", "/bucket/k"), ("DELETE", "/bucket")]:

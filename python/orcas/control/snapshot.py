@@ -11,8 +11,8 @@ AccountRow = tuple[str, str, str]
 # Id, document.
 PolicyRow = tuple[str, str]
 # ARN, kind, number of the account, unique id, name, ids of policies, id of the boundary, tags.
-PrincipalRow = tuple[str, str, str, str, str, list[str], str | None, list[tuple[str, str]]]
-# Access key, secret, ARN of the principal, id of its session policy, whether it is active.
+IdentityRow = tuple[str, str, str, str, str, list[str], str | None, list[tuple[str, str]]]
+# Access key, secret, ARN of the identity, id of its session policy, whether it is active.
 KeyRow = tuple[str, str, str, str | None, bool]
 # ARN of a user or access key, requests and bytes a second; 0 for no limit.
 LimitRow = tuple[str, int, int]
@@ -24,7 +24,7 @@ class Snapshot:
 
     accounts: tuple[AccountRow, ...]
     policies: tuple[PolicyRow, ...]
-    principals: tuple[PrincipalRow, ...]
+    identities: tuple[IdentityRow, ...]
     keys: tuple[KeyRow, ...] = field(repr=False)
     limits: tuple[LimitRow, ...] = ()
 
@@ -33,9 +33,9 @@ class Snapshot:
         """The root of the account with this canonical id alone, with key pairs or none."""
         number = account_number(owner)
         arn = root_arn(number)
-        principal: PrincipalRow = (arn, "root", number, number, "root", [], None, [])
+        identity: IdentityRow = (arn, "root", number, number, "root", [], None, [])
         keys = tuple((access_key, secret, arn, None, True) for access_key, secret in pairs)
-        return cls(((number, owner, "root"),), (), (principal,), keys)
+        return cls(((number, owner, "root"),), (), (identity,), keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Delta:
 
     accounts: tuple[AccountRow, ...]
     policies: tuple[PolicyRow, ...]
-    principals: tuple[PrincipalRow, ...]
+    identities: tuple[IdentityRow, ...]
     keys: tuple[KeyRow, ...] = field(repr=False)
     removed: tuple[str, ...]
     limits: tuple[LimitRow, ...] = ()

@@ -20,7 +20,7 @@ fn identities() -> Identities {
         (text(ROLE), text("role"), text("111122223333"), text("AROA"), text("reader"), Vec::new(), None, Vec::new());
     let rows = Rows {
         accounts: vec![(text("111122223333"), "0a".repeat(32), text("root"))],
-        principals: vec![role],
+        identities: vec![role],
         ..Rows::default()
     };
     Identities::new(rows).expect("valid rows").with_session_keys(vec![(ID, Secret::new(&KEY))])
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     let opened = bounded(GROWTH_MAX * token.len() + ANY_MAX, || identities.session(&token, 2000));
     if let Ok(session) = opened {
         assert!(is_sealed, "nobody else has the key");
-        assert_eq!(session.principal.identity.who.identity_arn, ROLE);
-        assert!(!session.principal.is_root);
+        assert_eq!(session.requester.identity.principal.identity_arn, ROLE);
+        assert!(!session.requester.is_root);
     }
 });

@@ -45,7 +45,7 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     (pair,) = pairs_of(first)
     ((number, owner, _),) = first.accounts
     assert (number, len(owner)) == (account_number(owner), 64)
-    assert [row[0] for row in first.principals] == [first.keys[0][2]] == [f"arn:aws:iam::{number}:root"]
+    assert [row[0] for row in first.identities] == [first.keys[0][2]] == [f"arn:aws:iam::{number}:root"]
     assert pair_of(data, None, None) == pair
     salvaged = salvaged_root(data, owner, None, None, None)
     assert (salvaged.secret_key, salvaged.path) == (pair[1], data / "root.json")

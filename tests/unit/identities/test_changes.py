@@ -35,11 +35,11 @@ def changed(snapshot: Snapshot, delta: Delta) -> dict[str, Any]:
     known = rows(snapshot)
     for gone in (*delta.removed, *(("limits", of) for of in (*delta.removed, *(row[0] for row in delta.limits)))):
         known.pop(gone, None)
-    return known | rows(Snapshot(delta.accounts, delta.policies, delta.principals, delta.keys, delta.limits))
+    return known | rows(Snapshot(delta.accounts, delta.policies, delta.identities, delta.keys, delta.limits))
 
 
 def rows(snapshot: Snapshot) -> dict[str, Any]:
-    kinds = (snapshot.accounts, snapshot.policies, snapshot.principals, snapshot.keys)
+    kinds = (snapshot.accounts, snapshot.policies, snapshot.identities, snapshot.keys)
     limits = {("limits", of): rates for of, *rates in snapshot.limits if any(rates)}
     return {row[0]: row[1:] for kind in kinds for row in kind} | limits
 
@@ -69,7 +69,7 @@ async def test_changes_add_up_to_the_whole(iam: Iam) -> None:
     await call("AttachUserPolicy", UserName="u", PolicyArn=FULL)
     await call("PutUserPolicy", UserName="u", PolicyName="own", PolicyDocument=READ)
     await call("PutUserPermissionsBoundary", UserName="u", PermissionsBoundary=arn)
-    _, _, _, unique, _, policies, boundary, tags = next(row for row in known.principals if row[4] == "u")
+    _, _, _, unique, _, policies, boundary, tags = next(row for row in known.identities if row[4] == "u")
     group = next(policy for policy, _ in known.policies if policy.endswith("/of-group"))
     assert policies == [f"{unique}/own", FULL, group, arn]
     assert (boundary, tags) == (arn, [("a", "b")])

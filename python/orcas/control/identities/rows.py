@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
-from orcas.control.snapshot import Delta, KeyRow, LimitRow, PolicyRow, PrincipalRow, Snapshot
+from orcas.control.snapshot import Delta, IdentityRow, KeyRow, LimitRow, PolicyRow, Snapshot
 
 
 class Pair(Protocol):
@@ -34,7 +34,7 @@ _AMONG: Final = "(SELECT value FROM json_each(?))"
 async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
     """Everything. `root` may do everything."""
     accounts = sorted(await records.accounts(), key=lambda account: account.id != root.owner)
-    principals = [_root_row(account.number, account.name) for account in accounts]
+    identities = [_root_row(account.number, account.name) for account in accounts]
     first = root_arn(account_number(root.owner))
     keys: list[KeyRow] = [(root.access_key, root.secret_key, first, None, True)]
     found, sessions = await _keys(records, decrypt, None)
@@ -43,7 +43,7 @@ async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
     return Snapshot(
         tuple((account.number, account.id, account.name) for account in accounts),
         (*builtin, *await _policies(records, None), *sessions),
-        (*principals, *await _principals(records, None)),
+        (*identities, *await _identities(records, None)),
         tuple(keys),
         tuple(await _limits(records)),
     )
@@ -52,22 +52,22 @@ async def snapshot(records: Records, decrypt: Decrypt, root: Pair) -> Snapshot:
 async def delta(records: Records, decrypt: Decrypt, changes: Changes) -> Delta:
     """What `changes` is about, as it is now, and the ids of what is no more."""
     accounts = [account for account in await records.accounts() if account.id in changes.accounts]
-    principals = [_root_row(account.number, account.name) for account in accounts]
-    principals += await _principals(records, changes.entities) if changes.entities else []
+    identities = [_root_row(account.number, account.name) for account in accounts]
+    identities += await _identities(records, changes.entities) if changes.entities else []
     policies = await _policies(records, changes.policies) if changes.policies else []
     keys, sessions = await _keys(records, decrypt, changes.keys) if changes.keys else ([], [])
     policies += sessions
-    limits = [(row[0], *await records.limits(row[3])) for row in principals if row[1] == "user"]
+    limits = [(row[0], *await records.limits(row[3])) for row in identities if row[1] == "user"]
     limits += [(row[0], *await records.limits(row[0])) for row in keys]
-    # Managed policies are no principals, and have no keys.
+    # Managed policies are no identities, and have no keys.
     former = {arn for arns in changes.entities.values() for arn in arns if ":policy/" not in arn}
-    gone = former - {row[0] for row in principals}
+    gone = former - {row[0] for row in identities}
     gone |= changes.policies - {row[0] for row in policies}
     for access_key in changes.keys - {row[0] for row in keys}:
         gone |= {access_key, session_id(access_key)}
     return Delta(
         tuple((account.number, account.id, account.name) for account in accounts),
-        tuple(policies), tuple(principals), tuple(keys), tuple(sorted(gone)), tuple(limits),
+        tuple(policies), tuple(identities), tuple(keys), tuple(sorted(gone)), tuple(limits),
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def root_delta(root: Pair, former: str) -> Delta:
     return Delta((), (), (), (key,), () if former == root.access_key else (former,))
 
 
-def _root_row(number: str, name: str) -> PrincipalRow:
+def _root_row(number: str, name: str) -> IdentityRow:
     return root_arn(number), "root", number, number, name, [], None, []
 
 
@@ -106,7 +106,7 @@ async def _policies(records: Records, ids: Collection[str] | None) -> list[Polic
     return [row for row in found if ids is None or row[0] in ids]
 
 
-async def _principals(records: Records, ids: Collection[str] | None) -> list[PrincipalRow]:
+async def _identities(records: Records, ids: Collection[str] | None) -> list[IdentityRow]:
     """Users and roles."""
     among, given = _among("entities.id", ids)
     query = f"""SELECT entities.id, kind, number, entities.name, path, boundary FROM entities

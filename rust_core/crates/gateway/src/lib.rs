@@ -21,7 +21,7 @@ pub use accounting::Begun;
 pub use admission::bounds::lockouts::LockoutOptions;
 pub use admission::describe::Description;
 pub use admission::form::{FormHead, FormVerdict};
-pub use admission::identities::{Identities, KeyRow, LimitRow, Principal, PrincipalRow, Rows};
+pub use admission::identities::{Identities, IdentityRow, KeyRow, LimitRow, Requester, Rows};
 pub use admission::ingress::Ingress;
 pub use admission::policies::compile as compile_policy;
 pub use buckets::moves::{BucketPrefix, MovedPrefix};

@@ -77,7 +77,7 @@ fn add_account(rows: &mut Rows, number: &str, canonical_id: &str) {
     let number = number.to_owned();
     rows.accounts.push((number.clone(), canonical_id.into(), "other".into()));
     let arn = format!("arn:aws:iam::{number}:root");
-    rows.principals.push((arn, "root".into(), number.clone(), number, "root".into(), Vec::new(), None, Vec::new()));
+    rows.identities.push((arn, "root".into(), number.clone(), number, "root".into(), Vec::new(), None, Vec::new()));
 }
 
 /// A user with a key, whose secret is the name, and policies of one statement each.
@@ -88,8 +88,8 @@ fn add_user(rows: &mut Rows, account: &str, name: &str, access_key: &str, statem
         let document = format!(r#"{{"Version": "2012-10-17", "Statement": {{{statement}}}}}"#);
         rows.policies.push((id.clone(), document));
     }
-    let principal = (arn.clone(), "user".into(), account.into(), "AIDA".into(), name.into(), ids, None, Vec::new());
-    rows.principals.push(principal);
+    let requester = (arn.clone(), "user".into(), account.into(), "AIDA".into(), name.into(), ids, None, Vec::new());
+    rows.identities.push(requester);
     rows.keys.push((access_key.into(), name.into(), arn, None, true));
 }
 

@@ -49,8 +49,8 @@ impl Gateway {
     ) -> AccessRecord<'a> {
         let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
         let judged = done.judged();
-        let principal = done.request().map(Request::principal).or(judged.map(|judged| &judged.principal));
-        let verified = principal.map(|principal| principal.access_key.clone()).filter(|key| !key.is_empty());
+        let requester = done.request().map(Request::requester).or(judged.map(|judged| &judged.requester));
+        let verified = requester.map(|requester| requester.access_key.clone()).filter(|key| !key.is_empty());
         let is_form = finished.operation == Some(Operation::PostObject);
         let query = Query::parse(head.query);
         let auth = match () {
@@ -65,8 +65,8 @@ impl Gateway {
             remote: seen.remote,
             request_id: seen.request_id,
             trace_id: seen.trace_id,
-            principal: principal.map_or("", |principal| principal.requester()),
-            is_root: principal.is_some_and(|principal| principal.is_root),
+            principal: requester.map_or("", |requester| requester.log_name()),
+            is_root: requester.is_some_and(|requester| requester.is_root),
             decisions: judged.map(Judged::lines).unwrap_or_default(),
             operation: finished.operation.or(operation),
             bucket,

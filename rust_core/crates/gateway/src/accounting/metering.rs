@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use orcas_record::Bucket;
 use orcas_s3::RequestClass;
 
@@ -20,7 +20,7 @@ const DAYS_MAX: usize = 366;
 
 /// A request that is done.
 pub struct Billed<'a> {
-    pub principal: &'a Arc<Principal>,
+    pub requester: &'a Arc<Requester>,
     /// `None` if it was about none that exists.
     pub bucket: Option<&'a Arc<Bucket>>,
     pub class: RequestClass,
@@ -74,11 +74,11 @@ pub struct RequestUsage {
     pub counts: RequestCounts,
 }
 
-/// By the address of the principal, which its row keeps alive, and the id of the bucket.
+/// By the address of the requester, which its row keeps alive, and the id of the bucket.
 type Rows = HashMap<(usize, Option<u64>), Row>;
 
 struct Row {
-    principal: Arc<Principal>,
+    requester: Arc<Requester>,
     bucket: Option<Arc<Bucket>>,
     counts: RequestCounts,
 }
@@ -151,14 +151,14 @@ impl Counting {
         }
         let last = days.len() - 1;
         let day = &mut days[last];
-        let key = (Arc::as_ptr(request.principal) as usize, request.bucket.map(|bucket| bucket.id.0));
+        let key = (Arc::as_ptr(request.requester) as usize, request.bucket.map(|bucket| bucket.id.0));
         match day.rows.entry(key) {
             Entry::Occupied(row) => &mut row.into_mut().counts,
             Entry::Vacant(_) if *rows >= ROWS_MAX => &mut day.nobody,
             Entry::Vacant(place) => {
                 *rows += 1;
-                let (principal, bucket) = (Arc::clone(request.principal), request.bucket.cloned());
-                &mut place.insert(Row { principal, bucket, counts: RequestCounts::default() }).counts
+                let (requester, bucket) = (Arc::clone(request.requester), request.bucket.cloned());
+                &mut place.insert(Row { requester, bucket, counts: RequestCounts::default() }).counts
             }
         }
     }
@@ -191,13 +191,13 @@ impl Day {
             counts: self.nobody,
         };
         let nobody = Some(nobody).filter(|nobody| nobody.counts != RequestCounts::default());
-        let of = move |Row { principal, bucket, counts }| {
+        let of = move |Row { requester, bucket, counts }| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (owner, name) = match bucket {
                 Some(bucket) => (text(&bucket.owner), text(&bucket.name)),
-                None => (principal.owner.clone(), String::new()),
+                None => (requester.owner.clone(), String::new()),
             };
-            RequestUsage { day, owner, access_key: principal.access_key.clone(), bucket: name, counts }
+            RequestUsage { day, owner, access_key: requester.access_key.clone(), bucket: name, counts }
         };
         self.rows.into_values().map(of).chain(nobody)
     }
@@ -226,27 +226,27 @@ mod tests {
         })
     }
 
-    fn principal() -> Arc<Principal> {
+    fn requester() -> Arc<Requester> {
         let identities = Identities::new(Rows::of_root("sender", &[("key", "secret")])).unwrap();
-        Arc::clone(identities.principal("key").unwrap())
+        Arc::clone(identities.requester("key").unwrap())
     }
 
     fn billed<'a>(
-        principal: &'a Arc<Principal>,
+        requester: &'a Arc<Requester>,
         bucket: Option<&'a Arc<Bucket>>,
         class: RequestClass,
         ended: Instant,
     ) -> Billed<'a> {
-        Billed { principal, bucket, class, received: 10, sent: 1, ended }
+        Billed { requester, bucket, class, received: 10, sent: 1, ended }
     }
 
     #[test]
     fn requests_are_counted_by_key_bucket_and_class_until_they_are_taken() {
-        let (meter, principal, bucket, now) = (UsageMeter::new(true, || 0), principal(), bucket(1), Instant::now());
+        let (meter, requester, bucket, now) = (UsageMeter::new(true, || 0), requester(), bucket(1), Instant::now());
         for class in [RequestClass::Write, RequestClass::Read, RequestClass::Read, RequestClass::Free] {
-            meter.count(&billed(&principal, Some(&bucket), class, now));
+            meter.count(&billed(&requester, Some(&bucket), class, now));
         }
-        meter.count(&billed(&principal, None, RequestClass::Write, now));
+        meter.count(&billed(&requester, None, RequestClass::Write, now));
         let mut taken = meter.take();
         taken.sort_by(|one, other| one.bucket.cmp(&other.bucket));
         let [service, of_bucket] = taken.try_into().unwrap();
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(of_bucket.counts, counts);
         assert_eq!(meter.take(), []);
         let off = UsageMeter::new(false, || 0);
-        off.count(&billed(&principal, None, RequestClass::Write, now));
+        off.count(&billed(&requester, None, RequestClass::Write, now));
         assert_eq!(off.take(), []);
     }
 
@@ -270,12 +270,12 @@ mod tests {
 
     #[test]
     fn a_request_counts_on_the_day_on_which_it_ended() {
-        let (principal, now) = (principal(), Instant::now());
+        let (requester, now) = (requester(), Instant::now());
         let mut counting = Counting::beginning(DAY_MS - 2000, now);
-        let late = billed(&principal, None, RequestClass::Read, now + SECOND);
+        let late = billed(&requester, None, RequestClass::Read, now + SECOND);
         assert!(late.ended < counting.ends);
         counting.row(&late).add(&late);
-        let next = billed(&principal, None, RequestClass::Read, now + 2 * SECOND);
+        let next = billed(&requester, None, RequestClass::Read, now + 2 * SECOND);
         assert!(next.ended >= counting.ends);
         counting.turn(DAY_MS, now + 2 * SECOND);
         counting.row(&next).add(&next);
@@ -286,9 +286,9 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_nothing_is_lost() {
-        let (meter, principal, now) = (UsageMeter::new(true, || 0), principal(), Instant::now());
+        let (meter, requester, now) = (UsageMeter::new(true, || 0), requester(), Instant::now());
         for id in 0..ROWS_MAX as u64 + 5 {
-            meter.count(&billed(&principal, Some(&bucket(id)), RequestClass::Write, now));
+            meter.count(&billed(&requester, Some(&bucket(id)), RequestClass::Write, now));
         }
         let taken = meter.take();
         assert_eq!(taken.len(), ROWS_MAX + 1);

@@ -182,13 +182,13 @@ impl Gateway {
                 self.metrics.show(&finished, Exemplar { trace_id: trace.trace_id, at_ms: now_ms() });
             }
         }
-        if let Some(limits) = done.request().and_then(|request| request.principal().limits.as_deref()) {
+        if let Some(limits) = done.request().and_then(|request| request.requester().limits.as_deref()) {
             charge(limits, finished.sent);
         }
         // One that was refused by its head is nobody's, and for one that the server failed nobody pays.
         if let Some(request) = done.request().filter(|_| finished.status.is_none_or(|status| status < 500)) {
             self.meter.count(&Billed {
-                principal: request.principal(),
+                requester: request.requester(),
                 bucket: request.bucket(),
                 class: request.operation().class(),
                 received: finished.received,
@@ -237,7 +237,7 @@ impl Gateway {
             send: if ready.is_some() { (total - authenticate - receive - execute).max(0.0) } else { 0.0 },
             steps: laps.into_iter().map(step).collect(),
             refused: matches!(done.verdict, Verdict::Refusal(_)),
-            verified: done.request().is_some_and(|request| !request.principal().is_anonymous()),
+            verified: done.request().is_some_and(|request| !request.requester().is_anonymous()),
             status: finished.status,
             code: finished.code,
             slow,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::admission::bounds::rates::admit;
-use crate::admission::identities::{Identities, Principal};
+use crate::admission::identities::{Identities, Requester};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
 use crate::admission::sessions::token_of;
@@ -100,8 +100,8 @@ impl Gateway {
     ) -> Result<Arc<dyn Request>, Problem> {
         let identities = self.identities();
         let requirements = self.requirements(ingress.time_ms);
-        let (authenticated, principal) = self.authenticate(&identities, head, &requirements, ingress.client)?;
-        if let Some(limits) = &principal.limits {
+        let (authenticated, requester) = self.authenticate(&identities, head, &requirements, ingress.client)?;
+        if let Some(limits) = &requester.limits {
             admit(limits, requirements.now_unix_ms, announced(&head.headers))?;
         }
         let query = authenticated.query;
@@ -121,13 +121,13 @@ impl Gateway {
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
         let operation = *resolved.operation.insert(resolve(head.method, &target, &query, &head.headers)?);
-        let sender = Sender { principal, how: authenticated.how, payload: &authenticated.payload };
+        let sender = Sender { requester, how: authenticated.how, payload: &authenticated.payload };
         let mut context =
             RequestContext::new((self, responder), ingress, head, sender, (operation, &target, query), cors);
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
             context.authorize(&identities).inspect_err(|_| {
-                resolved.judged = context.verdicts.take(&context.principal).map(Arc::new);
+                resolved.judged = context.verdicts.take(&context.requester).map(Arc::new);
             })?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
@@ -175,7 +175,7 @@ impl Gateway {
         head: &RequestHead<'_>,
         requirements: &Requirements<'_>,
         client: Option<IpAddr>,
-    ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+    ) -> Result<(Authenticated, Arc<Requester>), Problem> {
         self.check_not_locked_out(client, requirements.now_unix_ms)?;
         if let Some(token) = token_of(head) {
             return self.authenticate_session(identities, head, requirements, client, &token);
@@ -183,9 +183,9 @@ impl Gateway {
         let credential = |key: &str| identities.credential(key);
         let authenticated = authenticate(head, requirements, &self.signing_keys, &credential)
             .inspect_err(|error| self.note_failure(error, client, requirements.now_unix_ms))?;
-        let principal = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
-        let principal = Arc::clone(principal.ok_or(ErrorCode::AccessDenied)?);
-        Ok((authenticated, principal))
+        let requester = identities.signer(&authenticated.access_key, requirements.now_unix_ms);
+        let requester = Arc::clone(requester.ok_or(ErrorCode::AccessDenied)?);
+        Ok((authenticated, requester))
     }
 
     /// The same with temporary credentials.
@@ -196,7 +196,7 @@ impl Gateway {
         requirements: &Requirements<'_>,
         client: Option<IpAddr>,
         token: &[u8],
-    ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+    ) -> Result<(Authenticated, Arc<Requester>), Problem> {
         let session = identities.session(token, requirements.now_unix_ms)?;
         let requirements = Requirements { session_token: Some(token), ..*requirements };
         let credential = |key: &str| (key == session.access_key).then(|| session.credential.clone());
@@ -206,7 +206,7 @@ impl Gateway {
             // A token alone proves nothing.
             return Err(ErrorCode::AccessDenied.into());
         }
-        Ok((authenticated, Arc::clone(&session.principal)))
+        Ok((authenticated, Arc::clone(&session.requester)))
     }
 
     /// Verifies the signature of a request to the admin API, which only root may send. Unlike S3, it does not need
@@ -215,14 +215,14 @@ impl Gateway {
         let identities = self.identities();
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(now_ms()) };
-        let (authenticated, principal) = self.authenticate(&identities, head, &requirements, client)?;
-        if principal.is_root {
+        let (authenticated, requester) = self.authenticate(&identities, head, &requirements, client)?;
+        if requester.is_root {
             return Ok(authenticated);
         }
-        let error = match principal.is_anonymous() {
+        let error = match requester.is_anonymous() {
             true => ErrorCode::AccessDenied.into(),
             false => {
-                let message = format!("User: {} is not root, who alone may use the admin API", principal.requester());
+                let message = format!("User: {} is not root, who alone may use the admin API", requester.log_name());
                 S3Error::with(ErrorCode::AccessDenied, message)
             }
         };

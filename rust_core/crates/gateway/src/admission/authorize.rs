@@ -25,7 +25,7 @@ impl RequestContext<'_> {
         if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
             self.source = Some(self.named_source()?);
         }
-        if self.principal.is_root {
+        if self.requester.is_root {
             return Ok(());
         }
         for permission in permissions.iter().filter(|permission| self.needs(permission)) {
@@ -34,7 +34,7 @@ impl RequestContext<'_> {
                 Subject::Service => (Resource::Service, None),
                 Subject::Bucket => (Resource::Bucket(self.target_bucket()?), None),
                 // Each entry is decided once the body has been read; that takes a signature.
-                Subject::Entries if self.principal.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
+                Subject::Entries if self.requester.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
                 Subject::Entries => continue,
                 Subject::Object => {
                     let key = self.target.key().ok_or_else(misrouted)?;
@@ -46,7 +46,7 @@ impl RequestContext<'_> {
                 }
             };
             let action = permission.action(version.is_some());
-            let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+            let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
             self.gateway.decide(identities, &question, &self.circumstances(version.as_deref()))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::admission::circumstances::Circumstances;
 use bytes::Bytes;
 
-use crate::admission::identities::{Identities, Principal};
+use crate::admission::identities::{Identities, Requester};
 use crate::admission::verdicts::{Verdict, kind_of};
 use crate::buckets::acls::ByAcl;
 use crate::gateway::{Gateway, PublicAccess};
@@ -27,7 +27,7 @@ use orcas_s3::{ErrorCode, Operation, S3Error};
 /// What an action is to be done to, by name: it need not exist.
 #[derive(Clone, Copy, Debug)]
 pub enum Resource<'a> {
-    /// The buckets of the principal.
+    /// The buckets of the requester.
     Service,
     Bucket(&'a str),
     Object {
@@ -75,7 +75,7 @@ impl Facts {
 /// Who wants to do what to what.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    pub principal: &'a Principal,
+    pub requester: &'a Requester,
     pub action: &'static str,
     pub resource: Resource<'a>,
     pub facts: Facts,
@@ -156,7 +156,7 @@ impl Gateway {
         question: &Question<'_>,
         circumstances: &Circumstances<'_>,
     ) -> Result<(), S3Error> {
-        if question.principal.is_root { Ok(()) } else { self.judge(identities, question, circumstances) }
+        if question.requester.is_root { Ok(()) } else { self.judge(identities, question, circumstances) }
     }
 
     /// Whoever is not root.
@@ -166,26 +166,27 @@ impl Gateway {
         question: &Question<'_>,
         circumstances: &Circumstances<'_>,
     ) -> Result<(), S3Error> {
-        let Question { principal, action, resource, facts } = *question;
-        let identity = &*principal.identity;
+        let Question { requester, action, resource, facts } = *question;
+        let identity = &*requester.identity;
         // What does not exist, and what is to be made, is as if it were the sender's own, without a policy.
         let creates = circumstances.operation == Operation::CreateBucket;
         let bucket = resource.bucket().filter(|_| !creates).and_then(|name| self.engine.bucket(name.as_bytes()));
         let owner = bucket.as_ref().and_then(|bucket| std::str::from_utf8(&bucket.owner).ok());
-        let resource_account = owner.map_or(&*identity.who.account, |owner| identities.account(owner));
+        let resource_account = owner.map_or(&*identity.principal.account, |owner| identities.account(owner));
         let document = bucket.as_ref().and_then(|bucket| self.document::<BucketPolicy>(bucket.id));
-        let is_own = resource_account == identity.who.account;
+        let is_own = resource_account == identity.principal.account;
         let restricted = !is_own
             && document.as_ref().is_some_and(|it| it.is_public)
             && bucket.as_ref().is_none_or(|bucket| self.public_access_block(bucket.id).restricts_public_buckets);
         let arn = resource.arn();
         let found =
             Found { gateway: self, bucket: bucket.as_deref(), resource, circumstances, version: OnceCell::new() };
-        let request = Request { principal: &identity.who, action, resource: &arn, resource_account, context: &found };
+        let request =
+            Request { principal: &identity.principal, action, resource: &arn, resource_account, context: &found };
         let of_sender = Policies {
             identity: &identity.policies,
             boundary: identity.boundary.as_deref(),
-            session: principal.session.as_deref(),
+            session: requester.session.as_deref(),
             resource: None,
         };
         let policies = Policies { resource: document.as_ref().map(|it| &it.policy), ..of_sender };
@@ -197,7 +198,8 @@ impl Gateway {
             let message = "A policy depends on what the body of the request asks for, which is not supported";
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }
-        let of_sender_alone = || decide(&Request { resource_account: &identity.who.account, ..request }, &of_sender);
+        let of_sender_alone =
+            || decide(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
         if let (Some(bucket), false) = (&bucket, matches!(decision, Decision::ExplicitDeny(_))) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
             match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
@@ -219,8 +221,8 @@ impl Gateway {
         if decision.is_allowed() {
             return Ok(());
         }
-        let private = Some(verdict().words(principal).into());
-        if principal.is_anonymous() {
+        let private = Some(verdict().words(requester).into());
+        if requester.is_anonymous() {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
         // Whose own policies do not allow it does not learn what the bucket's policy says, nor that there is a bucket.
@@ -239,12 +241,12 @@ impl Gateway {
         own_allows: &dyn Fn() -> bool,
     ) -> Result<Option<bool>, S3Error> {
         let AskedOfAcl { bucket, question, is_own, decision, found } = *asked;
-        let Question { principal, action, resource, .. } = *question;
+        let Question { requester, action, resource, .. } = *question;
         let changes_list = circumstances.operation == Operation::PutObjectAcl;
         let Some(by) = ByAcl::of(action, changes_list).filter(|_| !self.disables_acls(bucket.id)) else {
             return Ok(None);
         };
-        let signed = !principal.is_anonymous();
+        let signed = !requester.is_anonymous();
         // Whether grants to everybody count, and those to the account of the sender.
         let counts = || {
             let unblocked = !self.public_access_block(bucket.id).ignores_public_acls;
@@ -289,7 +291,7 @@ impl Gateway {
         }
         let (to_everybody, by_name) = counting.unwrap_or_else(counts);
         let given = to_everybody && acl.gives_everybody(wanted, signed)
-            || by_name && acl.gives_account(&principal.owner, wanted);
+            || by_name && acl.gives_account(&requester.owner, wanted);
         // The policies of the bucket's account do not reach what belongs to another one.
         Ok(if given || decision.is_allowed() { Some(given) } else { None })
     }
@@ -303,7 +305,7 @@ impl Gateway {
     }
 
     fn refusal(&self, question: &Question<'_>, decision: Decision) -> String {
-        let Question { principal, action, resource, .. } = question;
+        let Question { requester, action, resource, .. } = question;
         let why = match decision {
             Decision::ExplicitDeny(Reason { source, .. }) => match source {
                 Source::Identity(_) => "with an explicit deny in an identity-based policy".to_owned(),
@@ -316,21 +318,21 @@ impl Gateway {
             }
             Decision::Allowed(_) => String::new(),
         };
-        let statement = self.options.dev.then(|| statement_of(principal, decision)).flatten();
+        let statement = self.options.dev.then(|| statement_of(requester, decision)).flatten();
         let statement = statement.map(|it| format!(" ({it})")).unwrap_or_default();
-        let arn = &principal.identity.who.arn;
+        let arn = &requester.identity.principal.arn;
         format!("User: {arn} is not authorized to perform: {action} on resource: \"{resource}\" {why}{statement}")
     }
 }
 
 /// In development: the statement that denies, if it is in one of the sender's own policies.
-fn statement_of(principal: &Principal, decision: Decision) -> Option<String> {
+fn statement_of(requester: &Requester, decision: Decision) -> Option<String> {
     let Decision::ExplicitDeny(Reason { source, statement }) = decision else { return None };
-    let identity = &principal.identity;
+    let identity = &requester.identity;
     let (name, policy): (&str, Option<&Policy>) = match source {
         Source::Identity(place) => (identity.policy_id(place)?, identity.policies.get(place).map(|it| &**it)),
         Source::Boundary => ("the boundary", identity.boundary.as_deref()),
-        Source::Session(place) => ("the session policy", principal.session.as_ref()?.get(place).map(|it| &**it)),
+        Source::Session(place) => ("the session policy", requester.session.as_ref()?.get(place).map(|it| &**it)),
         Source::Resource => ("the bucket policy", None),
     };
     let sid = policy.and_then(|policy| policy.sid(statement)).map(|sid| format!(" {sid}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::accounting::tally::Tally;
 use crate::admission::accept::{Refused, below, names_claim, with_claim};
 use crate::admission::bounds::rates::admit;
-use crate::admission::identities::{Identities, Principal};
+use crate::admission::identities::{Identities, Requester};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::admission::verdicts::Judged;
@@ -161,8 +161,8 @@ impl Address {
         let key = form.key()?;
         let identities = gateway.identities();
         let now_ms = now_ms();
-        let (principal, policy) = gateway.authenticate_form(&identities, form, now_ms, self.ingress.client)?;
-        if let Some(limits) = &principal.limits {
+        let (requester, policy) = gateway.authenticate_form(&identities, form, now_ms, self.ingress.client)?;
+        if let Some(limits) = &requester.limits {
             admit(limits, now_ms + gateway.clock_ahead_ms(), self.length)?;
         }
         // As a signature in an address, of either version.
@@ -173,7 +173,7 @@ impl Address {
         };
         let target = Target::Object { bucket: self.bucket.clone(), key };
         let head = RequestHead { method: b"POST", path: &self.path, query: b"", headers: Headers::new(&[]) };
-        let sender = Sender { principal, how, payload: &PayloadMode::Unsigned };
+        let sender = Sender { requester, how, payload: &PayloadMode::Unsigned };
         let asked = (Operation::PostObject, &target, Query::default());
         let mut context =
             RequestContext::new((gateway, &self.responder), &self.ingress, head, sender, asked, &self.envelope.cors);
@@ -181,7 +181,7 @@ impl Address {
         let list = form.headers(&self.bucket)?;
         context.head.headers = Headers::new(&list);
         context.authorize(&identities).inspect_err(|_| {
-            *judged = context.verdicts.take(&context.principal).map(Arc::new);
+            *judged = context.verdicts.take(&context.requester).map(Arc::new);
         })?;
         let size = match policy {
             Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?,
@@ -205,7 +205,7 @@ impl Gateway {
         form: &'a Form,
         now_ms: i64,
         client: Option<IpAddr>,
-    ) -> Result<(Arc<Principal>, Option<&'a [u8]>), Problem> {
+    ) -> Result<(Arc<Requester>, Option<&'a [u8]>), Problem> {
         let requirements = self.requirements(now_ms);
         self.check_not_locked_out(client, requirements.now_unix_ms)?;
         let signed = SignedForm {
@@ -232,14 +232,14 @@ impl Gateway {
         let verified = verified.map_err(|error| with_signer(error.into(), &signed))?;
         let Some(verified) = verified else {
             // A policy that nobody has signed says nothing, and neither does a token.
-            let anonymous = identities.principal("").filter(|_| signed.policy.is_none() && token.is_none());
+            let anonymous = identities.requester("").filter(|_| signed.policy.is_none() && token.is_none());
             return Ok((Arc::clone(anonymous.ok_or(ErrorCode::AccessDenied)?), None));
         };
-        let principal = match &session {
-            Some(session) => &session.principal,
-            None => identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?,
+        let requester = match &session {
+            Some(session) => &session.requester,
+            None => identities.requester(&verified.access_key).ok_or(ErrorCode::AccessDenied)?,
         };
-        Ok((Arc::clone(principal), Some(verified.policy)))
+        Ok((Arc::clone(requester), Some(verified.policy)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who may sign requests, and what belongs to them: a snapshot of the accounts, principals, keys and policies of the control
+//! Who may sign requests, and what belongs to them: a snapshot of the accounts, identities, keys and policies of the control
 //! plane. A request is verified and decided with one snapshot. A change makes another one, which shares what is the same;
 //! nothing of an older one counts once the change is done. Pure; knows nothing of the store.
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::admission::bounds::rates::{Limit, Rates};
 use crate::admission::policies::compile;
 use crate::tokens::Tokens;
-use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
+use orcas_access::{Kind, Policy, PolicyKind, Principal};
 use orcas_http::parse_hex;
 use orcas_seal::Secret;
 use orcas_sigv4::Credential;
@@ -21,9 +21,9 @@ pub struct Rows {
     pub accounts: Vec<(String, String, String)>,
     /// Id and document.
     pub policies: Vec<(String, String)>,
-    pub principals: Vec<PrincipalRow>,
+    pub identities: Vec<IdentityRow>,
     pub keys: Vec<KeyRow>,
-    /// Of a principal by its ARN, or of an access key: requests and bytes a second, each zero for no limit.
+    /// Of an identity by its ARN, or of an access key: requests and bytes a second, each zero for no limit.
     pub limits: Vec<LimitRow>,
 }
 
@@ -39,7 +39,7 @@ impl Rows {
             accounts: vec![(number.clone(), owner.to_owned(), root("root"))],
             policies: Vec::new(),
             keys: keys.iter().map(key).collect(),
-            principals: vec![(
+            identities: vec![(
                 arn.clone(),
                 root("root"),
                 number.clone(),
@@ -55,9 +55,9 @@ impl Rows {
 }
 
 /// ARN, kind, number of the account, unique id, name, ids of policies, id of the boundary, tags.
-pub type PrincipalRow = (String, String, String, String, String, Vec<String>, Option<String>, Vec<(String, String)>);
+pub type IdentityRow = (String, String, String, String, String, Vec<String>, Option<String>, Vec<(String, String)>);
 
-/// Access key, secret, ARN of the principal, id of the policy that narrows it, whether it is active.
+/// Access key, secret, ARN of the identity, id of the policy that narrows it, whether it is active.
 pub type KeyRow = (String, String, String, Option<String>, bool);
 
 /// ARN or access key, requests and bytes.
@@ -65,7 +65,7 @@ pub type LimitRow = (String, u64, u64);
 
 /// Who sent a request.
 #[derive(Debug)]
-pub struct Principal {
+pub struct Requester {
     /// The canonical id of its account, which owns what it makes: 64 hexadecimal digits. Empty without a signature.
     pub owner: String,
     /// The same as bytes, as the log has it. Zeros without a signature.
@@ -81,7 +81,7 @@ pub struct Principal {
     pub limits: Option<Box<[Arc<Limit>]>>,
 }
 
-impl Principal {
+impl Requester {
     pub(super) fn new(owner: String, access_key: String, is_root: bool, identity: Arc<Identity>) -> Self {
         let id = parse_hex(owner.as_bytes()).unwrap_or_default();
         Self { owner, id, access_key, is_root, identity, session: None, limits: None }
@@ -93,10 +93,10 @@ impl Principal {
     }
 
     /// As logs name it: the root user of an account by the canonical id, others by their ARN.
-    pub fn requester(&self) -> &str {
-        match self.identity.who.kind {
+    pub fn log_name(&self) -> &str {
+        match self.identity.principal.kind {
             Kind::Root | Kind::Anonymous => &self.owner,
-            _ => &self.identity.who.arn,
+            _ => &self.identity.principal.arn,
         }
     }
 }
@@ -106,14 +106,14 @@ impl Principal {
 pub struct Session {
     pub access_key: String,
     pub credential: Credential,
-    pub principal: Arc<Principal>,
+    pub requester: Arc<Requester>,
     pub(super) ends_ms: i64,
 }
 
 /// A user, a role or the root user of an account, with the policies that say what it may do.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    pub who: Identified,
+    pub principal: Principal,
     pub policies: Vec<Arc<Policy>>,
     pub boundary: Option<Arc<Policy>>,
     pub(super) policy_ids: Vec<String>,
@@ -127,7 +127,8 @@ impl Identity {
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.who.identity_arn == other.who.identity_arn && self.who.unique_id == other.who.unique_id
+        self.principal.identity_arn == other.principal.identity_arn
+            && self.principal.unique_id == other.principal.unique_id
     }
 
     /// The id of one of its policies.
@@ -142,7 +143,7 @@ struct AccessKey {
     is_active: bool,
     arn: String,
     session_id: Option<String>,
-    principal: Arc<Principal>,
+    requester: Arc<Requester>,
     /// When it has signed a request, in milliseconds since 1970; zero if it has not. Shared by all snapshots.
     used_ms: Arc<AtomicI64>,
 }
@@ -163,7 +164,7 @@ pub struct Identities {
     names: HashMap<Arc<str>, Arc<str>>,
     /// The canonical id of the first account.
     root: Arc<str>,
-    anonymous: Arc<Principal>,
+    anonymous: Arc<Requester>,
     pub(super) sessions: Tokens<Session>,
     /// How many snapshots came before.
     generation: u64,
@@ -174,13 +175,13 @@ impl Identities {
     /// A sentence: a policy that is refused, or a row that names what does not exist.
     pub fn new(rows: Rows) -> Result<Self, String> {
         let nobody = Identity {
-            who: Identified::anonymous(),
+            principal: Principal::anonymous(),
             policies: Vec::new(),
             boundary: None,
             policy_ids: Vec::new(),
             boundary_id: None,
         };
-        let anonymous = Principal::new(String::new(), String::new(), false, Arc::new(nobody));
+        let anonymous = Requester::new(String::new(), String::new(), false, Arc::new(nobody));
         let empty = Self {
             keys: HashMap::new(),
             identities: HashMap::new(),
@@ -261,25 +262,25 @@ impl Identities {
         }
         let changed_limits = self.set_limits(rows.limits);
         // They are made anew below, and may have had a policy that is gone now.
-        for row in &rows.principals {
+        for row in &rows.identities {
             self.identities.remove(&*row.0);
         }
         let mut changed_identities = self.refresh_identities(&changed_accounts, &changed_policies)?;
-        for row in rows.principals {
+        for row in rows.identities {
             let arn: Arc<str> = row.0.as_str().into();
             self.identities.insert(Arc::clone(&arn), Arc::new(self.identity(row)?));
             changed_identities.insert(arn);
         }
-        // A key whose principal is gone is gone.
+        // A key whose identity is gone is gone.
         self.keys.retain(|_, key| self.identities.contains_key(&*key.arn));
         self.refresh_keys(&changed_identities, &changed_policies, &changed_limits)?;
         for (access_key, secret, arn, session_id, is_active) in rows.keys {
             let known = self.keys.get(&*access_key).filter(|known| *known.credential.secret == *secret.as_bytes());
             let generation = known.map_or(generation, |known| known.credential.generation);
             let credential = Credential { secret: secret.into_bytes().into(), generation };
-            let principal = self.principal_of(&access_key, &arn, session_id.as_deref())?;
+            let requester = self.requester_of(&access_key, &arn, session_id.as_deref())?;
             let used_ms = self.keys.get(&*access_key).map(|former| Arc::clone(&former.used_ms)).unwrap_or_default();
-            let key = AccessKey { credential, is_active, arn, session_id, principal, used_ms };
+            let key = AccessKey { credential, is_active, arn, session_id, requester, used_ms };
             self.keys.insert(access_key.into(), Arc::new(key));
         }
         Ok(self)
@@ -293,7 +294,7 @@ impl Identities {
     ) -> Result<HashSet<Arc<str>>, String> {
         let is_stale = |identity: &Identity| {
             let mut ids = identity.policy_ids.iter().chain(&identity.boundary_id);
-            accounts.contains(&*identity.who.account) || ids.any(|id| policies.contains(&**id))
+            accounts.contains(&*identity.principal.account) || ids.any(|id| policies.contains(&**id))
         };
         let stale: Vec<_> = self
             .identities
@@ -302,9 +303,10 @@ impl Identities {
             .map(|(arn, it)| (Arc::clone(arn), Arc::clone(it)))
             .collect();
         for (arn, old) in &stale {
-            let who = Identified { canonical_id: self.canonical_id(&old.who.account)?, ..old.who.clone() };
+            let principal =
+                Principal { canonical_id: self.canonical_id(&old.principal.account)?, ..old.principal.clone() };
             let (policy_ids, boundary_id) = (old.policy_ids.clone(), old.boundary_id.clone());
-            self.identities.insert(Arc::clone(arn), Arc::new(self.resolved(who, policy_ids, boundary_id)?));
+            self.identities.insert(Arc::clone(arn), Arc::new(self.resolved(principal, policy_ids, boundary_id)?));
         }
         Ok(stale.into_iter().map(|(arn, _)| arn).collect())
     }
@@ -327,7 +329,7 @@ impl Identities {
         changed
     }
 
-    /// Makes the keys anew whose principal, policy or limit has changed.
+    /// Makes the keys anew whose identity, policy or limit has changed.
     fn refresh_keys(
         &mut self,
         identities: &HashSet<Arc<str>>,
@@ -346,10 +348,10 @@ impl Identities {
             .map(|(name, it)| (Arc::clone(name), Arc::clone(it)))
             .collect();
         for (name, old) in stale {
-            let principal = self.principal_of(&name, &old.arn, old.session_id.as_deref())?;
+            let requester = self.requester_of(&name, &old.arn, old.session_id.as_deref())?;
             let (credential, arn, session_id) = (old.credential.clone(), old.arn.clone(), old.session_id.clone());
             let used_ms = Arc::clone(&old.used_ms);
-            let key = AccessKey { credential, is_active: old.is_active, arn, session_id, principal, used_ms };
+            let key = AccessKey { credential, is_active: old.is_active, arn, session_id, requester, used_ms };
             self.keys.insert(name, Arc::new(key));
         }
         Ok(())
@@ -360,28 +362,28 @@ impl Identities {
         Ok((**id).to_owned())
     }
 
-    fn identity(&self, row: PrincipalRow) -> Result<Identity, String> {
+    fn identity(&self, row: IdentityRow) -> Result<Identity, String> {
         let (arn, kind, account, unique_id, name, policy_ids, boundary_id, tags) = row;
         let kind = match &*kind {
             "root" => Kind::Root,
             "user" => Kind::User,
             "role" => Kind::Role,
-            other => return Err(format!("{other} is not a kind of principal")),
+            other => return Err(format!("{other} is not a kind of identity")),
         };
         let canonical_id = self.canonical_id(&account)?;
-        let who = Identified { canonical_id, name, ..Identified::new(kind, account, arn, unique_id, tags) };
-        self.resolved(who, policy_ids, boundary_id)
+        let principal = Principal { canonical_id, name, ..Principal::new(kind, account, arn, unique_id, tags) };
+        self.resolved(principal, policy_ids, boundary_id)
     }
 
     fn resolved(
         &self,
-        who: Identified,
+        principal: Principal,
         policy_ids: Vec<String>,
         boundary_id: Option<String>,
     ) -> Result<Identity, String> {
         let policies = policy_ids.iter().map(|id| self.policy(id)).collect::<Result<_, _>>()?;
         let boundary = boundary_id.as_deref().map(|id| self.policy(id)).transpose()?;
-        Ok(Identity { who, policies, boundary, policy_ids, boundary_id })
+        Ok(Identity { principal, policies, boundary, policy_ids, boundary_id })
     }
 
     /// The user, role or root user with this ARN.
@@ -393,14 +395,14 @@ impl Identities {
         self.policies.get(id).cloned().ok_or_else(|| format!("There is no policy {id}"))
     }
 
-    fn principal_of(&self, access_key: &str, arn: &str, session_id: Option<&str>) -> Result<Arc<Principal>, String> {
-        let identity = self.identities.get(arn).ok_or_else(|| format!("There is no principal {arn}"))?;
-        let owner = identity.who.canonical_id.clone();
+    fn requester_of(&self, access_key: &str, arn: &str, session_id: Option<&str>) -> Result<Arc<Requester>, String> {
+        let identity = self.identities.get(arn).ok_or_else(|| format!("There is no identity {arn}"))?;
+        let owner = identity.principal.canonical_id.clone();
         let session = session_id.map(|id| self.policy(id).map(|policy| vec![policy])).transpose()?;
-        let is_root = identity.who.kind == Kind::Root && *owner == *self.root && session.is_none();
-        let principal = Principal::new(owner, access_key.to_owned(), is_root, Arc::clone(identity));
+        let is_root = identity.principal.kind == Kind::Root && *owner == *self.root && session.is_none();
+        let requester = Requester::new(owner, access_key.to_owned(), is_root, Arc::clone(identity));
         let limits = self.limits_of(&[access_key, arn]);
-        Ok(Arc::new(Principal { session, limits, ..principal }))
+        Ok(Arc::new(Requester { session, limits, ..requester }))
     }
 
     /// How much those with these ids, access keys and ARNs, may ask for.
@@ -430,7 +432,7 @@ impl Identities {
     }
 
     /// The number of the account with this canonical id. An account that there is not has its id instead, which no
-    /// principal has.
+    /// requester has.
     pub fn account<'a>(&'a self, canonical_id: &'a str) -> &'a str {
         self.numbers.get(canonical_id).map_or(canonical_id, |number| number)
     }
@@ -453,21 +455,21 @@ impl Identities {
     }
 
     /// The sender of a request that `access_key` has signed; empty if nobody has signed it.
-    pub fn principal(&self, access_key: &str) -> Option<&Arc<Principal>> {
+    pub fn requester(&self, access_key: &str) -> Option<&Arc<Requester>> {
         if access_key.is_empty() {
             Some(&self.anonymous)
         } else {
-            self.active(access_key).map(|known| &known.principal)
+            self.active(access_key).map(|known| &known.requester)
         }
     }
 
     /// The same for a request that was verified at this time.
-    pub fn signer(&self, access_key: &str, now_ms: i64) -> Option<&Arc<Principal>> {
+    pub fn signer(&self, access_key: &str, now_ms: i64) -> Option<&Arc<Requester>> {
         if let Some(known) = self.active(access_key) {
             known.used_ms.store(now_ms, Ordering::Relaxed);
-            return Some(&known.principal);
+            return Some(&known.requester);
         }
-        self.principal(access_key)
+        self.requester(access_key)
     }
 
     /// When an access key has signed a request, in milliseconds since 1970, as far as this process knows.
@@ -483,7 +485,7 @@ mod tests {
     const ARN: &str = "arn:aws:iam::111122223333:user/a";
     const READ: &str = r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}"#;
 
-    fn user(arn: &str, policies: &[&str], boundary: Option<&str>) -> PrincipalRow {
+    fn user(arn: &str, policies: &[&str], boundary: Option<&str>) -> IdentityRow {
         let policies = policies.iter().map(|id| (*id).to_owned()).collect();
         let text = str::to_owned;
         (
@@ -507,7 +509,7 @@ mod tests {
             limits: Vec::new(),
             accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
             policies: vec![("p".into(), READ.into())],
-            principals: vec![user(ARN, &["p"], None)],
+            identities: vec![user(ARN, &["p"], None)],
             keys: keys.to_vec(),
         }
     }
@@ -524,30 +526,30 @@ mod tests {
         let fourth = third.changed(Rows { keys: vec![key("A", "a"), key("B", "b")], ..Rows::default() }, &[]).unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|it| generation(it, "B")), [0; 4]);
         assert_eq!([&first, &second, &fourth].map(|it| generation(it, "A")), [0, 1, 3]);
-        assert!(third.principal("A").is_none() && third.credential("A").is_none());
+        assert!(third.requester("A").is_none() && third.credential("A").is_none());
     }
 
     #[test]
     fn a_change_reaches_everything_that_it_concerns() {
         let none = |id: &str| Rows { policies: vec![(id.into(), READ.into())], ..Rows::default() };
         let first = Identities::new(rows(&[key("A", "a")])).unwrap();
-        let policy = |identities: &Identities| Arc::clone(&identities.principal("A").unwrap().identity.policies[0]);
+        let policy = |identities: &Identities| Arc::clone(&identities.requester("A").unwrap().identity.policies[0]);
         let changed = first.changed(none("p"), &[]).unwrap();
         assert!(!Arc::ptr_eq(&policy(&first), &policy(&changed)));
         let other = changed.changed(none("q"), &[]).unwrap();
         assert!(Arc::ptr_eq(&policy(&changed), &policy(&other)));
-        // A principal with another boundary, and a key with a policy of its own.
+        // An identity with another boundary, and a key with a policy of its own.
         let bounded = Rows {
-            principals: vec![user(ARN, &["p"], Some("q"))],
+            identities: vec![user(ARN, &["p"], Some("q"))],
             keys: vec![("S".into(), "s".into(), ARN.into(), Some("q".into()), true)],
             ..Rows::default()
         };
         let bounded = other.changed(bounded, &[]).unwrap();
-        assert!(bounded.principal("A").unwrap().identity.boundary.is_some());
-        assert!(bounded.principal("S").unwrap().session.is_some() && bounded.principal("A").unwrap().session.is_none());
-        // With the principal its keys are gone.
+        assert!(bounded.requester("A").unwrap().identity.boundary.is_some());
+        assert!(bounded.requester("S").unwrap().session.is_some() && bounded.requester("A").unwrap().session.is_none());
+        // With the identity its keys are gone.
         let gone = bounded.changed(Rows::default(), &[ARN.into()]).unwrap();
-        assert!(gone.principal("A").is_none() && gone.principal("S").is_none());
+        assert!(gone.requester("A").is_none() && gone.requester("S").is_none());
         // What is in use cannot be removed, and what was there counts on.
         for id in ["p", "q", "111122223333"] {
             assert!(bounded.changed(Rows::default(), &[id.into()]).is_err(), "{id}");
@@ -557,9 +559,9 @@ mod tests {
     #[test]
     fn a_policy_goes_together_with_its_use() {
         let first = Identities::new(rows(&[key("A", "a")])).unwrap();
-        let without = Rows { principals: vec![user(ARN, &[], None)], ..Rows::default() };
+        let without = Rows { identities: vec![user(ARN, &[], None)], ..Rows::default() };
         let changed = first.changed(without, &["p".into()]).unwrap();
-        assert!(changed.principal("A").unwrap().identity.policies.is_empty());
+        assert!(changed.requester("A").unwrap().identity.policies.is_empty());
     }
 
     #[test]
@@ -568,7 +570,7 @@ mod tests {
         assert!(first.signer("A", 7).is_some() && first.signer("C", 8).is_none());
         assert!(first.signer("", 9).unwrap().is_anonymous());
         let changed = first.changed(Rows { keys: vec![key("A", "other")], ..Rows::default() }, &[]).unwrap();
-        let renewed = changed.changed(Rows { principals: vec![user(ARN, &[], None)], ..Rows::default() }, &[]).unwrap();
+        let renewed = changed.changed(Rows { identities: vec![user(ARN, &[], None)], ..Rows::default() }, &[]).unwrap();
         let replaced = renewed.replaced(rows(&[key("A", "other"), key("B", "b")])).unwrap();
         for identities in [&first, &changed, &renewed, &replaced] {
             assert_eq!(["A", "B", "C"].map(|name| identities.used_ms(name)), [Some(7), None, None]);
@@ -585,10 +587,10 @@ mod tests {
                 Rows { policies: vec![(text("x"), text(bad))], ..Rows::default() },
                 "Policy x: Policy statement must contain resources.",
             ),
-            (Rows { principals: vec![user(ARN, &["x"], None)], ..Rows::default() }, "There is no policy x"),
+            (Rows { identities: vec![user(ARN, &["x"], None)], ..Rows::default() }, "There is no policy x"),
             (
                 Rows { keys: vec![(text("A"), text("a"), text("x"), None, true)], ..Rows::default() },
-                "There is no principal x",
+                "There is no identity x",
             ),
         ] {
             assert_eq!(first.changed(change, &[]).unwrap_err(), expected);
@@ -600,13 +602,13 @@ mod tests {
         let mut inactive = key("A", "a");
         inactive.4 = false;
         let identities = Identities::new(rows(&[inactive])).unwrap();
-        assert!(identities.credential("A").is_none() && identities.principal("A").is_none());
+        assert!(identities.credential("A").is_none() && identities.requester("A").is_none());
     }
 
     #[test]
     fn a_principal_knows_its_account_as_bytes() {
         let identities = Identities::new(rows(&[key("A", "a")])).unwrap();
-        let ids = ["A", ""].map(|access_key| identities.principal(access_key).unwrap().id);
+        let ids = ["A", ""].map(|access_key| identities.requester(access_key).unwrap().id);
         assert_eq!(ids, [[10, 255].repeat(16).try_into().unwrap(), [0; 32]]);
         assert_eq!(identities.account(&"0aff".repeat(16)), "111122223333");
         assert!(identities.knows(ARN) && identities.knows("111122223333") && !identities.knows("444455556666"));
@@ -635,10 +637,10 @@ mod tests {
             of("S", "111122223333", Some("p")),
         ]);
         all.accounts.push(("444455556666".into(), "11".repeat(32), "other".into()));
-        all.principals.extend([root("111122223333"), root("444455556666")]);
+        all.identities.extend([root("111122223333"), root("444455556666")]);
         let identities = Identities::new(all).unwrap();
-        let is_root = ["R", "O", "U", "S", ""].map(|name| identities.principal(name).unwrap().is_root);
+        let is_root = ["R", "O", "U", "S", ""].map(|name| identities.requester(name).unwrap().is_root);
         assert_eq!(is_root, [true, false, false, false, false]);
-        assert_eq!(identities.principal("U").unwrap().requester(), ARN);
+        assert_eq!(identities.requester("U").unwrap().log_name(), ARN);
     }
 }

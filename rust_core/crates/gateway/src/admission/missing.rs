@@ -3,7 +3,7 @@
 
 use crate::admission::circumstances::KeptCircumstances;
 use crate::admission::decision::{Facts, Question, Resource};
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use crate::admission::request_context::RequestContext;
 use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
@@ -28,7 +28,7 @@ impl Stranger {
     pub fn told(
         &self,
         gateway: &Gateway,
-        principal: &Principal,
+        requester: &Requester,
         code: Option<ErrorCode>,
         verdicts: &Verdicts,
     ) -> Option<S3Error> {
@@ -40,7 +40,7 @@ impl Stranger {
         let identities = gateway.identities();
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
-            let question = Question { principal, action, resource, facts: Facts::UNKNOWN };
+            let question = Question { requester, action, resource, facts: Facts::UNKNOWN };
             self.asked.with(gateway, None, Some(verdicts), |circumstances| {
                 gateway.decide(&identities, &question, circumstances).err()
             })

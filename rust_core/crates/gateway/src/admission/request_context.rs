@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use crate::admission::ingress::Ingress;
 use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
@@ -36,7 +36,7 @@ pub struct RequestContext<'a> {
     pub operation: Operation,
     pub target: &'a Target,
     pub query: Query,
-    pub principal: Arc<Principal>,
+    pub requester: Arc<Requester>,
     pub how: Authentication,
     pub payload: &'a PayloadMode,
     /// The object that a copy or a move begins with, as authorized.
@@ -53,7 +53,7 @@ pub struct RequestContext<'a> {
 
 /// Who sent a request, and what the signature says of the body.
 pub struct Sender<'a> {
-    pub principal: Arc<Principal>,
+    pub requester: Arc<Requester>,
     pub how: Authentication,
     pub payload: &'a PayloadMode,
 }
@@ -63,7 +63,7 @@ impl<'a> RequestContext<'a> {
         (gateway, responder): (&'a Arc<Gateway>, &'a Arc<dyn Responder>),
         ingress: &'a Ingress,
         head: RequestHead<'a>,
-        Sender { principal, how, payload }: Sender<'a>,
+        Sender { requester, how, payload }: Sender<'a>,
         (operation, target, query): (Operation, &'a Target, Query),
         cors: &'a CorsLines,
     ) -> Self {
@@ -76,7 +76,7 @@ impl<'a> RequestContext<'a> {
             operation,
             target,
             query,
-            principal,
+            requester,
             how,
             payload,
             source,
@@ -103,13 +103,13 @@ impl<'a> RequestContext<'a> {
             return None;
         }
         let header = |name| self.headers().get(name);
-        let principal = &*self.principal;
+        let requester = &*self.requester;
         let asked = |decisions: &[Decision<'_>]| {
             Note::new(&Asked {
-                is_root: principal.is_root,
+                is_root: requester.is_root,
                 decisions,
-                principal: principal.requester(),
-                access_key: Some(&*principal.access_key).filter(|key| !key.is_empty()),
+                principal: requester.log_name(),
+                access_key: Some(&*requester.access_key).filter(|key| !key.is_empty()),
                 auth: match self.how {
                     Authentication::Header => Auth::Header,
                     Authentication::Presigned | Authentication::PresignedVersionTwo => Auth::Query,
@@ -125,7 +125,7 @@ impl<'a> RequestContext<'a> {
                 referer: header("referer").map(without_query),
             })
         };
-        let note = if principal.is_root { asked(&[]) } else { self.verdicts.with_lines(principal, asked) };
+        let note = if requester.is_root { asked(&[]) } else { self.verdicts.with_lines(requester, asked) };
         Some(Box::new(note))
     }
 

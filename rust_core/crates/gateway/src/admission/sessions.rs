@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::admission::identities::{Identities, Identity, Principal, Session};
+use crate::admission::identities::{Identities, Identity, Requester, Session};
 use crate::admission::policies::compile;
 use crate::tokens::{Claims, TOKEN_LEN_MAX};
-use orcas_access::{Kind, Policy, PolicyKind, Principal as Identified};
+use orcas_access::{Kind, Policy, PolicyKind, Principal};
 use orcas_http::timestamp;
 use orcas_sigv4::{Credential, SignatureError};
 
@@ -39,38 +39,39 @@ impl Identities {
 
     /// `None` if whoever the session is of is no more.
     fn resumed(&self, claims: Claims) -> Option<Session> {
-        let of = self.identity_of(&claims.identity).filter(|it| it.who.unique_id == claims.id)?;
+        let of = self.identity_of(&claims.identity).filter(|it| it.principal.unique_id == claims.id)?;
         let asked_by =
-            |key: &str| self.principal(key).is_some_and(|it| it.session.is_none() && it.identity.is_same(of));
+            |key: &str| self.requester(key).is_some_and(|it| it.session.is_none() && it.identity.is_same(of));
         if claims.by.as_deref().is_some_and(|key| !asked_by(key)) {
             return None;
         }
         let mut tags = claims.tags;
         let is_new = |name: &str| tags.iter().all(|(known, _)| !known.eq_ignore_ascii_case(name));
-        let inherited: Vec<_> = of.who.tags.iter().filter(|(name, _)| is_new(name)).cloned().collect();
+        let inherited: Vec<_> = of.principal.tags.iter().filter(|(name, _)| is_new(name)).cloned().collect();
         tags.extend(inherited);
-        let who = Identified {
-            arn: claims.arn.unwrap_or_else(|| of.who.arn.clone()),
-            identity_arn: of.who.identity_arn.clone(),
+        let principal = Principal {
+            arn: claims.arn.unwrap_or_else(|| of.principal.arn.clone()),
+            identity_arn: of.principal.identity_arn.clone(),
             unique_id: claims.user_id,
             tags,
             issued: String::from_utf8_lossy(&timestamp::iso_time(claims.issued_ms)).into_owned(),
             provider: claims.provider.unwrap_or_default(),
-            ..of.who.clone()
+            ..of.principal.clone()
         };
         let narrowing = claims.policies.map(|ids| self.narrowing(&ids, claims.document.as_deref()));
         let session = narrowing.map_or(Some(None), |policies| policies.map(Some))?;
-        let identity = Arc::new(Identity { who, ..of.clone() });
-        let is_root =
-            identity.who.kind == Kind::Root && *identity.who.canonical_id == *self.root() && session.is_none();
+        let identity = Arc::new(Identity { principal, ..of.clone() });
+        let is_root = identity.principal.kind == Kind::Root
+            && *identity.principal.canonical_id == *self.root()
+            && session.is_none();
         // A user has no more by a session of its own.
-        let limits = self.limits_of(&[&identity.who.identity_arn, claims.by.as_deref().unwrap_or_default()]);
-        let owner = identity.who.canonical_id.clone();
-        let principal = Principal::new(owner, claims.access_key.clone(), is_root, identity);
+        let limits = self.limits_of(&[&identity.principal.identity_arn, claims.by.as_deref().unwrap_or_default()]);
+        let owner = identity.principal.canonical_id.clone();
+        let requester = Requester::new(owner, claims.access_key.clone(), is_root, identity);
         Some(Session {
             access_key: claims.access_key,
             credential: Credential { secret: claims.secret.into_bytes().into(), generation: GENERATION },
-            principal: Arc::new(Principal { session, limits, ..principal }),
+            requester: Arc::new(Requester { session, limits, ..requester }),
             ends_ms: claims.ends_ms,
         })
     }
@@ -117,7 +118,7 @@ mod tests {
         Rows {
             accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
             policies: vec![("p".into(), READ.into())],
-            principals: vec![of],
+            identities: vec![of],
             keys: Vec::new(),
             limits: Vec::new(),
         }
@@ -145,10 +146,13 @@ mod tests {
         let (identities, token) = (identities("AROA"), sealed([1; 32], &claims("")));
         for _ in 0..2 {
             let session = identities.session(token.as_bytes(), 8999).unwrap();
-            let who = &session.principal.identity.who;
-            assert_eq!((&*who.arn, &*who.identity_arn, &*who.unique_id), (SESSION, ARN, "AROA:s"));
-            assert_eq!((who.tags.len(), &*who.tags[0].1, &*who.issued), (2, "blue", "1970-01-01T00:00:01.000Z"));
-            assert!(!session.principal.is_root && session.principal.session.is_none());
+            let principal = &session.requester.identity.principal;
+            assert_eq!((&*principal.arn, &*principal.identity_arn, &*principal.unique_id), (SESSION, ARN, "AROA:s"));
+            assert_eq!(
+                (principal.tags.len(), &*principal.tags[0].1, &*principal.issued),
+                (2, "blue", "1970-01-01T00:00:01.000Z")
+            );
+            assert!(!session.requester.is_root && session.requester.session.is_none());
             let late = identities.session(token.as_bytes(), 9000).unwrap_err();
             assert_eq!(late, SignatureError::ExpiredToken);
         }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use orcas_access::{Decision, Missing, Policy, Reason, Source};
 use orcas_s3::documents::BucketPolicy;
 use orcas_telemetry::access_log::note;
@@ -23,8 +23,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// As the access log has it. `principal`: whom it was about.
-    pub fn line<'a>(&'a self, principal: &'a Principal) -> note::Decision<'a> {
+    /// As the access log has it. `requester`: whom it was about.
+    pub fn line<'a>(&'a self, requester: &'a Requester) -> note::Decision<'a> {
         let (allowed, reason) = match self.decision {
             Decision::Allowed(reason) => (true, reason),
             Decision::ExplicitDeny(reason) => (false, Some(reason)),
@@ -34,7 +34,7 @@ impl Verdict {
             Decision::ImplicitDeny(missing) => Some(kind_of(missing)),
             Decision::Allowed(_) | Decision::ExplicitDeny(_) => None,
         };
-        let (policy, statement, sid) = match reason.map(|reason| (self.found(principal, reason), reason)) {
+        let (policy, statement, sid) = match reason.map(|reason| (self.found(requester, reason), reason)) {
             Some(((name, policy), Reason { statement, .. })) => {
                 (Some(name), Some(statement + 1), policy.and_then(|policy| policy.sid(statement)))
             }
@@ -44,8 +44,8 @@ impl Verdict {
     }
 
     /// The same for people.
-    pub fn words(&self, principal: &Principal) -> String {
-        let note::Decision { action, allowed, policy, statement, sid, missing, .. } = self.line(principal);
+    pub fn words(&self, requester: &Requester) -> String {
+        let note::Decision { action, allowed, policy, statement, sid, missing, .. } = self.line(requester);
         if let Some(missing) = missing {
             return format!("no {missing} allows {action}");
         }
@@ -56,8 +56,8 @@ impl Verdict {
     }
 
     /// The name of a policy that decided, and the policy.
-    fn found<'a>(&'a self, principal: &'a Principal, reason: Reason) -> (&'a str, Option<&'a Policy>) {
-        let identity = &principal.identity;
+    fn found<'a>(&'a self, requester: &'a Requester, reason: Reason) -> (&'a str, Option<&'a Policy>) {
+        let identity = &requester.identity;
         match reason.source {
             Source::Identity(place) => {
                 (identity.policy_id(place).unwrap_or_default(), identity.policies.get(place).map(|it| &**it))
@@ -66,7 +66,7 @@ impl Verdict {
                 (identity.boundary_id().unwrap_or("the permissions boundary"), identity.boundary.as_deref())
             }
             Source::Session(place) => {
-                let policies = principal.session.as_deref().unwrap_or_default();
+                let policies = requester.session.as_deref().unwrap_or_default();
                 ("the session policy", policies.get(place).map(|it| &**it))
             }
             Source::Resource => ("the bucket policy", self.bucket_policy.as_ref().map(|it| &it.policy)),
@@ -103,27 +103,27 @@ impl Verdicts {
     }
 
     /// With whom they are about; `None` if there are none. There are none afterwards.
-    pub fn take(&self, principal: &Arc<Principal>) -> Option<Judged> {
+    pub fn take(&self, requester: &Arc<Requester>) -> Option<Judged> {
         let verdicts = self.0.take();
-        (!verdicts.is_empty()).then(|| Judged { principal: Arc::clone(principal), verdicts })
+        (!verdicts.is_empty()).then(|| Judged { requester: Arc::clone(requester), verdicts })
     }
 
     /// As the access log has them.
-    pub fn with_lines<T>(&self, principal: &Principal, write: impl FnOnce(&[note::Decision<'_>]) -> T) -> T {
+    pub fn with_lines<T>(&self, requester: &Requester, write: impl FnOnce(&[note::Decision<'_>]) -> T) -> T {
         let kept = self.0.borrow();
-        let lines: Vec<_> = kept.iter().map(|verdict| verdict.line(principal)).collect();
+        let lines: Vec<_> = kept.iter().map(|verdict| verdict.line(requester)).collect();
         write(&lines)
     }
 }
 
 /// Who was told what by which decisions.
 pub struct Judged {
-    pub principal: Arc<Principal>,
+    pub requester: Arc<Requester>,
     pub verdicts: Vec<Verdict>,
 }
 
 impl Judged {
     pub fn lines(&self) -> Vec<note::Decision<'_>> {
-        self.verdicts.iter().map(|verdict| verdict.line(&self.principal)).collect()
+        self.verdicts.iter().map(|verdict| verdict.line(&self.requester)).collect()
     }
 }

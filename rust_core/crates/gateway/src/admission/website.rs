@@ -48,8 +48,8 @@ impl Gateway {
                 }
             };
             let target = page_target(bucket, below(head.path, ingress.root))?;
-            let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
-            let sender = Sender { principal, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
+            let requester = Arc::clone(self.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
+            let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
             PendingRequest::<ReadPage>::accept(&RequestContext::new(
                 (self, responder),
@@ -84,7 +84,7 @@ impl RequestContext<'_> {
         };
         let facts = Facts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
-        let question = Question { principal: &self.principal, action: "s3:GetObject", resource, facts };
+        let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
         self.gateway.decide(&self.gateway.identities(), &question, &self.circumstances(None))?;
         let _ = self.found.set(Arc::clone(&bucket));
         Ok((bucket, website))

@@ -135,9 +135,9 @@ impl RequestContext<'_> {
             };
         };
         let shares = matches!(&asked, Some(AskedAcl::Canned(name)) if name == "bucket-owner-full-control");
-        let owner = match self.principal.is_anonymous() || controls.prefers_bucket_owner && shares {
+        let owner = match self.requester.is_anonymous() || controls.prefers_bucket_owner && shares {
             true => owner_of(bucket),
-            false => &self.principal.owner,
+            false => &self.requester.owner,
         };
         let acl = match asked {
             Some(asked) => asked.resolved(owner, owner_of(bucket))?,

@@ -1,6 +1,6 @@
 //! What is checked of a policy before a bucket gets it.
 
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use crate::admission::policies::compile;
 use crate::gateway::Gateway;
 use orcas_access::PolicyKind;
@@ -12,7 +12,7 @@ impl Gateway {
     /// # Errors
     /// `MalformedPolicy` in the words of S3, also for principals that do not exist; `AccessDenied` for a policy that allows
     /// everybody something, if the public access block of the bucket forbids it.
-    pub fn check_policy(&self, sender: &Principal, bucket: &Bucket, text: &[u8]) -> Result<(), S3Error> {
+    pub fn check_policy(&self, sender: &Requester, bucket: &Bucket, text: &[u8]) -> Result<(), S3Error> {
         let malformed = |message: String| S3Error::with(ErrorCode::MalformedPolicy, message);
         let text = std::str::from_utf8(text).map_err(|_| malformed("This policy contains invalid Json".to_owned()))?;
         let name = std::str::from_utf8(&bucket.name).unwrap_or_default();
@@ -25,7 +25,7 @@ impl Gateway {
             let message = format!(
                 "User: {} is not authorized to perform: s3:PutBucketPolicy on resource: \"{}\" because public policies \
                  are prevented by the BlockPublicPolicy setting in S3 Block Public Access.",
-                sender.identity.who.arn,
+                sender.identity.principal.arn,
                 bucket_arn(name)
             );
             return Err(S3Error::with(ErrorCode::AccessDenied, message));

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::accounting::tally::Tally;
-use crate::admission::identities::Principal;
+use crate::admission::identities::Requester;
 use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
 use crate::admission::verdicts::{Judged, Verdicts};
@@ -158,7 +158,7 @@ pub trait Request: Pending {
     fn envelope(&self) -> &Envelope;
 
     /// Who sent it.
-    fn principal(&self) -> &Arc<Principal>;
+    fn requester(&self) -> &Arc<Requester>;
 
     /// The bucket that it is about, if that exists.
     fn bucket(&self) -> Option<&Arc<Bucket>>;
@@ -202,7 +202,7 @@ pub struct PendingRequest<O> {
     pub envelope: Envelope,
     pub input: O,
     name: Name,
-    pub principal: Arc<Principal>,
+    pub requester: Arc<Requester>,
     /// To decide what the sender may know of what does not exist. Root may know everything, and pages tell everybody.
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
@@ -246,7 +246,7 @@ impl<O: Operation> PendingRequest<O> {
         let judged = OnceLock::new();
         // The access log reads the head of a form again, in which there are none.
         if let Some(made) = Some(&context.verdicts).filter(|_| context.operation == Name::PostObject) {
-            made.take(&context.principal).into_iter().for_each(|made| drop(judged.set(Box::new(made))));
+            made.take(&context.requester).into_iter().for_each(|made| drop(judged.set(Box::new(made))));
         }
         Ok(Arc::new(Self {
             gateway: Arc::clone(context.gateway),
@@ -257,8 +257,8 @@ impl<O: Operation> PendingRequest<O> {
             },
             input,
             name: context.operation,
-            principal: Arc::clone(&context.principal),
-            stranger: (!context.principal.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
+            requester: Arc::clone(&context.requester),
+            stranger: (!context.requester.is_root && !O::FOR_BROWSERS).then(|| Box::new(Stranger::of(context))),
             note: context.note(),
             judged,
             bucket: context.found.get().cloned(),
@@ -272,7 +272,7 @@ impl<O: Operation> PendingRequest<O> {
                 _ => context.gateway.watch.tally(
                     context.ingress.began,
                     context.headers(),
-                    !context.principal.is_anonymous(),
+                    !context.requester.is_anonymous(),
                 ),
             },
         }))
@@ -305,7 +305,7 @@ impl<O: Operation> PendingRequest<O> {
         Cause::Request(RequestCause {
             operation: self.name.code(),
             request: self.envelope.request_number(),
-            principal: self.principal.id,
+            principal: self.requester.id,
         })
     }
 
@@ -398,8 +398,8 @@ impl<O: Operation> Request for PendingRequest<O> {
         self.judged.get().map(|judged| &**judged)
     }
 
-    fn principal(&self) -> &Arc<Principal> {
-        &self.principal
+    fn requester(&self) -> &Arc<Requester> {
+        &self.requester
     }
 
     fn bucket(&self) -> Option<&Arc<Bucket>> {
@@ -504,8 +504,8 @@ impl<O: Operation> Pending for PendingRequest<O> {
         });
         let told = self.stranger.as_deref().and_then(|stranger| {
             let verdicts = Verdicts::default();
-            let told = stranger.told(&self.gateway, &self.principal, answer.code, &verdicts);
-            if let Some(judged) = verdicts.take(&self.principal) {
+            let told = stranger.told(&self.gateway, &self.requester, answer.code, &verdicts);
+            if let Some(judged) = verdicts.take(&self.requester) {
                 self.judged.get_or_init(|| Box::new(judged));
             }
             told

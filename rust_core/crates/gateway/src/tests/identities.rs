@@ -45,9 +45,9 @@ fn limits_of_keys_and_users_come_and_go_with_changes() {
     };
     let fixture = Fixture::new();
     let signer = signer("secret");
-    let root = fixture.gateway.identities().principal("ROOT").unwrap().identity.who.arn.clone();
+    let root = fixture.gateway.identities().requester("ROOT").unwrap().identity.principal.arn.clone();
     assert_ne!(root, arn);
-    let is_limited = || fixture.gateway.identities().principal("ROOT").unwrap().limits.is_some();
+    let is_limited = || fixture.gateway.identities().requester("ROOT").unwrap().limits.is_some();
     assert!(!is_limited());
     for id in ["ROOT", &root] {
         fixture.gateway.change_identities(rows(&[(id, 1, 0)]), &[]).unwrap();

@@ -127,7 +127,7 @@ impl Operation for CreateBucket {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         Ok(Self {
             name: context.bucket_name()?.to_owned(),
-            owner: context.principal.owner.clone(),
+            owner: context.requester.owner.clone(),
             settings: read_change(context.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(context.headers())?,
             ownership: ownership_of_new_bucket(context.headers())?,

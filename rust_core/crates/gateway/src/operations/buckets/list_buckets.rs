@@ -17,7 +17,7 @@ pub struct ListBuckets {
 
 impl Operation for ListBuckets {
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.principal.owner.clone() })
+        Ok(Self { query: ListBucketsQuery::parse(&context.query)?, owner: context.requester.owner.clone() })
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, _slot: u32) -> Result<Step, Problem> {

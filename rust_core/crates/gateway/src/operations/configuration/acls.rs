@@ -109,7 +109,7 @@ impl Operation for PutObjectAcl {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_AN_ACL, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        let kept = (!context.principal.is_root).then(|| Box::new(KeptCircumstances::of(context)));
+        let kept = (!context.requester.is_root).then(|| Box::new(KeptCircumstances::of(context)));
         Ok(Self { address: VersionAddress::parse(context)?, asked: context.asked_acl()?, kept })
     }
 
@@ -168,7 +168,7 @@ impl PendingRequest<PutObjectAcl> {
         kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
             self.operation().row().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
-                let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+                let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
                 self.gateway.decide(&identities, &question, circumstances)
             })
         })

@@ -48,7 +48,7 @@ impl PendingRequest<PutConfiguration> {
             DocumentKind::OwnershipControls => self.gateway.check_ownership(bucket, body)?,
             DocumentKind::Logging => self.gateway.check_log_target(bucket, body)?,
             DocumentKind::Policy => {
-                self.read_document(|| self.gateway.check_policy(&self.principal, bucket, body))?;
+                self.read_document(|| self.gateway.check_policy(&self.requester, bucket, body))?;
                 return Ok(Intent::PutDocument { bucket: bucket.id, kind, document: body.to_vec().into() });
             }
             _ => {}

@@ -53,7 +53,7 @@ impl Operation for DeleteObjects {
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let checked = context.bucket().and_then(|bucket| Ok((bucket, asks_to_bypass(context.headers())?)));
-        let asked = (!context.principal.is_root).then(|| Box::new(KeptCircumstances::of(context)));
+        let asked = (!context.requester.is_root).then(|| Box::new(KeptCircumstances::of(context)));
         Ok(Self { name: context.bucket_name()?.to_owned(), checked, asked, plan: OnceLock::new() })
     }
 
@@ -68,7 +68,7 @@ impl Operation for DeleteObjects {
         let verdicts = Verdicts::default();
         let denied: Vec<_> =
             request.entries.iter().map(|entry| pending.denied(&identities, entry, &verdicts)).collect();
-        if let Some(judged) = verdicts.take(&pending.principal) {
+        if let Some(judged) = verdicts.take(&pending.requester) {
             pending.judged.get_or_init(|| Box::new(judged));
         }
         let bypass = match &pending.input.checked {
@@ -143,7 +143,7 @@ impl PendingRequest<DeleteObjects> {
                 // What cannot be read as a bypass is refused once something may be deleted.
                 let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);
                 let action = permission.action(version.is_some());
-                let question = Question { principal: &self.principal, action, resource, facts: Facts::UNKNOWN };
+                let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
                 needed.then(|| self.gateway.decide(identities, &question, circumstances).err()).flatten()
             })
         })

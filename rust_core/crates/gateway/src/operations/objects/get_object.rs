@@ -110,7 +110,7 @@ impl Operation for GetObject {
         let part = part_number(&context.query)?;
         check_range_or_part(range.as_deref(), part)?;
         let overrides = Overrides::parse(&context.query)?;
-        if context.principal.is_anonymous() && overrides != Overrides::default() {
+        if context.requester.is_anonymous() && overrides != Overrides::default() {
             let message = "Request specific response headers cannot be used for anonymous GET requests.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }

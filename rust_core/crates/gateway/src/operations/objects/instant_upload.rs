@@ -94,7 +94,7 @@ impl Operation for InstantUpload {
 
 impl InstantUpload {
     fn read(context: &RequestContext<'_>, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
-        let (headers, caller) = (context.headers(), &context.principal.owner);
+        let (headers, caller) = (context.headers(), &context.requester.owner);
         refuse_body(headers, "An instant upload has no body")?;
         refuse_digests(headers)?;
         let proof = match (single(headers, INSTANT_CHALLENGE)?, single(headers, INSTANT_ANSWER)?) {

@@ -69,7 +69,7 @@ fn request_token(context: &RequestContext<'_>, moving: &Moving) -> Result<Option
         return Err(S3Error::argument(message, CLIENT_TOKEN, token));
     }
     let bucket = moving.bucket.id.0.to_le_bytes();
-    let token = digest([&context.principal.id[..], &bucket, token]);
+    let token = digest([&context.requester.id[..], &bucket, token]);
     let conditions = OF_A_RENAME.iter().flat_map(|name| {
         let values = context.headers().get_all(name);
         std::iter::once(name.as_bytes()).chain(values)

@@ -146,7 +146,7 @@ class PlainDispatcher:
     """
 
     def __init__(self, dispatcher: Dispatcher, *, fields: bool) -> None:
-        self._accept = functools.partial(dispatcher._core.accept, root=0)
+        self._accept = functools.partial(dispatcher._core.accept, mount_length=0)
         self._store = dispatcher._store
         self._fields = fields
         self._known: dict[str, dict[bytes, Known]] = {"GET": {}, "HEAD": {}, "PUT": {}}

@@ -101,17 +101,17 @@ def _circumstances(features: str) -> dict[str, str]:
 
 
 def _report(known: Limits, counts: Counts, what: str) -> int:
-    verdicts = limits.judge(known, counts)
+    deviations = limits.judge(known, counts)
     for path, found in counts.instructions.items():
         expected = known.expected.instructions.get(path)
         change = f"{100 * (found / expected - 1):+.2f} %" if expected else "new"
         print(f"{path:<28} {found:>14,.1f} {change:>10}")
-    for verdict in verdicts:
-        print(f"{'TOO MANY' if verdict.failed else 'fewer'}: {verdict}")
-    if any(verdict.failed for verdict in verdicts):
+    for deviation in deviations:
+        print(f"{'TOO MANY' if deviation.failed else 'fewer'}: {deviation}")
+    if any(deviation.failed for deviation in deviations):
         print(f"More than {known.tolerance_percent:g} % above {what}. If the change is worth it: {limits.ACCEPT}")
         return 1
-    print(f"No path costs more than {what} allows." + (f" Keep what was gained: {limits.ACCEPT}" if verdicts else ""))
+    print(f"No path costs more than {what} allows." + (f" Keep what was gained: {limits.ACCEPT}" if deviations else ""))
     return 0
 
 

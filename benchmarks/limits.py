@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Deviation:
     """One path that is not as expected; `failed` unless it is only cheaper."""
 
     path: str
@@ -114,16 +114,16 @@ def unlike(one: Counts, other: Counts) -> list[str]:
     ]
 
 
-def judge(limits: Limits, counts: Counts) -> list[Verdict]:
+def judge(limits: Limits, counts: Counts) -> list[Deviation]:
     """The paths that are not as expected, in order: more expensive, cheaper, or only on one side."""
-    verdicts = []
+    deviations = []
     expected, found = limits.expected.instructions, counts.instructions
     for path in expected | found:
         before, now = expected.get(path), found.get(path)
         if before is None or now is None:
-            verdicts.append(Verdict(path, before, now, failed=True))
+            deviations.append(Deviation(path, before, now, failed=True))
             continue
         allowed = max(before * limits.tolerance_percent / 100, _INSTRUCTIONS_ALLOWED)
         if abs(now - before) > allowed:
-            verdicts.append(Verdict(path, before, now, failed=now > before))
-    return verdicts
+            deviations.append(Deviation(path, before, now, failed=now > before))
+    return deviations

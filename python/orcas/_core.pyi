@@ -1260,13 +1260,13 @@ class Core:
             StoreError: something acknowledged in a weaker mode than `sync` could not be written.
         """
 
-    def accept(self, scope: MutableMapping[str, Any], root: int) -> Request | Form | Response:
+    def accept(self, scope: MutableMapping[str, Any], mount_length: int) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
         Args:
             scope: as ASGI has it, with the path as in the request line, undecoded, and headers with lower-case names in the
                 order sent. `client` and `scheme` are those of the connection.
-            root: how many bytes at the beginning of the path are signed, and name neither bucket nor key.
+            mount_length: how many bytes at the beginning of the path are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, the form whose fields make it, or the response that refuses it.
@@ -1281,15 +1281,15 @@ class Core:
 
     def finish(
         self,
-        verdict: Request | Form | Response,
+        admission: Request | Form | Response,
         response: Response | None,
         scope: MutableMapping[str, Any] | None = None,
-        root: int = 0,
+        mount_length: int = 0,
         refusal: tuple[int, str] | None = None,
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 
-        With its scope, it goes to the access log; `root` as in `accept`. `refusal` is status and code, if the connection
+        With its scope, it goes to the access log; `mount_length` as in `accept`. `refusal` is status and code, if the connection
         answered instead. Returns its stages if it was slow.
         """
 
@@ -1302,7 +1302,7 @@ class Core:
     def metrics(self, openmetrics: bool, around: Surroundings) -> str:
         """The page of all metrics, in OpenMetrics or in the older format of Prometheus. Blocks."""
 
-    def describe(self, scope: MutableMapping[str, Any], root: int = 0) -> Description:
+    def describe(self, scope: MutableMapping[str, Any], mount_length: int = 0) -> Description:
         """What a request says about itself, for the log. Arguments as in `accept`."""
 
     def diagnose(self, scope: MutableMapping[str, Any]) -> Diagnosis | None:
@@ -1678,14 +1678,14 @@ class Form:
 
         Args:
             piece: the bytes.
-            last: no more follow. Then there is always a verdict.
+            last: no more follow. Then there is always an admission.
 
         Returns:
             The request to go on with, or the response that refuses it, and how many bytes of `piece` are no part of the
             file. None: more of the body is needed.
 
         Raises:
-            RuntimeError: there was a verdict before.
+            RuntimeError: there was an admission before.
         """
 
 @final

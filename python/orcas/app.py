@@ -254,7 +254,7 @@ def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Disp
     """The dispatcher, and those for mounted applications; for a store in memory with what its tests ask for."""
     if testing is None:
         return dispatcher, dispatcher.below
-    return testing.around(dispatcher), lambda root: testing.around(dispatcher.below(root), root)
+    return testing.around(dispatcher), lambda length: testing.around(dispatcher.below(length), length)
 
 
 def _traces(settings: Settings) -> Traces | None:
@@ -419,18 +419,18 @@ class Orcas(FastAPI):
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request from another ASGI server."""
         exchange = HostedExchange(scope, receive, send)
-        if exchange.scope["raw_path"].startswith(RESERVED, exchange.root) and not self._names_bucket(exchange.scope):
+        if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(exchange.scope):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
             return
         if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        path = exchange.scope["raw_path"][exchange.root :]
+        path = exchange.scope["raw_path"][exchange.mount_length :]
         if path in (b"/", b"") and exchange.scope["method"] == "POST" and self._is_iam(exchange.scope):
             await exchange.run(self._iam)
-        elif exchange.root and self.store.below is not None:
-            await exchange.run(self.store.below(exchange.root))
+        elif exchange.mount_length and self.store.below is not None:
+            await exchange.run(self.store.below(exchange.mount_length))
         else:
             await exchange.run(self.store.dispatch)
 

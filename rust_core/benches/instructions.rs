@@ -20,7 +20,7 @@ use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_chunks::chunker::Chunker;
 use orcas_gateway::gateway::now_ms;
-use orcas_gateway::{Request, ResponseBody, Rows};
+use orcas_gateway::{IdentityTables, Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
 use orcas_record::{
@@ -210,7 +210,7 @@ fn decide_by_policies(server: &Server) {
         let others = (0..9).map(|n| statement("Allow", "", &format!("other-{policy}-{n}")));
         document(others.chain([statement("Allow", "", "bench*")]).collect())
     };
-    let root = Rows::of_root(OWNER, &[]);
+    let root = IdentityTables::of_root(OWNER, &[]);
     let number = root.accounts[0].0.clone();
     let (arn, secret) =
         (format!("arn:aws:iam::{number}:user/bench"), String::from_utf8(SECRET.to_vec()).expect("text"));
@@ -219,7 +219,7 @@ fn decide_by_policies(server: &Server) {
     let user = (arn.clone(), "user".into(), number, "AIDABENCH".into(), "bench".into(), ids, None, Vec::new());
     let keys = vec![(ACCESS_KEY.to_owned(), secret, arn, None, true)];
     let identities = root.identities.into_iter().chain([user]).collect();
-    server.gateway.replace_identities(Rows { policies, identities, keys, ..root }).expect("identities");
+    server.gateway.replace_identities(IdentityTables { policies, identities, keys, ..root }).expect("identities");
 }
 
 /// A GET of 1 KiB that was answered.

@@ -17,7 +17,7 @@ use criterion::Criterion;
 use gateway::{HOST, Server};
 use orcas_gateway::accounting::metering::{Billed, Prices, RequestCounts, UsageMeter};
 use orcas_gateway::gateway::now_ms;
-use orcas_gateway::{Identities, Rows};
+use orcas_gateway::{Identities, IdentityTables};
 use orcas_s3::RequestClass;
 use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
@@ -32,7 +32,7 @@ fn main() {
     let server = Server::open(directory.path(), true);
     let (names, secret): (Vec<String>, _) = ((0..KEYS).map(|at| format!("KEY{at:06}")).collect(), "secret".repeat(6));
     let keys: Vec<(&str, &str)> = names.iter().map(|name| (&**name, &*secret)).collect();
-    let keys = Identities::new(Rows::of_root(&"0".repeat(64), &keys)).expect("identities");
+    let keys = Identities::new(IdentityTables::of_root(&"0".repeat(64), &keys)).expect("identities");
     criterion.bench_function("key/lookup", |bencher| bencher.iter(|| keys.credential(black_box("KEY000777"))));
     let get = server.sign_headers("GET", "/bucket/key".into(), "", &[("host", HOST)], &sha256_hex(b""));
     get.head(|head| {

@@ -14,7 +14,7 @@ use super::admin::{
 };
 use super::errors::{StoreError, refusal_of, store_error};
 use super::events::{EventDeliveries, EventListener, EventsStats};
-use super::requests::done::{self, Stages, Verdict};
+use super::requests::done::{self, Admission, Stages};
 use super::requests::head::{self, ScopeHead, byte_pairs, header_objects};
 use super::requests::{
     Description, Diagnosis, EventLoop, Form, Recovery, Request, RequestLogs, Response, piece_object,
@@ -31,7 +31,8 @@ use orcas_event_streams::{DeliveryReader, ListenOptions, Listener, StreamFormat}
 use orcas_fsck::CheckOptions;
 use orcas_gateway::accounting::Done;
 use orcas_gateway::{
-    Begun, BucketPrefix, Event, Gateway, Identities, IdentityRow, KeyRow, LimitRow, MovedPrefix, Responder, Rows,
+    Begun, BucketPrefix, Event, Gateway, Identities, IdentityRow, IdentityTables, KeyRow, LimitRow, MovedPrefix,
+    Responder,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_s3::{ErrorCode, S3Error};
@@ -42,10 +43,16 @@ const TAKE_ATTACHED_MAX: usize = 1024;
 
 /// Accounts, policies, identities, keys and limits.
 #[derive(FromPyObject)]
-struct ControlRows(Vec<(String, String, String)>, Vec<(String, String)>, Vec<IdentityRow>, Vec<KeyRow>, Vec<LimitRow>);
+struct PyIdentityTables(
+    Vec<(String, String, String)>,
+    Vec<(String, String)>,
+    Vec<IdentityRow>,
+    Vec<KeyRow>,
+    Vec<LimitRow>,
+);
 
-impl From<ControlRows> for Rows {
-    fn from(ControlRows(accounts, policies, identities, keys, limits): ControlRows) -> Self {
+impl From<PyIdentityTables> for IdentityTables {
+    fn from(PyIdentityTables(accounts, policies, identities, keys, limits): PyIdentityTables) -> Self {
         Self { accounts, policies, identities, keys, limits }
     }
 }
@@ -93,7 +100,7 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        identities: ControlRows,
+        identities: PyIdentityTables,
         keyring: KeyringOptions,
     ) -> PyResult<Self> {
         let data = settings.data().to_owned();
@@ -125,7 +132,7 @@ impl Core {
         settings: Options,
         event_targets: Vec<(String, String)>,
         workers: usize,
-        identities: ControlRows,
+        identities: PyIdentityTables,
         keyring: KeyringOptions,
     ) -> PyResult<(Self, SalvageReport)> {
         let data = settings.data().to_owned();
@@ -154,7 +161,7 @@ impl Core {
         keys: Vec<KeyRow>,
         limits: Vec<LimitRow>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, identities, keys, limits };
+        let rows = IdentityTables { accounts, policies, identities, keys, limits };
         py.detach(|| self.gateway.replace_identities(rows)).map_err(PyValueError::new_err)
     }
 
@@ -170,7 +177,7 @@ impl Core {
         limits: Vec<LimitRow>,
         removed: Vec<String>,
     ) -> PyResult<()> {
-        let rows = Rows { accounts, policies, identities, keys, limits };
+        let rows = IdentityTables { accounts, policies, identities, keys, limits };
         py.detach(|| self.gateway.change_identities(rows, &removed)).map_err(PyValueError::new_err)
     }
 
@@ -205,10 +212,15 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it. `root`
+    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it. `mount_length`
     /// bytes of the path are signed, and name neither bucket nor key.
-    fn accept<'py>(&self, py: Python<'py>, scope: &Bound<'py, PyDict>, root: usize) -> PyResult<Bound<'py, PyAny>> {
-        let ingress = head::ingress(scope, root)?;
+    fn accept<'py>(
+        &self,
+        py: Python<'py>,
+        scope: &Bound<'py, PyDict>,
+        mount_length: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let ingress = head::ingress(scope, mount_length)?;
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
         match self.gateway.begin(&scope.head(&pairs)?, &ingress, &self.responder) {
@@ -219,7 +231,7 @@ impl Core {
             }
             Begun::Refused(answer, trace) => {
                 let mut response = Response::new(py, &self.responder, *answer)?;
-                (response.facts.began, response.facts.trace) = (Some(ingress.began), trace);
+                (response.summary.began, response.summary.trace) = (Some(ingress.began), trace);
                 Ok(Bound::new(py, response)?.into_any())
             }
         }
@@ -245,23 +257,23 @@ impl Core {
     /// Counts a request that is done: what `accept` returned for it, and its response, or None if the client
     /// disconnected. With its scope, it goes to the logs of requests. `refusal`: status and code, if the connection
     /// answered instead. Returns its stages, if it was slow or is traced.
-    #[pyo3(signature = (verdict, response, scope = None, root = 0, refusal = None))]
+    #[pyo3(signature = (admission, response, scope = None, mount_length = 0, refusal = None))]
     fn finish(
         &self,
         py: Python<'_>,
-        verdict: Verdict<'_>,
+        admission: Admission<'_>,
         response: Option<&Bound<'_, Response>>,
         scope: Option<&Bound<'_, PyDict>>,
-        root: usize,
+        mount_length: usize,
         refusal: Option<(u16, String)>,
     ) -> PyResult<Option<Stages>> {
         let response = response.map(Bound::get);
         let refusal = refusal.as_ref().map(|(status, code)| (*status, code.as_str()));
-        let done = Done { verdict: verdict.inner(), response: response.map(|response| &response.facts), refusal };
+        let done = Done { admission: admission.inner(), response: response.map(|response| &response.summary), refusal };
         let finished = self.gateway.finish(&done);
         if let Some(scope) = scope.filter(|_| self.gateway.logs_requests()) {
             let answered = response.map_or(&b""[..], |response| response.rest.as_bytes(py));
-            done::log(&self.gateway, &done, &finished, (scope, root), answered)?;
+            done::log(&self.gateway, &done, &finished, (scope, mount_length), answered)?;
         }
         Ok(self.gateway.stages(&done, &finished).map(Stages::from))
     }
@@ -283,11 +295,11 @@ impl Core {
     }
 
     /// What a head says about itself, for the log.
-    #[pyo3(signature = (scope, root = 0))]
-    fn describe(&self, scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Description> {
+    #[pyo3(signature = (scope, mount_length = 0))]
+    fn describe(&self, scope: &Bound<'_, PyDict>, mount_length: usize) -> PyResult<Description> {
         let scope = ScopeHead::of(scope)?;
         let pairs = scope.pairs();
-        Ok(self.gateway.describe(&scope.head(&pairs)?, root).into())
+        Ok(self.gateway.describe(&scope.head(&pairs)?, mount_length).into())
     }
 
     /// What is wrong with the signature of a refused head, for the log. None if no cause was found.

@@ -46,7 +46,7 @@ class HostedExchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = _complete(scope)
         # Length in bytes of the path prefix under which the application is mounted.
-        self.root = _root_length(self.scope["raw_path"], scope.get("root_path", ""))
+        self.mount_length = _mount_length(self.scope["raw_path"], scope.get("root_path", ""))
         self._receive = receive
         self._send_to_server = send
         # What the server has raised from `send`.
@@ -204,7 +204,7 @@ def _complete(scope: Scope) -> Scope:
     return {**scope, **given, "extensions": {}, "query_string": scope.get("query_string", b"")}
 
 
-def _root_length(raw_path: bytes, root_path: str) -> int:
+def _mount_length(raw_path: bytes, root_path: str) -> int:
     """The length in bytes of the prefix of `raw_path` that decodes to `root_path`; 0 if it does not begin with it.
 
     Servers differ in whether the path that they pass on includes the root path.

@@ -58,7 +58,7 @@ class Dispatcher:
 
     def __init__(self, core: Core, body_budget: int, audit: Audit | None = None) -> None:
         self._core = core
-        self._root = 0
+        self._mount_length = 0
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self.wait_for_events = self._store.wait_for_events
@@ -69,11 +69,11 @@ class Dispatcher:
         self.traced: Callable[[Stages, dict[str, object]], None] | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
-    def below(self, root: int) -> Dispatcher:
-        """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
+    def below(self, mount_length: int) -> Dispatcher:
+        """The same for requests whose paths begin with a prefix of `mount_length` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
-        mounted._root = root
-        mounted._describe = functools.partial(self._core.describe, root=root)
+        mounted._mount_length = mount_length
+        mounted._describe = functools.partial(self._core.describe, mount_length=mount_length)
         return mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,27 +82,27 @@ class Dispatcher:
         # Not `in`, which raises and catches an exception first.
         if query and query.find(b"events=") >= 0 and await self._listens(scope, receive, send):
             return
-        verdict = self._core.accept(scope, self._root)
+        admission = self._core.accept(scope, self._mount_length)
         response: Response | None = None
         sent = False
         try:
             try:
-                if isinstance(verdict, Request):
+                if isinstance(admission, Request):
                     if query and self._audit is not None and _may_be_audited(scope["method"], query):
-                        response = await self._audited(verdict, scope, receive)
+                        response = await self._audited(admission, scope, receive)
                     else:
-                        response = await self._store.execute(verdict, receive)
-                elif isinstance(verdict, Form):
-                    response = await self._store.submit_form(verdict, receive)
+                        response = await self._store.execute(admission, receive)
+                elif isinstance(admission, Form):
+                    response = await self._store.submit_form(admission, receive)
                 else:
-                    response = verdict
+                    response = admission
             except ClientDisconnectedError:
                 return
             except Exception as error:  # noqa: BLE001 - reported
-                response = self._failure(scope, error, _trace_id(verdict))
+                response = self._failure(scope, error, _trace_id(admission))
             else:
                 if response.error is not None:
-                    self._report(scope, response.status, response.error, trace_id=_trace_id(verdict))
+                    self._report(scope, response.status, response.error, trace_id=_trace_id(admission))
                     # Checked here, so that requests without an error do not pay for it.
                     if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
                         await _welcome(response, send)
@@ -121,7 +121,7 @@ class Dispatcher:
             took = (
                 response if (sent and GONE not in scope) or response is None or response.download is not None else None
             )
-            stages = self._core.finish(verdict, took, scope, self._root, scope.get(REFUSED))
+            stages = self._core.finish(admission, took, scope, self._mount_length, scope.get(REFUSED))
             if stages is not None:
                 self._watch(scope, stages)
 
@@ -145,26 +145,26 @@ class Dispatcher:
     async def perform(self, method: str, raw_path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> Response:
         """The response to a signed upload by the server itself, which is counted, but in no log of requests."""
         scope = {"method": method, "raw_path": raw_path, "query_string": b"", "headers": headers, "client": _ITSELF}
-        verdict = self._core.accept(scope, self._root)
+        admission = self._core.accept(scope, self._mount_length)
         response: Response | None = None
         try:
-            response = await self._upload(verdict, body)
+            response = await self._upload(admission, body)
         finally:
-            self._core.finish(verdict, response)
+            self._core.finish(admission, response)
         return response
 
-    async def _upload(self, verdict: Request | Form | Response, body: bytes) -> Response:
-        if not isinstance(verdict, Request):
-            if isinstance(verdict, Form):
+    async def _upload(self, admission: Request | Form | Response, body: bytes) -> Response:
+        if not isinstance(admission, Request):
+            if isinstance(admission, Form):
                 raise TypeError("the server sends no forms")
-            return verdict
+            return admission
         pieces = [body[at : at + _PIECE_BYTES] for at in range(0, len(body), _PIECE_BYTES)]
 
         async def receive() -> Message:
             piece = pieces.pop(0) if pieces else b""
             return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
 
-        return await self._store.execute(verdict, receive)
+        return await self._store.execute(admission, receive)
 
     async def _listens(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer the request if it is MinIO's ListenBucketNotification."""
@@ -259,8 +259,8 @@ def _may_be_audited(method: str, query: bytes) -> bool:
     )
 
 
-def _trace_id(verdict: Request | Form | Response) -> str | None:
-    return None if isinstance(verdict, Form) else verdict.trace_id
+def _trace_id(admission: Request | Form | Response) -> str | None:
+    return None if isinstance(admission, Form) else admission.trace_id
 
 
 def _is_visit(scope: Scope) -> bool:

@@ -179,9 +179,9 @@ class Store:
         Raises:
             ClientDisconnectedError: the client disconnected; nothing was stored.
         """
-        verdict, begun = await self._read_fields(form, receive)
-        if isinstance(verdict, Response):
-            return verdict
+        admission, begun = await self._read_fields(form, receive)
+        if isinstance(admission, Response):
+            return admission
         rest: Message | None = begun
 
         async def receive_file() -> Message:
@@ -191,10 +191,10 @@ class Store:
             message, rest = rest, None
             return message
 
-        return await self.execute(verdict, receive_file)
+        return await self.execute(admission, receive_file)
 
     async def _read_fields(self, form: Form, receive: Receive) -> tuple[Request | Response, Message]:
-        """Receive what comes before the file. Returns the verdict, and a message with what has arrived of the file."""
+        """Receive what comes before the file. Returns the admission, and a message with what has arrived of the file."""
         sender: Sender | None = None
         try:
             while True:
@@ -204,8 +204,8 @@ class Store:
                 piece = message["body"]
                 read = form.push(piece, not message["more_body"])
                 if read is not None:
-                    verdict, taken = read
-                    return verdict, {**message, "body": piece[taken:]}
+                    admission, taken = read
+                    return admission, {**message, "body": piece[taken:]}
                 sender = message.get(MORE)
                 if sender is not None:
                     self._pending.grow(sender, len(piece))

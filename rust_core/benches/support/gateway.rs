@@ -13,8 +13,8 @@ use orcas_bodies::stream::Flow;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::gateway::now_ms;
 use orcas_gateway::{
-    BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
-    Rows,
+    BodyPlan, Event, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder, Response,
+    ResponseBody,
 };
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
@@ -74,7 +74,7 @@ impl Server {
         let options = crate::support::options(data, Durability::Sync);
         let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
         let secret = String::from_utf8(SECRET.to_vec()).expect("text");
-        let identities = Identities::new(Rows::of_root(OWNER, &[(ACCESS_KEY, &secret)])).expect("identities");
+        let identities = Identities::new(IdentityTables::of_root(OWNER, &[(ACCESS_KEY, &secret)])).expect("identities");
         let gateway = Gateway::new(engine.handle(), options::options(), identities).expect("a gateway");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         let events = Arc::new(Events(Completions::new().expect("a queue")));

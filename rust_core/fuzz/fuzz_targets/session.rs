@@ -4,7 +4,7 @@
 
 use orcas_checksum::base64_encode;
 use orcas_fuzz::{Input, bounded, fuzz_target};
-use orcas_gateway::{Identities, Rows};
+use orcas_gateway::{Identities, IdentityTables};
 use orcas_seal::{Secret, seal_message};
 
 const ROLE: &str = "arn:aws:iam::111122223333:role/reader";
@@ -18,10 +18,10 @@ fn identities() -> Identities {
     let text = str::to_owned;
     let role =
         (text(ROLE), text("role"), text("111122223333"), text("AROA"), text("reader"), Vec::new(), None, Vec::new());
-    let rows = Rows {
+    let rows = IdentityTables {
         accounts: vec![(text("111122223333"), "0a".repeat(32), text("root"))],
         identities: vec![role],
-        ..Rows::default()
+        ..IdentityTables::default()
     };
     Identities::new(rows).expect("valid rows").with_session_keys(vec![(ID, Secret::new(&KEY))])
 }

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
 use orcas_bodies::download;
-use orcas_gateway::accounting::Facts;
+use orcas_gateway::accounting::ResponseSummary;
 use orcas_gateway::accounting::tally::Delivery;
 use orcas_gateway::requests::response::ResponseBody;
 use orcas_gateway::{Event, Responder};
@@ -28,18 +28,18 @@ pub struct Response {
     download: Py<PyAny>,
     #[pyo3(get)]
     error: Py<PyAny>,
-    pub facts: Facts,
+    pub summary: ResponseSummary,
 }
 
 impl Response {
     pub fn new(py: Python<'_>, responder: &Arc<dyn Responder>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
-        let facts = Facts::of(&answer);
+        let summary = ResponseSummary::of(&answer);
         let (rest, download) = match answer.body {
             ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
             ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
             ResponseBody::Pieces(pieces) => {
-                let (responder, delivery) = (Arc::clone(responder), facts.delivery.clone());
+                let (responder, delivery) = (Arc::clone(responder), summary.delivery.clone());
                 (rest(py, lines, b"")?, Py::new(py, Download { pieces, responder, delivery })?.into_any())
             }
         };
@@ -49,7 +49,7 @@ impl Response {
             None => py.None(),
             Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
         };
-        Ok(Self { status, rest, closes, download, error, facts })
+        Ok(Self { status, rest, closes, download, error, summary })
     }
 }
 
@@ -58,7 +58,7 @@ impl Response {
     /// The id of the trace in hexadecimal digits, if this refuses a head that is traced.
     #[getter]
     fn trace_id(&self) -> Option<String> {
-        self.facts.trace.as_ref().map(|trace| hex(&trace.trace_id))
+        self.summary.trace.as_ref().map(|trace| hex(&trace.trace_id))
     }
 }
 

@@ -17,23 +17,23 @@ use orcas_telemetry::traces::Trace;
 
 /// What `Core.accept` returned for a request.
 #[derive(FromPyObject)]
-pub enum Verdict<'py> {
+pub enum Admission<'py> {
     Request(Bound<'py, Request>),
     Form(Bound<'py, Form>),
     /// A refusal.
     Response(Bound<'py, Response>),
 }
 
-impl Verdict<'_> {
+impl Admission<'_> {
     /// As the gateway knows it.
-    pub fn inner(&self) -> accounting::Verdict<'_> {
+    pub fn inner(&self) -> accounting::Admission<'_> {
         match self {
-            Self::Request(request) => accounting::Verdict::Request(&*request.get().inner),
+            Self::Request(request) => accounting::Admission::Request(&*request.get().inner),
             Self::Form(form) => match form.get().made.get() {
-                Some(request) => accounting::Verdict::Request(&**request),
-                None => accounting::Verdict::Form(&form.get().tally),
+                Some(request) => accounting::Admission::Request(&**request),
+                None => accounting::Admission::Form(&form.get().tally),
             },
-            Self::Response(refusal) => accounting::Verdict::Refusal(&refusal.get().facts),
+            Self::Response(refusal) => accounting::Admission::Refusal(&refusal.get().summary),
         }
     }
 }
@@ -43,7 +43,7 @@ pub fn log(
     gateway: &Gateway,
     done: &Done<'_>,
     finished: &Finished,
-    (scope, root): (&Bound<'_, PyDict>, usize),
+    (scope, mount_length): (&Bound<'_, PyDict>, usize),
     answered: &[u8],
 ) -> PyResult<()> {
     let client = client(scope)?;
@@ -53,7 +53,7 @@ pub fn log(
         let head = ScopeHead::of(scope)?;
         let pairs = head.pairs();
         let version = field(scope, intern!(scope.py(), "http_version"))?.extract::<String>().unwrap_or_default();
-        gateway.log_head(&logged, wanted, &head.head(&pairs)?, &version, root, answered);
+        gateway.log_head(&logged, wanted, &head.head(&pairs)?, &version, mount_length, answered);
     }
     Ok(())
 }

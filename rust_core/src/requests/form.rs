@@ -9,14 +9,14 @@ use pyo3::prelude::*;
 use super::answer::Response;
 use super::request::Request;
 use orcas_gateway::accounting::tally::Tally;
-use orcas_gateway::{FormHead, FormVerdict, Gateway, Responder};
+use orcas_gateway::{FormAdmission, FormHead, Gateway, Responder};
 
 /// A form whose file has not begun.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Form {
     gateway: Arc<Gateway>,
     responder: Arc<dyn Responder>,
-    /// None once there is a verdict. In a box of its own, because Python does not align it.
+    /// None once there is an admission. In a box of its own, because Python does not align it.
     head: Mutex<Option<Box<FormHead>>>,
     pub tally: Arc<Tally>,
     /// The request that it has made.
@@ -42,11 +42,11 @@ impl Form {
                 *head = Some(form);
                 Ok(None)
             }
-            Ok(FormVerdict { request: Ok(inner), taken }) => {
+            Ok(FormAdmission { request: Ok(inner), taken }) => {
                 self.made.get_or_init(|| Arc::clone(&inner));
                 Ok(Some((Bound::new(py, Request { inner })?.into_any(), taken)))
             }
-            Ok(FormVerdict { request: Err(answer), taken }) => {
+            Ok(FormAdmission { request: Err(answer), taken }) => {
                 let answer = Response::new(py, &self.responder, *answer)?;
                 Ok(Some((Bound::new(py, answer)?.into_any(), taken)))
             }

@@ -40,12 +40,12 @@ impl<'py> ScopeHead<'py> {
 }
 
 /// What the connection of a scope says: to be asked when the head has arrived.
-pub fn ingress(scope: &Bound<'_, PyDict>, root: usize) -> PyResult<Ingress> {
+pub fn ingress(scope: &Bound<'_, PyDict>, mount_length: usize) -> PyResult<Ingress> {
     let scheme = field(scope, intern!(scope.py(), "scheme"))?;
     let is_tls = scheme.cast::<PyString>().is_ok_and(|scheme| scheme == "https");
     let client = client(scope)?;
     let client = client.as_ref().map_or(Ok(""), |client| client.to_str())?;
-    Ok(Ingress::now(client, is_tls, root))
+    Ok(Ingress::now(client, is_tls, mount_length))
 }
 
 /// The address of the client, if a scope has one.

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict};
 use super::options::environment;
 use crate::errors::store_error;
 use orcas_base::error::Error;
-use orcas_inspect::{Filter, Part, Row, Value, inspect};
+use orcas_inspect::{Entry, Filter, Part, Value, inspect};
 
 /// As `orcas_inspect::Filter`.
 #[derive(FromPyObject)]
@@ -67,13 +67,13 @@ pub fn inspect_store(py: Python<'_>, data: PathBuf, part: &str, selection: Selec
     }
 }
 
-fn as_dict(py: Python<'_>, row: Row) -> PyResult<Bound<'_, PyDict>> {
+fn as_dict(py: Python<'_>, entry: Entry) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("file", row.file)?;
-    dict.set_item("byte", row.byte)?;
-    dict.set_item("sequence", row.sequence)?;
-    dict.set_item("kind", row.kind)?;
-    for (name, value) in row.fields {
+    dict.set_item("file", entry.file)?;
+    dict.set_item("byte", entry.byte)?;
+    dict.set_item("sequence", entry.sequence)?;
+    dict.set_item("kind", entry.kind)?;
+    for (name, value) in entry.fields {
         match value {
             Value::Number(number) => dict.set_item(name, number)?,
             Value::Text(text) => dict.set_item(name, text)?,

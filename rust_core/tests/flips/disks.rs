@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use orcas_fs_testing::SimRng;
 
-use crate::judge::{Bench, Effect, Said, Verdict};
+use crate::judge::{Bench, Effect, FlipResult, Said};
 use crate::store::{self, Built, LARGE};
 use crate::{is_clear, kind};
 
@@ -53,7 +53,7 @@ fn random(rng: &mut SimRng, built: &Built) -> (String, Harm) {
     }
 }
 
-fn change(bench: &Bench<'_>, name: &str, harm: &Harm) -> Verdict {
+fn change(bench: &Bench<'_>, name: &str, harm: &Harm) -> FlipResult {
     match harm {
         Harm::Cut(left) => bench.change(name, &|file| file.set_len(*left as u64).unwrap()),
         Harm::Blocks { of, at, length } => {
@@ -75,10 +75,10 @@ fn takes_the_end(built: &Built, name: &str, harm: &Harm) -> bool {
 }
 
 /// What is wrong with what a store shows after that.
-fn judge(built: &Built, name: &str, harm: &Harm, verdict: &Verdict) -> Option<String> {
+fn judge(built: &Built, name: &str, harm: &Harm, result: &FlipResult) -> Option<String> {
     let mut noticed = false;
-    let rebuilt = verdict.rebuilt.as_ref().filter(|_| !takes_the_end(built, name, harm));
-    for effect in verdict.kept.as_ref().into_iter().chain(rebuilt) {
+    let rebuilt = result.rebuilt.as_ref().filter(|_| !takes_the_end(built, name, harm));
+    for effect in result.kept.as_ref().into_iter().chain(rebuilt) {
         match effect {
             Effect::Refused(error) if is_clear(error) => noticed = true,
             Effect::Refused(error) => return Some(format!("refused unclearly: {error}")),
@@ -94,7 +94,7 @@ fn judge(built: &Built, name: &str, harm: &Harm, verdict: &Verdict) -> Option<St
             }
         }
     }
-    match &verdict.said {
+    match &result.said {
         Said::Failed(error) => Some(format!("the check failed: {error}")),
         Said::Elsewhere(what) => Some(format!("the check does not name the file, but {what}")),
         Said::Nothing if noticed => Some("the check is silent".to_owned()),

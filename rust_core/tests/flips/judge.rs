@@ -47,7 +47,7 @@ pub enum Said {
     Failed(String),
 }
 
-pub struct Verdict {
+pub struct FlipResult {
     pub said: Said,
     /// With the index as it was, and with one that is built from the log.
     pub kept: Option<Effect>,
@@ -125,13 +125,13 @@ impl<'a> Bench<'a> {
     }
 
     /// Flips bits of one byte of a file of log, packs or keys.
-    pub fn flip(&self, name: &str, offset: usize, mask: u8) -> Verdict {
+    pub fn flip(&self, name: &str, offset: usize, mask: u8) -> FlipResult {
         let byte = self.built.files[name][offset] ^ mask;
         self.change(name, &|file| file.write_at(offset as u64, &[byte]).unwrap())
     }
 
     /// Changes a file of log, packs or keys.
-    pub fn change(&self, name: &str, change: &dyn Fn(&dyn File)) -> Verdict {
+    pub fn change(&self, name: &str, change: &dyn Fn(&dyn File)) -> FlipResult {
         let disk = self.disk.snapshot();
         let file = disk.open(&self.place.path().join(name), Open::Write).unwrap();
         change(&*file);
@@ -143,11 +143,11 @@ impl<'a> Bench<'a> {
                 Err(error) => Effect::Refused(error),
             })
         };
-        Verdict { said, kept: show(Some(Arc::clone(&self.built.snapshot))), rebuilt: show(None) }
+        FlipResult { said, kept: show(Some(Arc::clone(&self.built.snapshot))), rebuilt: show(None) }
     }
 
     /// Flips bits of one byte of a file of the index, in the directory `scratch` of its own.
-    pub fn flip_index(&self, scratch: &Scratch, name: &str, offset: usize, mask: u8) -> Verdict {
+    pub fn flip_index(&self, scratch: &Scratch, name: &str, offset: usize, mask: u8) -> FlipResult {
         let mut index = self.built.index.clone();
         if let Some(byte) = index.get_mut(name).and_then(|bytes| bytes.get_mut(offset)) {
             *byte ^= mask;
@@ -158,7 +158,7 @@ impl<'a> Bench<'a> {
             Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
             Err(error) => Effect::Refused(error),
         };
-        Verdict { said, kept: Some(kept), rebuilt: None }
+        FlipResult { said, kept: Some(kept), rebuilt: None }
     }
 
     /// The same store in another place, for whoever changes its index.

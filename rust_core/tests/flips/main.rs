@@ -26,7 +26,7 @@ use orcas_base::error::Error;
 use orcas_fs_testing::SimRng;
 use parking_lot::Mutex;
 
-use judge::{Bench, Effect, Repair, Said, Verdict};
+use judge::{Bench, Effect, FlipResult, Repair, Said};
 use store::{Built, INDEX, SEALED, SMALL, WAL};
 
 const THREADS: usize = 2;
@@ -179,8 +179,8 @@ impl Outcome {
         self.failures.lock().push(failure);
     }
 
-    fn judge(&self, flip: &Flip, verdict: Verdict, undecided: &[String]) {
-        let Verdict { said, kept, rebuilt } = verdict;
+    fn judge(&self, flip: &Flip, result: FlipResult, undecided: &[String]) {
+        let FlipResult { said, kept, rebuilt } = result;
         let mut torn = false;
         for (index, effect) in [("kept", &kept), ("rebuilt", &rebuilt)] {
             let Some(effect) = effect else { continue };
@@ -243,9 +243,9 @@ impl Outcome {
     }
 
     /// Runs `try_one`; a panic is a failure.
-    fn guard(&self, flip: &Flip, try_one: impl FnOnce() -> Verdict, undecided: &[String]) {
+    fn guard(&self, flip: &Flip, try_one: impl FnOnce() -> FlipResult, undecided: &[String]) {
         match catch_unwind(AssertUnwindSafe(try_one)) {
-            Ok(verdict) => self.judge(flip, verdict, undecided),
+            Ok(result) => self.judge(flip, result, undecided),
             Err(_) => self.fail(flip, "it panics".to_owned()),
         }
     }
@@ -322,9 +322,9 @@ fn flip_files(store: &str, built: &Built, indexed: bool, (chosen, headers): (usi
     try_all(&flips, &|_, flip| {
         let mut is_refused = false;
         let try_one = || {
-            let verdict = bench.flip(&flip.file, flip.offset, flip.mask);
-            is_refused = matches!(verdict.rebuilt, Some(Effect::Refused(_)));
-            verdict
+            let result = bench.flip(&flip.file, flip.offset, flip.mask);
+            is_refused = matches!(result.rebuilt, Some(Effect::Refused(_)));
+            result
         };
         outcome.guard(flip, try_one, &built.undecided);
         if !indexed

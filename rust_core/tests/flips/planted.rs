@@ -43,8 +43,8 @@ impl<'a> Benches<'a> {
         let (by, said) = match seed % 6 {
             0 => {
                 let flip = random(&mut rng, &self.closed.built.index);
-                let verdict = || self.closed.flip_index(&self.scratch, &flip.file, flip.offset, flip.mask);
-                outcome.guard(&flip, verdict, &[]);
+                let result = || self.closed.flip_index(&self.scratch, &flip.file, flip.offset, flip.mask);
+                outcome.guard(&flip, result, &[]);
                 ("an index", None)
             }
             1 => ("files as a whole", disks::attempt(&self.closed, seed)),

@@ -115,7 +115,7 @@ async def test_headers_keep_order_and_number_and_come_in_lower_case() -> None:
 def test_how_much_of_a_path_belongs_to_the_mount(raw_path: bytes, root_path: str, length: int) -> None:
     server = Server()
     scope = {"type": "http", "path": "/", "raw_path": raw_path, "root_path": root_path, "headers": []}
-    assert HostedExchange(scope, server.receive, server.send).root == length
+    assert HostedExchange(scope, server.receive, server.send).mount_length == length
 
 
 @pytest.mark.parametrize("size", [1, PIECE_MAX, PIECE_MAX + 1, len(BODY)])

@@ -4,11 +4,11 @@
 //! Which actions of S3 a statement matches is found out once, when it is read. Actions of other services are compared.
 
 use crate::pattern::{Case, Pattern, Syntax};
-use Level::{Account, Bucket, Object};
+use ResourceType::{Account, Bucket, Object};
 
 /// What an action is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum ResourceType {
     Account,
     Bucket,
     Object,
@@ -17,7 +17,7 @@ pub enum Level {
 /// In the order of their names.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 #[rustfmt::skip]
-pub const S3_ACTIONS: &[(&str, Level)] = &[
+pub const S3_ACTIONS: &[(&str, ResourceType)] = &[
     ("s3:AbortMultipartUpload", Object),
     ("s3:BypassGovernanceRetention", Object),
     ("s3:CreateBucket", Bucket),
@@ -164,7 +164,7 @@ impl Actions {
 }
 
 /// The actions of S3 that a text with wildcards matches.
-pub(crate) fn matching(text: &str) -> impl Iterator<Item = (&'static str, Level)> {
+pub(crate) fn matching(text: &str) -> impl Iterator<Item = (&'static str, ResourceType)> {
     let bits = Actions::new(&[text], false).bits;
     S3_ACTIONS.iter().enumerate().filter(move |(place, _)| bits >> place & 1 == 1).map(|(_, action)| *action)
 }

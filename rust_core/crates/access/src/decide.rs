@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::context::Request;
-use crate::policy::{Filter, Policy, Verdict};
+use crate::policy::{DecidingStatements, Filter, Policy};
 use crate::principals::{Kind, Named};
 
 /// What applies to a request.
@@ -88,20 +88,20 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
         [(Source::Identity, policies.identity), (Source::Session, policies.session.unwrap_or_default())];
     for (allowing, (source, policies)) in allowing.iter_mut().zip(several) {
         for (place, policy) in policies.iter().enumerate() {
-            let verdict = judge(policy);
+            let found = judge(policy);
             let reason = |statement| Reason { source: source(place), statement };
-            if let Some(statement) = verdict.denies {
+            if let Some(statement) = found.denies {
                 return Decision::ExplicitDeny(reason(statement));
             }
-            *allowing = allowing.or(verdict.allows.map(|(statement, _)| reason(statement)));
+            *allowing = allowing.or(found.allows.map(|(statement, _)| reason(statement)));
         }
     }
     let [identity, session] = allowing;
-    let mut others = [Verdict::default(); 2];
+    let mut others = [DecidingStatements::default(); 2];
     let applied = [(Source::Boundary, policies.boundary), (Source::Resource, policies.resource)];
-    for (verdict, (source, policy)) in others.iter_mut().zip(applied) {
-        *verdict = policy.map(judge).unwrap_or_default();
-        if let Some(statement) = verdict.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
+    for (found, (source, policy)) in others.iter_mut().zip(applied) {
+        *found = policy.map(judge).unwrap_or_default();
+        if let Some(statement) = found.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
             return Decision::ExplicitDeny(Reason { source, statement });
         }
     }

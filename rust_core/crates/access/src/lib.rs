@@ -24,7 +24,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use actions::{Level, S3_ACTIONS};
+pub use actions::{ResourceType, S3_ACTIONS};
 pub use context::{Context, Request};
 pub use decide::{Decision, Missing, Policies, Reason, Source, decide};
 pub use error::{Fault, PolicyError, PolicyKind};

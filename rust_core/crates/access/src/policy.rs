@@ -3,7 +3,7 @@
 //! Of each statement, a `Filter` says for which actions of S3 and which buckets it can match at all. It is a hint that never
 //! rules out too much: what it lets through is compared in full. So a decision on a thousand statements compares few.
 
-use crate::actions::{self, Actions, Level};
+use crate::actions::{self, Actions, ResourceType};
 use crate::conditions::{self, Condition};
 use crate::context::Request;
 use crate::error::{Fault, PolicyError, PolicyKind};
@@ -122,7 +122,7 @@ impl Resources {
 
 /// What a policy says about a request: places of statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct DecidingStatements {
     pub denies: Option<usize>,
     /// With how the statement names the principal: the closest.
     pub allows: Option<(usize, Named)>,
@@ -138,7 +138,7 @@ impl Policy {
     }
 
     /// What its statements say. After the first one that denies, the others do not count. `asked` is of the request.
-    pub(crate) fn judge(&self, request: &Request<'_>, asked: &Filter, has_boundary: bool) -> Verdict {
+    pub(crate) fn judge(&self, request: &Request<'_>, asked: &Filter, has_boundary: bool) -> DecidingStatements {
         let by_name = asked.actions == EVERYTHING.actions;
         let mut allows: Option<(usize, Named)> = None;
         for (place, filter) in self.filters.iter().enumerate() {
@@ -153,13 +153,13 @@ impl Policy {
             }
             let Some(named) = statement.names(request, has_boundary) else { continue };
             if !statement.allows {
-                return Verdict { denies: Some(place), allows: None };
+                return DecidingStatements { denies: Some(place), allows: None };
             }
             if allows.is_none_or(|(_, known)| known < named) {
                 allows = Some((place, named));
             }
         }
-        Verdict { denies: None, allows }
+        DecidingStatements { denies: None, allows }
     }
 
     pub fn len(&self) -> usize {
@@ -429,9 +429,9 @@ impl Resources {
         let mut levels = actions::matching(action).map(|(_, level)| level).peekable();
         levels.peek().is_none()
             || levels.any(|level| match level {
-                Level::Bucket => buckets,
-                Level::Object => objects,
-                Level::Account => self.patterns.iter().any(|it| bucket_bits(it) == u64::MAX),
+                ResourceType::Bucket => buckets,
+                ResourceType::Object => objects,
+                ResourceType::Account => self.patterns.iter().any(|it| bucket_bits(it) == u64::MAX),
             })
     }
 }

@@ -29,7 +29,7 @@ pub struct ExpectedChunk {
 
 /// The result of the check of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChunkVerdict {
+pub enum ChunkCheck {
     /// Every checksum matches.
     Whole {
         /// In the header.
@@ -87,16 +87,16 @@ impl PackExamination {
     /// order. `meter` is called with the bytes of every read before it; an error from it ends the check.
     ///
     /// # Errors
-    /// `Io`, and those of `meter`. Damage is a verdict, not an error.
+    /// `Io`, and those of `meter`. Damage is a result, not an error.
     pub fn chunk(
         &mut self,
         expected: ExpectedChunk,
         content: Option<ContentSink<'_>>,
         meter: &dyn Fn(u64) -> Result<()>,
-    ) -> Result<ChunkVerdict> {
+    ) -> Result<ChunkCheck> {
         Ok(match self.verify(expected, content, meter)? {
-            Ok(fingerprint) => ChunkVerdict::Whole { fingerprint },
-            Err((offset, reason)) => ChunkVerdict::Damaged { place: place(&self.path, offset), reason },
+            Ok(fingerprint) => ChunkCheck::Whole { fingerprint },
+            Err((offset, reason)) => ChunkCheck::Damaged { place: place(&self.path, offset), reason },
         })
     }
 

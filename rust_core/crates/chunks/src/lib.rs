@@ -30,7 +30,7 @@ use orcas_fs::Random;
 use orcas_record::PackId;
 use orcas_record::placement::codec;
 
-pub use examine::{ChunkVerdict, ContentSink, ExpectedChunk, PackExamination};
+pub use examine::{ChunkCheck, ContentSink, ExpectedChunk, PackExamination};
 pub use frames::PackFrame;
 pub use packs::{Packs, packs_present, set_packs_aside};
 pub use salvage::{PackSalvage, store_ids};

@@ -11,7 +11,7 @@ use super::owners::Owners;
 use crate::sealed::seals::{End, seal_of};
 use crate::sealed::tags::{TagCheck, Waiting};
 use orcas_base::error::{Error, Result};
-use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_named};
+use orcas_chunks::{ChunkCheck, ExpectedChunk, PackExamination, PackOptions, pack_named};
 use orcas_fs::FileSystem;
 use orcas_index::{BlobEntry, Index};
 use orcas_record::{BlobLocation, ChunkLocation, Fingerprint, PackId, Seal};
@@ -209,7 +209,7 @@ fn check_chunk(
     if let Some(opening) = &mut opening {
         opening.take_tags(&pack.tail(expected, opening.end_length(), meter)?);
     }
-    let verdict = match &mut hasher {
+    let check = match &mut hasher {
         Some(hasher) => pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?,
         None if read_content => {
             let mut take = |stored: &[u8]| {
@@ -222,9 +222,9 @@ fn check_chunk(
         }
         None => pack.chunk(expected, None, meter)?,
     };
-    let stored = match verdict {
-        ChunkVerdict::Damaged { place, reason } => return Ok(Some((place, reason))),
-        ChunkVerdict::Whole { fingerprint } => Fingerprint(fingerprint),
+    let stored = match check {
+        ChunkCheck::Damaged { place, reason } => return Ok(Some((place, reason))),
+        ChunkCheck::Whole { fingerprint } => Fingerprint(fingerprint),
     };
     if chunk.fingerprint.is_some_and(|fingerprint| fingerprint != stored) {
         return Ok(Some((pack.place(expected.at), "the chunk has another fingerprint than its record")));
@@ -245,8 +245,8 @@ fn check_chunk(
             continue;
         }
         let mut hasher = StoredHasher::new(&scope);
-        let verdict = pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?;
-        if matches!(verdict, ChunkVerdict::Whole { .. }) && hasher.finish() == stored {
+        let check = pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?;
+        if matches!(check, ChunkCheck::Whole { .. }) && hasher.finish() == stored {
             *hint = index;
             return Ok(None);
         }

@@ -18,7 +18,7 @@ use crate::index::replay::{Replayed, replay};
 use crate::sealed::headers::check_headers;
 use crate::sealed::tags::{TagCheck, Waiting};
 use orcas_base::error::{Error, Result};
-use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions};
+use orcas_chunks::{ChunkCheck, ExpectedChunk, PackExamination, PackOptions};
 use orcas_fs::FileSystem;
 use orcas_fs::scratch::ScratchDir;
 use orcas_index::Index;
@@ -274,8 +274,8 @@ impl Subject<'_> {
             BlobLocation::Pack { at, length } => {
                 let mut pack = PackExamination::open(&*self.fs, &self.packs, at.pack())?;
                 let read = |bytes| self.collector.read(bytes);
-                let verdict = pack.chunk(ExpectedChunk { at, length }, Some(take), &read)?;
-                Ok(matches!(verdict, ChunkVerdict::Whole { .. }))
+                let check = pack.chunk(ExpectedChunk { at, length }, Some(take), &read)?;
+                Ok(matches!(check, ChunkCheck::Whole { .. }))
             }
         };
         for (blob, waiting) in self.tags.resolve(truth, self.collector, &mut read)? {

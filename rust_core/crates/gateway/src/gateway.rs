@@ -11,7 +11,7 @@ use crate::accounting::metering::UsageMeter;
 use crate::accounting::tally::Watch;
 use crate::admission::bounds::lockouts::{LockoutOptions, Lockouts};
 use crate::admission::bounds::replays::Replays;
-use crate::admission::identities::{Identities, Rows};
+use crate::admission::identities::{Identities, IdentityTables};
 use crate::objects::challenge::Challenger;
 use crate::requests::response::Envelope;
 use crate::requests::store_body::StoreBody;
@@ -200,7 +200,7 @@ impl Gateway {
     ///
     /// # Errors
     /// As of [`Identities::new`]; then nothing changes.
-    pub fn replace_identities(&self, rows: Rows) -> Result<(), String> {
+    pub fn replace_identities(&self, rows: IdentityTables) -> Result<(), String> {
         self.next_identities(|current| current.replaced(rows))
     }
 
@@ -209,7 +209,7 @@ impl Gateway {
     ///
     /// # Errors
     /// As of [`Identities::new`]; then nothing changes.
-    pub fn change_identities(&self, rows: Rows, removed: &[String]) -> Result<(), String> {
+    pub fn change_identities(&self, rows: IdentityTables, removed: &[String]) -> Result<(), String> {
         self.next_identities(|current| current.changed(rows, removed))
     }
 

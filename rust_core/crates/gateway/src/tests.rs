@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use crate::gateway::now_ms;
 use crate::{
-    BodyPlan, Event, Gateway, GatewayOptions, Identities, Ingress, Reply, Request, Responder, Response, ResponseBody,
-    Rows,
+    BodyPlan, Event, Gateway, GatewayOptions, Identities, IdentityTables, Ingress, Reply, Request, Responder, Response,
+    ResponseBody,
 };
 use orcas_bodies::stream::Flow;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
@@ -33,7 +33,7 @@ use orcas_sigv4::{Signer, sha256_hex};
 use parking_lot::Mutex;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-/// The account of `Rows::of_root`.
+/// The account of `IdentityTables::of_root`.
 const ACCOUNT: &str = "000000000000";
 const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -66,14 +66,14 @@ struct Fixture {
 }
 
 /// Root with the access key ROOT and `secret`, and a user of another account who may do nothing.
-fn identities(secret: &str) -> Rows {
-    let mut rows = Rows::of_root(OWNER, &[("ROOT", secret)]);
+fn identities(secret: &str) -> IdentityTables {
+    let mut rows = IdentityTables::of_root(OWNER, &[("ROOT", secret)]);
     add_account(&mut rows, OTHER_ACCOUNT, OTHER);
     add_user(&mut rows, OTHER_ACCOUNT, "other", "OTHER", &[]);
     rows
 }
 
-fn add_account(rows: &mut Rows, number: &str, canonical_id: &str) {
+fn add_account(rows: &mut IdentityTables, number: &str, canonical_id: &str) {
     let number = number.to_owned();
     rows.accounts.push((number.clone(), canonical_id.into(), "other".into()));
     let arn = format!("arn:aws:iam::{number}:root");
@@ -81,7 +81,7 @@ fn add_account(rows: &mut Rows, number: &str, canonical_id: &str) {
 }
 
 /// A user with a key, whose secret is the name, and policies of one statement each.
-fn add_user(rows: &mut Rows, account: &str, name: &str, access_key: &str, statements: &[&str]) {
+fn add_user(rows: &mut IdentityTables, account: &str, name: &str, access_key: &str, statements: &[&str]) {
     let arn = format!("arn:aws:iam::{account}:user/{name}");
     let ids: Vec<String> = (0..statements.len()).map(|number| format!("{name}/{number}")).collect();
     for (id, statement) in ids.iter().zip(statements) {

@@ -39,7 +39,7 @@ pub enum Part {
 
 /// A record, a chunk, an event, or what cannot be read.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct Entry {
     /// Relative to the directory of the store.
     pub file: String,
     pub byte: u64,
@@ -75,7 +75,7 @@ impl Filter {
 }
 
 /// Gets rows in order. Its error ends the inspection.
-pub type Sink<'a> = &'a mut dyn FnMut(Row) -> Result<()>;
+pub type Sink<'a> = &'a mut dyn FnMut(Entry) -> Result<()>;
 
 /// Shows the selected rows of a part of the store in `data`. `tick` is called now and then, and its error ends the
 /// inspection.
@@ -114,7 +114,7 @@ impl Inspection<'_> {
     }
 
     /// Shows a row unless its file, kind or sequence is not selected.
-    fn show(&mut self, row: Row) -> Result<()> {
+    fn show(&mut self, row: Entry) -> Result<()> {
         let Filter { kinds, first, last, file, .. } = self.filter;
         let of_file = file.as_ref().is_none_or(|file| row.file == *file || row.file.ends_with(&format!("/{file}")));
         let selected = || {
@@ -127,7 +127,7 @@ impl Inspection<'_> {
 
     fn unreadable(&mut self, path: &Path, byte: u64, reason: impl Into<String>) -> Result<()> {
         let fields = vec![("reason", Value::Text(reason.into()))];
-        self.show(Row { file: self.name(path), byte, sequence: None, kind: UNREADABLE.to_owned(), fields })
+        self.show(Entry { file: self.name(path), byte, sequence: None, kind: UNREADABLE.to_owned(), fields })
     }
 
     /// Makes a row of what reading `path` ran into.
@@ -184,7 +184,7 @@ impl Inspection<'_> {
             }
             PackFrame::Unknown { byte, length } => (byte, "Unknown", vec![("length", Value::Number(length))]),
         };
-        self.show(Row { file: self.name(path), byte, sequence: None, kind: kind.to_owned(), fields })
+        self.show(Entry { file: self.name(path), byte, sequence: None, kind: kind.to_owned(), fields })
     }
 
     fn journal(&mut self) -> Result<()> {
@@ -216,7 +216,7 @@ impl Inspection<'_> {
             return self.unreadable(path, byte, "the store was closed, and this end of the file is incomplete");
         }
         let kind = "Torn".to_owned();
-        self.show(Row { file: self.name(path), byte, sequence: None, kind, fields: Vec::new() })
+        self.show(Entry { file: self.name(path), byte, sequence: None, kind, fields: Vec::new() })
     }
 
     fn event(&mut self, path: &Path, byte: u64, change: &Change) -> Result<()> {
@@ -228,6 +228,6 @@ impl Inspection<'_> {
         let mut fields = Fields::new(&names);
         fields.change(change);
         let (sequence, kind) = (Some(change.place.sequence), format!("{:?}", change.kind));
-        self.show(Row { file: self.name(path), byte, sequence, kind, fields: fields.out })
+        self.show(Entry { file: self.name(path), byte, sequence, kind, fields: fields.out })
     }
 }

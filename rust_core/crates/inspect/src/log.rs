@@ -13,7 +13,7 @@ use orcas_record::{self as record, Bucket, BucketId, BucketRole, Record, Sequenc
 use orcas_store::StoreKeys;
 
 use super::describe::{Fields, Value};
-use super::{Inspection, Row, UNREADABLE};
+use super::{Entry, Inspection, UNREADABLE};
 
 /// What the records say about buckets, and which of them and of their uploads are selected.
 #[derive(Default)]
@@ -146,7 +146,7 @@ impl Inspection<'_> {
         fields.record(&record);
         fields.cause(&cause);
         let kind = record::kind_name(recovered.kind).unwrap_or_default();
-        self.show(Row { file: self.name(path), byte, sequence: Some(sequence), kind, fields: fields.out })
+        self.show(Entry { file: self.name(path), byte, sequence: Some(sequence), kind, fields: fields.out })
     }
 
     /// Whether a record is about a bucket and a key that are selected. Parts follow their upload.
@@ -203,7 +203,7 @@ impl Inspection<'_> {
             fields.extend((last != Sequence::MAX).then_some(("last_lost", Value::Number(last))));
         }
         fields.extend(kind.and_then(record::kind_name).map(|kind| ("lost_kind", Value::Text(kind))));
-        self.show(Row { file: self.name(path), byte, sequence: None, kind: UNREADABLE.to_owned(), fields })
+        self.show(Entry { file: self.name(path), byte, sequence: None, kind: UNREADABLE.to_owned(), fields })
     }
 }
 

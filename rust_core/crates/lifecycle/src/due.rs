@@ -6,7 +6,7 @@ use super::rules::{Expiration, Filter, Noncurrent, Rule, Rules, Tag};
 
 /// What the rules need to know of a version or an upload.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct EntryFacts<'a> {
     pub key: &'a [u8],
     /// Bytes; 0 for a delete marker.
     pub size: u64,
@@ -55,7 +55,7 @@ pub struct Due<'r> {
 impl Rules {
     /// When a version expires: the earliest time that an enabled rule gives. `None` if no rule applies to it.
     /// `day_ms` is the length of a day.
-    pub fn due(&self, facts: &Facts<'_>, place: EntryState, day_ms: u64) -> Option<Due<'_>> {
+    pub fn due(&self, facts: &EntryFacts<'_>, place: EntryState, day_ms: u64) -> Option<Due<'_>> {
         let tags = if place.has_tags() { facts.tags } else { &[] };
         let tagged = tags.iter().flat_map(|(key, value)| self.asking_for(key, value));
         let due = |at: usize| {
@@ -99,7 +99,7 @@ impl Rule {
         self.expiration.is_some_and(|expiration| expiration != Expiration::Markers(false)) || self.noncurrent.is_some()
     }
 
-    fn due_ms(&self, facts: &Facts<'_>, place: EntryState, day_ms: u64) -> Option<u64> {
+    fn due_ms(&self, facts: &EntryFacts<'_>, place: EntryState, day_ms: u64) -> Option<u64> {
         match place {
             EntryState::Current => match self.expiration? {
                 Expiration::Days(days) => Some(after_days(facts.modified_ms, days, day_ms)),
@@ -122,7 +122,7 @@ impl Rule {
 }
 
 impl Filter {
-    fn admits(&self, facts: &Facts<'_>, place: EntryState) -> bool {
+    fn admits(&self, facts: &EntryFacts<'_>, place: EntryState) -> bool {
         if !place.has_tags() {
             let has_no_size = self.greater_than.is_none() && self.less_than.is_none();
             return facts.key.starts_with(&self.prefix) && self.tags.is_empty() && has_no_size;

@@ -11,7 +11,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use due::{Due, EntryState, Facts};
+pub use due::{Due, EntryFacts, EntryState};
 pub use rules::{Expiration, Filter, Noncurrent, Rule, Rules};
 
 /// Milliseconds of a day.

@@ -55,7 +55,7 @@ fn only_rules_that_may_concern_a_version_are_looked_at() {
 /// The time and the rule for a version of 100 bytes with the tag a=1.
 fn due(rules: &Rules, key: &str, modified_ms: u64, place: EntryState) -> Option<(u64, String)> {
     let tags = [("a".into(), "1".into())];
-    let facts = Facts { key: key.as_bytes(), size: 100, modified_ms, tags: &tags };
+    let facts = EntryFacts { key: key.as_bytes(), size: 100, modified_ms, tags: &tags };
     rules.due(&facts, place, DAY_MS).map(|due| (due.at_ms, due.rule.id.clone()))
 }
 
@@ -79,7 +79,7 @@ fn days_end_at_the_next_midnight() {
     ] {
         assert_eq!(due(&three, "k", modified, EntryState::Current), at(expected, "r"), "{modified}");
     }
-    let facts = Facts { key: b"k", size: 0, modified_ms: 25_000, tags: &[] };
+    let facts = EntryFacts { key: b"k", size: 0, modified_ms: 25_000, tags: &[] };
     assert_eq!(three.due(&facts, EntryState::Current, 10_000).map(|due| due.at_ms), Some(60_000));
 }
 
@@ -228,7 +228,7 @@ proptest! {
         size in 0..4u64,
     ) {
         let tags: Vec<(Bytes, Bytes)> = tags.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        let facts = Facts { key: key.as_bytes(), size, modified_ms: DAY, tags: &tags };
+        let facts = EntryFacts { key: key.as_bytes(), size, modified_ms: DAY, tags: &tags };
         let all = rules(&some);
         let since = EntryState::Noncurrent { since_ms: DAY, newer: 1 };
         for place in [EntryState::Current, EntryState::LoneMarker, since, EntryState::Upload] {
@@ -246,7 +246,7 @@ proptest! {
     #[test]
     fn days_are_never_cut_short(modified_ms in 0..1u64 << 48, days in 1..=u32::MAX, day_ms in 1..DAY_MS) {
         let all = rules(&[expiring("r", "", Expiration::Days(days))]);
-        let facts = Facts { key: b"", size: 0, modified_ms, tags: &[] };
+        let facts = EntryFacts { key: b"", size: 0, modified_ms, tags: &[] };
         let at_ms = all.due(&facts, EntryState::Current, day_ms).unwrap().at_ms;
         let lived = at_ms - modified_ms;
         prop_assert!(lived > u64::from(days) * day_ms && lived <= (u64::from(days) + 1) * day_ms);

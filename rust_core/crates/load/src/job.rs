@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::client::{Kind, Response, key_of, number_of, page};
-use super::objects::{Claim, ObjectTable, Observation, Verdict};
+use super::objects::{Claim, ObjectTable, Observation, ReadCheck};
 use super::pattern::{Checker, Content, Pattern, Wrong};
 use super::plan::{Operation, Workload};
 use super::tally::{Failure, Outcome};
@@ -228,7 +228,7 @@ impl Job {
                 if response.head.status == 404 && model.workload.verify =>
             {
                 match model.objects.judge_missing(seen) {
-                    Verdict::Raced => Outcome::Raced,
+                    ReadCheck::Raced => Outcome::Raced,
                     _ => Outcome::Wrong(format!("{} is missing", model.key(Kind::Object, seen.number))),
                 }
             }
@@ -241,12 +241,12 @@ impl Job {
             Self::ReadCopy { number, oldest, newest, .. } => {
                 let span = *oldest..=*newest;
                 let fits = |found: Option<u32>| found.is_none_or(|found| span.contains(&found) && found % 2 == 1);
-                let judge = |found| if fits(found) { Verdict::Right } else { Verdict::Unknown };
+                let judge = |found| if fits(found) { ReadCheck::Right } else { ReadCheck::Unknown };
                 judge_read(model, Kind::Copy, *number, response, judge)
             }
             Self::ReadMultipart(number) => {
                 let fits = |found: Option<u32>| found.is_none_or(|found| found == 1);
-                let judge = |found| if fits(found) { Verdict::Right } else { Verdict::Unknown };
+                let judge = |found| if fits(found) { ReadCheck::Right } else { ReadCheck::Unknown };
                 judge_read(model, Kind::Multipart, *number, response, judge)
             }
             Self::Head(seen) => judge_head(model, seen.number, response),
@@ -305,7 +305,7 @@ fn judge_read(
     kind: Kind,
     number: u32,
     response: &Response,
-    judge: impl FnOnce(Option<u32>) -> Verdict,
+    judge: impl FnOnce(Option<u32>) -> ReadCheck,
 ) -> Outcome {
     let wrong = |what: String| Outcome::Wrong(format!("{} {what}", model.key(kind, number)));
     match response.checked {
@@ -313,9 +313,9 @@ fn judge_read(
         Some(Err(Wrong::Byte(at))) => wrong(format!("has another byte at {at}")),
         Some(Err(Wrong::Length(length))) => wrong(format!("has {length} bytes")),
         Some(Ok(generation)) => match judge(generation) {
-            Verdict::Right | Verdict::Raced => Outcome::Done(response.length),
-            Verdict::Stale => wrong("is older than an acknowledged write".to_owned()),
-            Verdict::Unknown | Verdict::Missing => wrong("is a write that was never sent".to_owned()),
+            ReadCheck::Right | ReadCheck::Raced => Outcome::Done(response.length),
+            ReadCheck::Stale => wrong("is older than an acknowledged write".to_owned()),
+            ReadCheck::Unknown | ReadCheck::Missing => wrong("is a write that was never sent".to_owned()),
         },
     }
 }

@@ -60,7 +60,7 @@ pub struct Observation {
 
 /// Whether the result of a read can be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReadCheck {
     Right,
     /// The object was deleted during the read, so both results are right.
     Raced,
@@ -190,21 +190,21 @@ impl ObjectTable {
     }
 
     /// Judges a read that began at `seen` and found the object, in this generation if the content says so.
-    pub fn judge_found(&self, seen: &Observation, generation: Option<u32>) -> Verdict {
+    pub fn judge_found(&self, seen: &Observation, generation: Option<u32>) -> ReadCheck {
         let (oldest, newest) = self.span(seen);
         match generation {
-            None => Verdict::Right,
-            Some(found) if found < oldest => Verdict::Stale,
-            Some(found) if found > newest || found % 2 == 0 => Verdict::Unknown,
-            Some(_) => Verdict::Right,
+            None => ReadCheck::Right,
+            Some(found) if found < oldest => ReadCheck::Stale,
+            Some(found) if found > newest || found % 2 == 0 => ReadCheck::Unknown,
+            Some(_) => ReadCheck::Right,
         }
     }
 
     /// Judges a read that began at `seen` and did not find the object.
-    pub fn judge_missing(&self, seen: &Observation) -> Verdict {
+    pub fn judge_missing(&self, seen: &Observation) -> ReadCheck {
         let (oldest, newest) = self.span(seen);
-        // The even generation that deletes the observed write. An overwrite skips it; the verdict is then too lenient.
-        if self.deletes && oldest + oldest % 2 <= newest { Verdict::Raced } else { Verdict::Missing }
+        // The even generation that deletes the observed write. An overwrite skips it; the check is then too lenient.
+        if self.deletes && oldest + oldest % 2 <= newest { ReadCheck::Raced } else { ReadCheck::Missing }
     }
 }
 
@@ -263,17 +263,17 @@ mod tests {
         let number = written(&objects);
         let seen = objects.find_live(number).expect("there");
         let judged = |found| objects.judge_found(&seen, found);
-        assert_eq!([Some(1), None].map(judged), [Verdict::Right, Verdict::Right]);
-        assert_eq!([Some(0), Some(2), Some(3)].map(judged), [Verdict::Stale, Verdict::Unknown, Verdict::Unknown]);
-        assert_eq!(objects.judge_missing(&seen), Verdict::Missing);
+        assert_eq!([Some(1), None].map(judged), [ReadCheck::Right, ReadCheck::Right]);
+        assert_eq!([Some(0), Some(2), Some(3)].map(judged), [ReadCheck::Stale, ReadCheck::Unknown, ReadCheck::Unknown]);
+        assert_eq!(objects.judge_missing(&seen), ReadCheck::Missing);
         let claim = objects.claim_written(1, number).expect("free");
         objects.begin(&claim);
-        assert_eq!([Some(1), Some(3)].map(judged), [Verdict::Right, Verdict::Right], "in progress");
+        assert_eq!([Some(1), Some(3)].map(judged), [ReadCheck::Right, ReadCheck::Right], "in progress");
         objects.settle(claim);
-        assert_eq!([Some(1), Some(3)].map(judged), [Verdict::Right, Verdict::Right], "since the read began");
+        assert_eq!([Some(1), Some(3)].map(judged), [ReadCheck::Right, ReadCheck::Right], "since the read began");
         let later = objects.find_live(number).expect("there");
-        assert_eq!(objects.judge_found(&later, Some(1)), Verdict::Stale);
-        assert_eq!(objects.judge_missing(&seen), Verdict::Missing, "it was overwritten, not deleted");
+        assert_eq!(objects.judge_found(&later, Some(1)), ReadCheck::Stale);
+        assert_eq!(objects.judge_missing(&seen), ReadCheck::Missing, "it was overwritten, not deleted");
     }
 
     #[test]
@@ -281,11 +281,11 @@ mod tests {
         let objects = ObjectTable::new(true);
         let number = written(&objects);
         let seen = objects.find_live(number).expect("there");
-        assert_eq!(objects.judge_missing(&seen), Verdict::Missing);
+        assert_eq!(objects.judge_missing(&seen), ReadCheck::Missing);
         let claim = objects.claim_live(number).expect("there");
         objects.begin(&claim);
-        assert_eq!(objects.judge_missing(&seen), Verdict::Raced);
-        assert_eq!(objects.judge_found(&seen, Some(1)), Verdict::Right);
+        assert_eq!(objects.judge_missing(&seen), ReadCheck::Raced);
+        assert_eq!(objects.judge_found(&seen, Some(1)), ReadCheck::Right);
         objects.settle(claim);
         assert!(objects.observe(number).is_none());
     }

@@ -5,10 +5,10 @@ use orcas_checksum::Etag;
 use orcas_decide::{Precondition, Refusal};
 use orcas_record::{BucketId, ObjectHeaders};
 
-use super::{Bucket, INVALID, Model, Moment, Object, Op, Payload, Verdict, done, evaluate};
+use super::{Bucket, INVALID, Model, Moment, Object, Op, OperationEffect, Payload, done, evaluate};
 
 impl Model {
-    pub fn append(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn append(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let Op::Append { bucket, key, offset, body, headers, precondition, .. } = op else { unreachable!("{op:?}") };
         let bucket = self.live(*bucket)?;
         let current = bucket.current(key).cloned();

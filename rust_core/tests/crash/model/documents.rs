@@ -8,7 +8,7 @@ use orcas_decide::Refusal;
 use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, DocumentKind};
 
-use super::{Bucket, Op, Verdict, done};
+use super::{Bucket, Op, OperationEffect, done};
 
 /// Those that were written; an empty one was removed.
 pub type Documents = BTreeMap<DocumentKind, Bytes>;
@@ -23,7 +23,7 @@ pub fn random(rng: &mut SimRng, bucket: BucketId) -> Op {
     Op::PutDocument { bucket, kind, document }
 }
 
-pub fn put(bucket: &mut Bucket, kind: DocumentKind, document: &Bytes) -> Result<Verdict, Refusal> {
+pub fn put(bucket: &mut Bucket, kind: DocumentKind, document: &Bytes) -> Result<OperationEffect, Refusal> {
     let former = bucket.documents.insert(kind, document.clone());
     done(former.as_ref() != Some(document), None)
 }

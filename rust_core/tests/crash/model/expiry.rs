@@ -7,7 +7,7 @@ use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, DocumentKind, VersionId, Versioning};
 
 use super::versions::named;
-use super::{Bucket, Expiring, Model, Moment, Named, Object, Op, Payload, Verdict};
+use super::{Bucket, Expiring, Model, Moment, Named, Object, Op, OperationEffect, Payload};
 use crate::store::Run;
 
 impl Model {
@@ -17,18 +17,18 @@ impl Model {
         document: &Bytes,
         entries: &[Expiring],
         at: Moment,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<OperationEffect, Refusal> {
         let bucket = self.live(bucket)?;
         let mut counts = Expired::default();
         if bucket.documents.get(&DocumentKind::Lifecycle) != Some(document) {
             (counts.changed, counts.void) = (entries.len() as u64, true);
-            return Ok(Verdict { expired: counts, ..Verdict::default() });
+            return Ok(OperationEffect { expired: counts, ..OperationEffect::default() });
         }
         for (entry, stamp) in entries.iter().zip(at.stamp..) {
             bucket.expire(entry, Moment { stamp, ..at }, &mut counts);
         }
         let effective = counts.versions + counts.markers + counts.uploads > 0;
-        Ok(Verdict { effective, expired: counts, ..Verdict::default() })
+        Ok(OperationEffect { effective, expired: counts, ..OperationEffect::default() })
     }
 }
 

@@ -8,7 +8,7 @@ use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, Versioning};
 
 use super::versions::named;
-use super::{Bucket, INVALID_STATE, Model, Moment, Object, Op, Snapshot, Verdict, Versions, done};
+use super::{Bucket, INVALID_STATE, Model, Moment, Object, Op, OperationEffect, Snapshot, Versions, done};
 use crate::store::Run;
 
 const SNAPSHOTS: [&str; 2] = ["s", "t"];
@@ -44,7 +44,7 @@ impl Model {
         self.completed.values_mut().filter(|done| done.bucket == bucket).for_each(|done| done.frozen = true);
     }
 
-    pub fn apply_to_layers(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn apply_to_layers(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         match op {
             Op::CreateSnapshot { bucket: id, name } => {
                 let bucket = self.live(*id)?;

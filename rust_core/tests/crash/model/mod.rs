@@ -121,7 +121,7 @@ pub struct Moment {
 
 /// What an operation that is not refused does.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdict {
+pub struct OperationEffect {
     /// Whether it changed anything.
     pub effective: bool,
     pub etag: Option<Etag>,
@@ -150,8 +150,8 @@ pub fn is_locked(bucket: &[u8]) -> bool {
 pub const INVALID_STATE: Refusal = Refusal::InvalidBucketState { reason: "" };
 pub const INVALID: Refusal = Refusal::InvalidRequest { reason: "" };
 
-pub(super) fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refusal> {
-    Ok(Verdict { effective, etag, ..Verdict::default() })
+pub(super) fn done(effective: bool, etag: Option<Etag>) -> Result<OperationEffect, Refusal> {
+    Ok(OperationEffect { effective, etag, ..OperationEffect::default() })
 }
 
 pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
@@ -228,20 +228,20 @@ impl Model {
         }
     }
 
-    pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn apply(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         if !self.buckets.values().any(Bucket::has_quota) {
             return self.apply_unlimited(op, at);
         }
         let before = self.clone();
-        let verdict = self.apply_unlimited(op, at)?;
+        let effect = self.apply_unlimited(op, at)?;
         if let Err(refusal) = quotas::check(&before, self, op) {
             *self = before;
             return Err(refusal);
         }
-        Ok(verdict)
+        Ok(effect)
     }
 
-    fn apply_unlimited(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    fn apply_unlimited(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         match op {
             Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::Versioning { .. } | Op::DeleteBucket { .. } => {
                 self.apply_to_bucket(op, at)
@@ -263,7 +263,7 @@ impl Model {
         }
     }
 
-    fn apply_to_bucket(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    fn apply_to_bucket(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         match op {
             Op::CreateBucket { name, settings } => {
                 if self.buckets.contains_key(name) {
@@ -317,7 +317,7 @@ impl Model {
         }
     }
 
-    fn apply_to_object(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    fn apply_to_object(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         match op {
             Op::Put { bucket, key, body, headers, precondition, .. } => {
                 let bucket = self.live(*bucket)?;
@@ -339,13 +339,13 @@ impl Model {
                     Ok(())
                 };
                 let entries = (at.stamp..).zip(entries).map(delete).collect();
-                Ok(Verdict { effective, entries, ..Verdict::default() })
+                Ok(OperationEffect { effective, entries, ..OperationEffect::default() })
             }
             _ => unreachable!("not about an object: {op:?}"),
         }
     }
 
-    fn copy(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    fn copy(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let Op::Copy { source, bucket, key, headers, annotations, precondition } = op else { unreachable!("{op:?}") };
         self.live(*bucket)?;
         let mut object = self.source(source)?;
@@ -366,7 +366,7 @@ impl Model {
         done(true, Some(etag))
     }
 
-    fn apply_to_upload(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    fn apply_to_upload(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         match op {
             Op::CreateUpload { bucket, key, headers } => {
                 let upload = Upload {
@@ -412,7 +412,7 @@ impl Model {
         parts: &[(u16, [u8; 16])],
         precondition: &Precondition,
         at: Moment,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<OperationEffect, Refusal> {
         self.live(bucket)?;
         let Ok(upload) = self.upload(bucket, key, id) else {
             let same = |done: &&Completed| done.bucket == bucket && done.key == *key && done.parts == parts;

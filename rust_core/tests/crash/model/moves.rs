@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orcas_decide::{Precondition, Refusal};
 use orcas_record::{BucketId, Versioning};
 
-use super::{Bucket, INVALID, INVALID_STATE, Model, Moment, Object, Op, Verdict, done, evaluate};
+use super::{Bucket, INVALID, INVALID_STATE, Model, Moment, Object, Op, OperationEffect, done, evaluate};
 use crate::store::Run;
 
 /// What is moved where; some are refused within one bucket.
@@ -24,7 +24,7 @@ impl Model {
         Ok(())
     }
 
-    pub fn move_one(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn move_one(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let Op::Move { from_bucket, from_key, bucket, key, precondition, token } = op else { unreachable!("{op:?}") };
         let request = format!("{op:?}");
         if let Some(known) = token.and_then(|token| self.tokens.get(&token)) {
@@ -45,7 +45,7 @@ impl Model {
         done(true, Some(etag))
     }
 
-    pub fn move_prefix(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn move_prefix(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let Op::MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, updates } = op else {
             unreachable!("{op:?}")
         };
@@ -77,7 +77,7 @@ impl Model {
         for ((object, key), stamp) in moved.into_iter().zip(&keys).zip(at.stamp..) {
             to.put(&[prefix, &key[from_prefix.len()..]].concat().into(), Object { stamp, ..object });
         }
-        Ok(Verdict { effective: true, moved: (count, bytes), ..Verdict::default() })
+        Ok(OperationEffect { effective: true, moved: (count, bytes), ..OperationEffect::default() })
     }
 }
 

@@ -7,7 +7,7 @@ use orcas_engine::Clock;
 use orcas_fs_testing::SimRng;
 use orcas_record::{BucketId, Retention, RetentionMode, Versioning};
 
-use super::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};
+use super::{Bucket, Model, Moment, Named, Object, Op, OperationEffect, Payload, done, evaluate};
 use crate::store::Run;
 use crate::workload::text;
 
@@ -93,7 +93,11 @@ impl Object {
 }
 
 impl Model {
-    pub fn set_default_retention(&mut self, id: BucketId, mode: Option<RetentionMode>) -> Result<Verdict, Refusal> {
+    pub fn set_default_retention(
+        &mut self,
+        id: BucketId,
+        mode: Option<RetentionMode>,
+    ) -> Result<OperationEffect, Refusal> {
         let bucket = self.live(id)?;
         if bucket.versioning != Versioning::Enabled {
             return Err(Refusal::InvalidBucketState { reason: "" });
@@ -102,7 +106,7 @@ impl Model {
         done(true, None)
     }
 
-    pub fn delete_version(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn delete_version(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let Op::DeleteVersion { bucket, key, version, precondition, bypass } = op else { unreachable!("{op:?}") };
         let bucket = self.live(*bucket)?;
         let found = bucket.position(key, *version);
@@ -116,7 +120,7 @@ impl Model {
         done(true, None)
     }
 
-    pub fn update_version(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+    pub fn update_version(&mut self, op: &Op, at: Moment) -> Result<OperationEffect, Refusal> {
         let (Op::Tag { bucket, key, version, .. }
         | Op::Annotate { bucket, key, version, .. }
         | Op::Hold { bucket, key, version, .. }

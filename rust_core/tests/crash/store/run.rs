@@ -17,7 +17,7 @@ use super::observe::observe;
 use super::reclaim::{Reader, limits};
 use super::steps::{Phase, Recorder, Step};
 use super::world::{Answers, World, upload_id};
-use crate::model::{Model, Moment, Op, Verdict};
+use crate::model::{Model, Moment, Op, OperationEffect};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
 const CAPTURES_CUT: usize = 16;
@@ -269,7 +269,7 @@ impl Run {
                 _ if Self::undecided(&answer) => {}
                 Some((model, states)) => {
                     assert!(matches!(&answer, Err(Failure::Engine(error)) if is_fault(error)), "{answer:?}");
-                    if model.apply(&op, at).is_ok_and(|verdict| verdict.effective) {
+                    if model.apply(&op, at).is_ok_and(|effect| effect.effective) {
                         states.push(ModelState::new(model.clone()));
                     }
                 }
@@ -314,7 +314,7 @@ impl Run {
         let promised = model.durability(op);
         let expected = model.apply(op, at);
         match (&expected, &answer) {
-            (Ok(verdict), Ok(outcome)) => check_outcome(verdict, outcome, at),
+            (Ok(effect), Ok(outcome)) => check_outcome(effect, outcome, at),
             (Err(expected), Err(Failure::Refused(refusal))) => {
                 assert!(same_refusal(expected, refusal), "{op:?}: {refusal:?} instead of {expected:?}");
             }
@@ -326,7 +326,7 @@ impl Run {
         if let (Op::CreateBucket { name, .. } | Op::Fork { name, .. }, Ok(Outcome::Bucket(bucket))) = (op, &answer) {
             model.buckets.get_mut(name).expect("just made").id = Some(bucket.id);
         }
-        if !expected.is_ok_and(|verdict| verdict.effective) {
+        if !expected.is_ok_and(|effect| effect.effective) {
             return;
         }
         self.followed.expect(self.history.len(), &model, op);
@@ -466,17 +466,17 @@ fn has_body(op: &Op) -> bool {
     matches!(op, Op::Put { .. } | Op::Append { .. } | Op::PutPart { .. })
 }
 
-fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
+fn check_outcome(effect: &OperationEffect, outcome: &Outcome, at: Moment) {
     match outcome {
-        Outcome::Put(put) | Outcome::Part(put) => assert_eq!(Some(put.etag), verdict.etag),
-        Outcome::Completed(completed, _) => assert_eq!(Some(completed.etag), verdict.etag),
+        Outcome::Put(put) | Outcome::Part(put) => assert_eq!(Some(put.etag), effect.etag),
+        Outcome::Completed(completed, _) => assert_eq!(Some(completed.etag), effect.etag),
         Outcome::Deleted(entries) => {
             let entries: Vec<_> = entries.iter().map(|entry| entry.as_ref().map(drop).map_err(Clone::clone)).collect();
-            assert_eq!(entries, verdict.entries);
+            assert_eq!(entries, effect.entries);
         }
         Outcome::Upload(id) => assert_eq!(*id, at.upload),
-        Outcome::Expired(expired) => assert_eq!(*expired, verdict.expired),
-        Outcome::Moved { objects, bytes } => assert_eq!((*objects, *bytes), verdict.moved),
+        Outcome::Expired(expired) => assert_eq!(*expired, effect.expired),
+        Outcome::Moved { objects, bytes } => assert_eq!((*objects, *bytes), effect.moved),
         Outcome::Done
         | Outcome::DeletedOne(_)
         | Outcome::Updated(_)

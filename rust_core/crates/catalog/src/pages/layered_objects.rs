@@ -158,7 +158,7 @@ fn list_layers(
 }
 
 /// A key of a layer, and what it shows; `None` for a delete marker.
-struct Row {
+struct LayerKey {
     key: Bytes,
     listed: Option<Listed>,
 }
@@ -176,7 +176,7 @@ struct LayerRows<'r, 'i> {
     /// What was moved between layers when the page was begun. A key that was looked for in a layer before it came there,
     /// and later where it is no more, would be passed over.
     merges: u64,
-    fetched: VecDeque<Row>,
+    fetched: VecDeque<LayerKey>,
     /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
     from: Option<Bound<Bytes>>,
     fetch: usize,
@@ -232,8 +232,9 @@ impl LayerRows<'_, '_> {
             }
             let end = ends.into_iter().flatten().min();
             let counts = |key: &Bytes| end.as_ref().is_none_or(|end| key <= end);
-            self.fetched
-                .extend(rows.into_iter().take_while(|(key, _)| counts(key)).map(|(key, listed)| Row { key, listed }));
+            self.fetched.extend(
+                rows.into_iter().take_while(|(key, _)| counts(key)).map(|(key, listed)| LayerKey { key, listed }),
+            );
             self.from = end.map(Bound::Excluded);
             // Of keys with many versions, the next fetch would read more in vain.
             self.fetch = if is_dense { FETCH_FIRST } else { (self.fetch * 4).min(FETCH_MAX) };
@@ -327,7 +328,7 @@ impl Merge<'_, '_> {
         let list = page.list;
         loop {
             let Some(next) = self.next()? else { return Ok(None) };
-            let Some(Row { key, listed }) = next.filter(|row| row.key.starts_with(&list.prefix)) else {
+            let Some(LayerKey { key, listed }) = next.filter(|row| row.key.starts_with(&list.prefix)) else {
                 return Ok(Some(None));
             };
             page.from = Bound::Excluded(key.clone());
@@ -350,7 +351,7 @@ impl Merge<'_, '_> {
     }
 
     /// The next key, as the newest layer that has it shows it: `Some(None)` at the end.
-    fn next(&mut self) -> Result<Option<Option<Row>>> {
+    fn next(&mut self) -> Result<Option<Option<LayerKey>>> {
         for layer in &mut self.layers {
             if layer.fill()?.is_none() {
                 return Ok(None);
@@ -376,7 +377,7 @@ impl Merge<'_, '_> {
                 return Ok(None);
             }
             let shown = found.filter(|found| !found.version.delete_marker);
-            newest = Some(Row { key, listed: shown.map(|shown| of_object(&shown)) });
+            newest = Some(LayerKey { key, listed: shown.map(|shown| of_object(&shown)) });
         }
         Ok(Some(newest))
     }

@@ -83,7 +83,7 @@ const FETCH_MAX: usize = 1_024;
 pub const RESTARTS_MAX: usize = 16;
 
 /// One key as a cursor sees it.
-struct Row {
+struct ScannedKey {
     key: Bytes,
     sequence: Sequence,
     shown: Shown,
@@ -136,9 +136,9 @@ pub fn applied_to(snapshot: &Reader<'_>) -> Result<Sequence> {
 }
 
 /// Keys in order, fetched a few at a time.
-trait Rows {
+trait KeySource {
     /// Up to `limit` rows from `from` on. `None` when the source has moved on under the reader.
-    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>>;
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<ScannedKey>) -> Result<Option<()>>;
 }
 
 struct IndexRows<'r, 'i> {
@@ -170,11 +170,11 @@ impl IndexRows<'_, '_> {
     }
 }
 
-impl Rows for IndexRows<'_, '_> {
-    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+impl KeySource for IndexRows<'_, '_> {
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<ScannedKey>) -> Result<Option<()>> {
         self.scan(from, limit, &mut |head| {
             let (key, shown) = (Bytes::copy_from_slice(&head.key), Shown::Listed(of_head(&head)));
-            out.push_back(Row { key, sequence: head.sequence, shown });
+            out.push_back(ScannedKey { key, sequence: head.sequence, shown });
             true
         })?;
         Ok(Some(()))
@@ -200,8 +200,8 @@ struct OverlayRows<'s> {
     moves: Option<u64>,
 }
 
-impl Rows for OverlayRows<'_> {
-    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+impl KeySource for OverlayRows<'_> {
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<ScannedKey>) -> Result<Option<()>> {
         let overlay = self.catalog.overlay.read();
         if !overlay.may_go_on(self.applied, &mut self.moves) {
             return Ok(None);
@@ -213,7 +213,7 @@ impl Rows for OverlayRows<'_> {
                 // The index has nothing newer.
                 Current::Below => (Sequence::MAX, Shown::Below(NewerChanges::of(recent))),
             };
-            out.push_back(Row { key: key.clone(), sequence, shown });
+            out.push_back(ScannedKey { key: key.clone(), sequence, shown });
         }
         Ok(Some(()))
     }
@@ -232,13 +232,13 @@ pub fn of_object(object: &Object) -> Listed {
 
 struct Cursor<R> {
     rows: R,
-    fetched: VecDeque<Row>,
+    fetched: VecDeque<ScannedKey>,
     /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
     from: Option<Bound<Bytes>>,
     fetch: usize,
 }
 
-impl<R: Rows> Cursor<R> {
+impl<R: KeySource> Cursor<R> {
     fn new(rows: R) -> Self {
         Self { rows, fetched: VecDeque::new(), from: Some(Bound::Unbounded), fetch: FETCH_FIRST }
     }
@@ -337,7 +337,7 @@ struct Merge<'l, I, O> {
     overlay: Cursor<O>,
 }
 
-impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
+impl<O: KeySource> Merge<'_, IndexRows<'_, '_>, O> {
     fn read(mut self) -> Result<Read> {
         self.seek(start_of(self.page.list));
         loop {
@@ -399,7 +399,7 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
     }
 
     /// The next key in order; where both have it, the newer record speaks.
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<ScannedKey> {
         let order = match (self.index.fetched.front(), self.overlay.fetched.front()) {
             (Some(index), Some(overlay)) => index.key.cmp(&overlay.key),
             (Some(_), None) => std::cmp::Ordering::Less,

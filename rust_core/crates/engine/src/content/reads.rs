@@ -39,7 +39,7 @@ impl Content {
 /// Reads a range of an object in order. Blocking; every byte it gives was verified.
 pub struct ObjectReader {
     content: Arc<Content>,
-    levels: Vec<Level>,
+    cursors: Vec<ExtentCursor>,
     remaining: u64,
     sealing: Sealing,
     /// The blob in hand, so that its place is looked up once.
@@ -48,7 +48,7 @@ pub struct ObjectReader {
     _pin: EpochPin,
 }
 
-struct Level {
+struct ExtentCursor {
     extents: Arc<[Extent]>,
     next: usize,
     /// Bytes to skip at the start of the next extent.
@@ -60,8 +60,8 @@ impl ObjectReader {
         let version = &found.object.version;
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };
-        let levels = vec![Level { extents, next: 0, skip: first }];
-        Self { content, levels, remaining, sealing: found.sealing(), blob: None, _pin: found.pin().clone() }
+        let cursors = vec![ExtentCursor { extents, next: 0, skip: first }];
+        Self { content, cursors, remaining, sealing: found.sealing(), blob: None, _pin: found.pin().clone() }
     }
 
     /// Bytes still to come.
@@ -79,30 +79,30 @@ impl ObjectReader {
             return Ok(0);
         }
         loop {
-            let level =
-                self.levels.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
-            let Some(extent) = level.extents.get(level.next) else {
-                self.levels.pop();
+            let cursor =
+                self.cursors.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
+            let Some(extent) = cursor.extents.get(cursor.next) else {
+                self.cursors.pop();
                 continue;
             };
             let length = extent.length();
-            if level.skip >= length {
-                level.skip -= length;
-                level.next += 1;
+            if cursor.skip >= length {
+                cursor.skip -= length;
+                cursor.next += 1;
                 continue;
             }
-            let skip = level.skip;
+            let skip = cursor.skip;
             let wanted = (length - skip).min(self.remaining).min(buf.len() as u64);
             let extent = extent.clone();
             match extent {
                 Extent::Segment { segment, .. } => {
-                    level.next += 1;
-                    level.skip = 0;
-                    if self.levels.len() > 1 {
+                    cursor.next += 1;
+                    cursor.skip = 0;
+                    if self.cursors.len() > 1 {
                         return Err(Error::Record { reason: "a segment names a segment" });
                     }
                     let extents = self.content.catalog.segment(segment)?;
-                    self.levels.push(Level { extents, next: 0, skip });
+                    self.cursors.push(ExtentCursor { extents, next: 0, skip });
                     continue;
                 }
                 Extent::Inline(bytes) => {
@@ -112,8 +112,8 @@ impl ObjectReader {
                     self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
                 }
             }
-            if let Some(level) = self.levels.last_mut() {
-                level.skip += wanted;
+            if let Some(cursor) = self.cursors.last_mut() {
+                cursor.skip += wanted;
             }
             self.remaining -= wanted;
             return Ok(wanted as usize);

@@ -16,7 +16,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::sync::Receiver;
 use orcas_catalog::{Document, ListUploads, NewerChanges, ScanStart, VersionScanRow, VersionStart};
 use orcas_decide::{Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, Refusal};
-use orcas_lifecycle::{EntryState, Facts, Rules};
+use orcas_lifecycle::{EntryFacts, EntryState, Rules};
 use orcas_record::{Bucket, BucketId, Cause, DocumentKind};
 
 /// See [`Walk::page`].
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
 
     fn expires(&self, rules: &Rules, row: &VersionScanRow, place: EntryState, tags: Option<&Tags>) -> bool {
         let tags = tags.map(|tags| &tags[..]).unwrap_or_default();
-        let facts = Facts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, tags };
+        let facts = EntryFacts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, tags };
         rules.due(&facts, place, self.options.day_ms).is_some_and(|due| due.at_ms <= self.now_ms)
     }
 
@@ -273,7 +273,7 @@ impl<'a> Walk<'a> {
                 for upload in &page.entries {
                     self.report.seen += 1;
                     let (key, modified_ms) = (&upload.key[..], upload.initiated_ms);
-                    let facts = Facts { key, size: 0, modified_ms, tags: &[] };
+                    let facts = EntryFacts { key, size: 0, modified_ms, tags: &[] };
                     let due = rules.due(&facts, EntryState::Upload, self.options.day_ms);
                     if due.is_some_and(|due| due.at_ms <= self.now_ms) {
                         let (key, place) = (upload.key.clone(), ExpiredPlace::Upload(upload.id));

@@ -36,7 +36,7 @@ pub(super) struct Verified {
 }
 
 /// What reading a version came to.
-enum Verdict {
+enum VersionCheck {
     Whole,
     /// It is, but the text of an annotation cannot be read, or is another one.
     AnnotationLost,
@@ -120,18 +120,18 @@ impl Verify<'_> {
                 let Ok(version) = version_of(stored) else { continue };
                 if !version.delete_marker {
                     let object = Arc::new(Object { sequence: stored.sequence, version });
-                    let verdict = self.read(&object, &mut piece);
-                    self.note(&object, verdict);
+                    let check = self.read(&object, &mut piece);
+                    self.note(&object, check);
                 }
             }
         }
     }
 
-    fn read(&self, object: &Arc<Object>, piece: &mut [u8]) -> Verdict {
+    fn read(&self, object: &Arc<Object>, piece: &mut [u8]) -> VersionCheck {
         let version = &object.version;
         let length = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);
         if length != version.size {
-            return Verdict::Lost("its manifest is shorter or longer than the object".to_owned());
+            return VersionCheck::Lost("its manifest is shorter or longer than the object".to_owned());
         }
         let found = PinnedObject::new(Arc::clone(object), self.handle.pin_epoch());
         let mut reader = self.handle.content().reader(&found, 0, version.size.saturating_sub(1));
@@ -140,14 +140,14 @@ impl Verify<'_> {
             match reader.read(piece) {
                 Ok(0) => {
                     return match tag.matches(version) {
-                        false => Verdict::Other,
-                        true if self.reads_annotations(&found, piece) => Verdict::Whole,
-                        true => Verdict::AnnotationLost,
+                        false => VersionCheck::Other,
+                        true if self.reads_annotations(&found, piece) => VersionCheck::Whole,
+                        true => VersionCheck::AnnotationLost,
                     };
                 }
                 Ok(read) => tag.update(&piece[..read]),
-                Err(_) if self.names_condemned(&version.manifest) => return Verdict::Deleted,
-                Err(error) => return Verdict::Lost(error.to_string()),
+                Err(_) if self.names_condemned(&version.manifest) => return VersionCheck::Deleted,
+                Err(error) => return VersionCheck::Lost(error.to_string()),
             }
         }
     }
@@ -182,27 +182,27 @@ impl Verify<'_> {
         })
     }
 
-    fn note(&self, object: &Object, verdict: Verdict) {
+    fn note(&self, object: &Object, check: VersionCheck) {
         let Object { sequence, version } = object;
         let state = &mut *self.state.lock();
         let key = || Bytes::copy_from_slice(&version.key);
-        if let Verdict::Deleted | Verdict::Other = verdict {
+        if let VersionCheck::Deleted | VersionCheck::Other = check {
             state.hidden.push((version.bucket, key(), version.version_id));
         }
-        if let Verdict::Whole | Verdict::AnnotationLost = verdict {
+        if let VersionCheck::Whole | VersionCheck::AnnotationLost = check {
             state.found.whole += 1;
             state.found.whole_bytes += version.size;
             self.doubt(object, &mut state.found);
         }
-        let reason = match verdict {
-            Verdict::Whole => return,
-            Verdict::AnnotationLost => ANNOTATION_DAMAGED.to_owned(),
-            Verdict::Deleted => {
+        let reason = match check {
+            VersionCheck::Whole => return,
+            VersionCheck::AnnotationLost => ANNOTATION_DAMAGED.to_owned(),
+            VersionCheck::Deleted => {
                 state.found.deleted += 1;
                 return;
             }
-            Verdict::Lost(reason) => reason,
-            Verdict::Other => "what is in its place is not what was stored".to_owned(),
+            VersionCheck::Lost(reason) => reason,
+            VersionCheck::Other => "what is in its place is not what was stored".to_owned(),
         };
         state.found.losses_total += 1;
         if state.losses.len() < LOSSES_MAX && !planted::is(Bug::SalvageLossNotListed) {

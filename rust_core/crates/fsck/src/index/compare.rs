@@ -10,12 +10,12 @@ use orcas_base::error::{Error, Result};
 use orcas_index::Index;
 use orcas_record::{self as record, Record};
 
-/// Rows that are handed over at a time.
+/// RowStream that are handed over at a time.
 const ROWS: usize = 256;
 /// Characters of a row that are shown.
 const SHOWN_MAX: usize = 240;
 
-type Row = (&'static str, String);
+type IndexRow = (&'static str, String);
 
 /// A row on which the indexes do not agree.
 pub(crate) struct Difference {
@@ -51,7 +51,7 @@ pub(crate) fn compare(
         let of_rebuilt = scope.spawn(move || send_rows(collector, rebuilt, &sender));
         let (sender, ours) = bounded(8);
         let of_present = scope.spawn(move || send_rows(collector, present, &sender));
-        merge(&tables, &mut Rows::of(theirs), &mut Rows::of(ours), visit);
+        merge(&tables, &mut RowStream::of(theirs), &mut RowStream::of(ours), visit);
         let joined = [of_rebuilt, of_present].map(|thread| match thread.join() {
             Ok(done) => done.err(),
             Err(_) => Some(Error::Index { reason: "a comparison ended early".into() }),
@@ -64,8 +64,8 @@ pub(crate) fn compare(
 }
 
 /// An error that only says that the receiver is gone is none.
-fn send_rows(collector: &Collector<'_>, index: &Index, sender: &Sender<Vec<Row>>) -> Result<()> {
-    let mut rows: Vec<Row> = Vec::with_capacity(ROWS);
+fn send_rows(collector: &Collector<'_>, index: &Index, sender: &Sender<Vec<IndexRow>>) -> Result<()> {
+    let mut rows: Vec<IndexRow> = Vec::with_capacity(ROWS);
     let mut unheard = false;
     let read = index.each_row(&mut |table, row| {
         // The place up to which the log was applied is compared by whoever built the indexes.
@@ -90,21 +90,21 @@ fn send_rows(collector: &Collector<'_>, index: &Index, sender: &Sender<Vec<Row>>
     }
 }
 
-struct Rows {
-    source: Receiver<Vec<Row>>,
-    present: std::vec::IntoIter<Row>,
+struct RowStream {
+    source: Receiver<Vec<IndexRow>>,
+    present: std::vec::IntoIter<IndexRow>,
 }
 
-impl Rows {
-    fn of(source: Receiver<Vec<Row>>) -> Self {
+impl RowStream {
+    fn of(source: Receiver<Vec<IndexRow>>) -> Self {
         Self { source, present: Vec::new().into_iter() }
     }
 }
 
-impl Iterator for Rows {
-    type Item = Row;
+impl Iterator for RowStream {
+    type Item = IndexRow;
 
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<IndexRow> {
         loop {
             if let Some(row) = self.present.next() {
                 return Some(row);
@@ -114,7 +114,7 @@ impl Iterator for Rows {
     }
 }
 
-fn merge(tables: &Tables, theirs: &mut Rows, ours: &mut Rows, visit: &mut dyn FnMut(Difference) -> bool) {
+fn merge(tables: &Tables, theirs: &mut RowStream, ours: &mut RowStream, visit: &mut dyn FnMut(Difference) -> bool) {
     let (mut rebuilt, mut present) = (theirs.next(), ours.next());
     loop {
         let difference = match (&rebuilt, &present) {
@@ -145,8 +145,8 @@ fn merge(tables: &Tables, theirs: &mut Rows, ours: &mut Rows, visit: &mut dyn Fn
 }
 
 /// By table, then by the columns of the key: numbers as numbers, bytes as `each_row` writes them.
-fn order(tables: &Tables, one: &Row, other: &Row) -> Ordering {
-    let of = |row: &Row| tables.orders.get(row.0).copied().unwrap_or_default();
+fn order(tables: &Tables, one: &IndexRow, other: &IndexRow) -> Ordering {
+    let of = |row: &IndexRow| tables.orders.get(row.0).copied().unwrap_or_default();
     let ((table, columns), (other_table, _)) = (of(one), of(other));
     table.cmp(&other_table).then_with(|| {
         let columns = one.1.split(' ').zip(other.1.split(' ')).take(columns);
@@ -158,7 +158,7 @@ fn order(tables: &Tables, one: &Row, other: &Row) -> Ordering {
     })
 }
 
-fn place(tables: &Tables, row: &Row) -> String {
+fn place(tables: &Tables, row: &IndexRow) -> String {
     let columns = tables.orders.get(row.0).map_or(1, |(_, columns)| *columns);
     let key: Vec<&str> = row.1.split(' ').take(columns).collect();
     format!("index.db, table {}, row {}", row.0, shown(&key.join(" ")))
@@ -171,22 +171,22 @@ fn shown(row: &str) -> String {
     }
 }
 
-fn missing(tables: &Tables, row: &Row) -> Difference {
+fn missing(tables: &Tables, row: &IndexRow) -> Difference {
     let detail = format!("the row is not there; the log says: {}", shown(&row.1));
     difference(tables, row, "the row is not there", detail)
 }
 
-fn surplus(tables: &Tables, row: &Row) -> Difference {
+fn surplus(tables: &Tables, row: &IndexRow) -> Difference {
     let detail = format!("the log knows of no such row: {}", shown(&row.1));
     difference(tables, row, "the log knows of no such row", detail)
 }
 
-fn changed(tables: &Tables, rebuilt: &Row, present: &Row) -> Difference {
+fn changed(tables: &Tables, rebuilt: &IndexRow, present: &IndexRow) -> Difference {
     let detail = format!("the row is: {}; the log says: {}", shown(&present.1), shown(&rebuilt.1));
     difference(tables, rebuilt, "the row is another one than the log says", detail)
 }
 
-fn difference(tables: &Tables, row: &Row, cause: &'static str, detail: String) -> Difference {
+fn difference(tables: &Tables, row: &IndexRow, cause: &'static str, detail: String) -> Difference {
     let object = (row.0 == "heads").then(|| object(tables, &row.1)).flatten();
     Difference { place: place(tables, row), detail, cause, object }
 }

@@ -81,12 +81,12 @@ pub fn corrections(
         readable,
         gone: BTreeSet::new(),
         segments: BTreeMap::new(),
-        locks: Locks::learn(index, source.collector, source.facts.lost_locks)?,
+        locks: Locks::learn(index, source.collector, source.first_pass.lost_locks)?,
         losses: Losses::new(index, LOSSES_MAX)?,
         records: Vec::new(),
         made_up: Vec::new(),
     };
-    search.stacks(source.facts.last + 1);
+    search.stacks(source.first_pass.last + 1);
     search.chunks(source, (fs, packs))?;
     search.records.extend(search.locks.of_buckets());
     search.versions()?;
@@ -165,7 +165,7 @@ impl Search<'_> {
             for entry in &page {
                 let BlobLocation::Pack { at, length } = entry.location else { continue };
                 let pack = at.pack();
-                let retired = source.facts.packs_retired.contains(&pack);
+                let retired = source.first_pass.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
                     if let Some(Fingerprint(fingerprint)) = entry.fingerprint {
@@ -181,7 +181,7 @@ impl Search<'_> {
         let mut moves: Vec<ChunkMove> = Vec::new();
         if !wanted.is_empty() {
             let (fs, options) = place;
-            for pack in self.readable.iter().filter(|pack| !source.facts.packs_retired.contains(pack)) {
+            for pack in self.readable.iter().filter(|pack| !source.first_pass.packs_retired.contains(pack)) {
                 let mut examination = PackExamination::open(&**fs, options, *pack)?;
                 let meter = |bytes| source.collector.read(bytes);
                 let mut found: Vec<(ChunkLocation, &Wanted)> = Vec::new();

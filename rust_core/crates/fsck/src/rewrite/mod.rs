@@ -89,7 +89,7 @@ pub fn rewrite_log(
     let Corrections { records, losses, losses_total, held, buckets: of_layers, unreadable_packs } =
         correct::corrections(&loose, &source, (fs, &packs))?;
     drop(loose);
-    let first = source.facts.last + 1;
+    let first = source.first_pass.last + 1;
     for (sequence, record) in (first..).zip(&records) {
         let mut payload = Vec::new();
         let kind = record::encode(record, &mut payload);
@@ -112,7 +112,7 @@ pub fn rewrite_log(
     new.finish()?;
     let mut kept = set_aside_before(&**fs, &log.dir, file)?;
     kept.extend(set_packs_aside(&**fs, &packs, &unreadable_packs)?);
-    let (records, mut buckets) = (source.facts.lost, source.made_up);
+    let (records, mut buckets) = (source.first_pass.lost, source.made_up);
     buckets.extend(of_layers);
     Ok(GivenUp { losses, losses_total, records, buckets, held, kept })
 }

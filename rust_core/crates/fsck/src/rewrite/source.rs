@@ -28,7 +28,7 @@ type Lost<'a> = &'a mut dyn FnMut((Sequence, Sequence), Option<u8>);
 
 /// What was learned in a first pass.
 #[derive(Default)]
-pub struct Facts {
+pub struct FirstPass {
     /// The highest sequence that any record has or had.
     pub last: Sequence,
     /// Records that cannot be read, first to last, as the log's files say it.
@@ -45,7 +45,7 @@ pub struct Source<'a> {
     pub inspection: &'a Inspection,
     /// The last record that is known to have been durable.
     pub applied: Sequence,
-    pub facts: Facts,
+    pub first_pass: FirstPass,
     /// Records to put in, by sequence.
     inserted: BTreeMap<Sequence, (u8, Bytes)>,
     /// Names of buckets that were made up.
@@ -63,25 +63,25 @@ impl<'a> Source<'a> {
         (applied, index): (Sequence, Option<&Index>),
     ) -> Result<Self> {
         let (inserted, made_up) = (BTreeMap::new(), Vec::new());
-        let mut source = Self { collector, inspection, applied, facts: Facts::default(), inserted, made_up };
-        let mut facts = Facts { last: applied, ..Facts::default() };
+        let mut source = Self { collector, inspection, applied, first_pass: FirstPass::default(), inserted, made_up };
+        let mut first_pass = FirstPass { last: applied, ..FirstPass::default() };
         let mut lost = Vec::new();
         source.read(&mut |range, kind| lost.push((range, kind)), &mut |sequence, _, _, record| {
-            facts.see(sequence, record);
+            first_pass.see(sequence, record);
             Ok(())
         })?;
         // If it is not known how many records are lost, none are assumed behind the last known one.
         let last_lost = |may_lock: &dyn Fn(u8) -> bool| {
             let locks = lost.iter().filter(|((_, last), kind)| *last > applied && kind.is_none_or(may_lock));
-            locks.map(|((first, last), _)| *last.min(&facts.last).max(first)).max().unwrap_or(0)
+            locks.map(|((first, last), _)| *last.min(&first_pass.last).max(first)).max().unwrap_or(0)
         };
-        facts.lost_locks = LostLocks {
+        first_pass.lost_locks = LostLocks {
             updates: last_lost(&|kind| kind == record::UPDATE_VERSION),
             amendments: last_lost(&record::may_amend),
         };
-        facts.lost = lost.into_iter().map(|((first, last), _)| (first, last.min(facts.last))).collect();
-        facts.lost.retain(|(first, last)| first <= last);
-        source.facts = facts;
+        first_pass.lost = lost.into_iter().map(|((first, last), _)| (first, last.min(first_pass.last))).collect();
+        first_pass.lost.retain(|(first, last)| first <= last);
+        source.first_pass = first_pass;
         if let Some(index) = index {
             source.restore(index)?;
         }
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
     }
 
     fn counts(&self, record: &Record) -> bool {
-        let gone = |bucket: BucketId| self.facts.buckets.is_deleted(bucket);
+        let gone = |bucket: BucketId| self.first_pass.buckets.is_deleted(bucket);
         match record {
             Record::MoveContents { .. } | Record::ReplaceLog { .. } => false,
             // These also end something that may be elsewhere: an object in another bucket, an upload.
@@ -161,23 +161,24 @@ impl<'a> Source<'a> {
 
     /// Takes what the index has of the lost records: all but the content of small bodies.
     fn restore(&mut self, index: &Index) -> Result<()> {
-        for (first, last) in self.facts.lost.clone() {
+        for (first, last) in self.first_pass.lost.clone() {
             self.restore_range(index, first, last.min(self.applied))?;
         }
-        let is_lost =
-            |facts: &Facts, sequence| facts.lost.iter().any(|(first, last)| (*first..=*last).contains(&sequence));
+        let is_lost = |first_pass: &FirstPass, sequence| {
+            first_pass.lost.iter().any(|(first, last)| (*first..=*last).contains(&sequence))
+        };
         for stored in index.read()?.buckets()? {
-            if is_lost(&self.facts, stored.sequence) {
+            if is_lost(&self.first_pass, stored.sequence) {
                 self.inserted.insert(stored.sequence, (stored.kind, stored.record.clone()));
             }
             if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)
             {
-                self.facts.buckets.see_stored(stored.sequence, bucket);
+                self.first_pass.buckets.see_stored(stored.sequence, bucket);
             }
         }
         for stored in index.read()?.documents()? {
-            if is_lost(&self.facts, stored.sequence) {
+            if is_lost(&self.first_pass, stored.sequence) {
                 self.inserted.insert(stored.sequence, (stored.kind, stored.record));
             }
         }
@@ -242,12 +243,12 @@ impl<'a> Source<'a> {
     /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells
     /// it.
     fn make_up_buckets(&mut self) -> Result<()> {
-        for made_up in self.facts.buckets.made_up(&mut self.made_up) {
+        for made_up in self.first_pass.buckets.made_up(&mut self.made_up) {
             match made_up {
                 MadeUp::At(sequence, bucket) => self.insert(sequence, &Record::CreateBucket(bucket)),
                 MadeUp::Between(after, before, bucket) => {
                     let is_taken = |sequence| self.inserted.contains_key(&sequence);
-                    let sequence = free_between(&self.facts.lost, (after, before), is_taken)?;
+                    let sequence = free_between(&self.first_pass.lost, (after, before), is_taken)?;
                     self.insert(sequence, &Record::UpdateBucket(bucket));
                 }
             }
@@ -262,7 +263,7 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Facts {
+impl FirstPass {
     fn see(&mut self, sequence: Sequence, record: &Record) {
         self.last = self.last.max(sequence);
         match record {

@@ -1,7 +1,7 @@
 //! The seals of blobs: as the index has them, and as chunks end with them.
 
 use orcas_base::error::Result;
-use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination};
+use orcas_chunks::{ChunkCheck, ExpectedChunk, PackExamination};
 use orcas_index::{BlobEntry, Index};
 use orcas_record::{ChunkLocation, Seal};
 
@@ -27,8 +27,8 @@ pub(crate) fn stored_seal(
 ) -> Result<Option<Seal>> {
     let mut end = End::default();
     match pack.chunk(ExpectedChunk { at, length }, Some(&mut |stored| end.update(stored)), meter)? {
-        ChunkVerdict::Whole { .. } => Ok(end.seal()),
-        ChunkVerdict::Damaged { .. } => Ok(None),
+        ChunkCheck::Whole { .. } => Ok(end.seal()),
+        ChunkCheck::Damaged { .. } => Ok(None),
     }
 }
 

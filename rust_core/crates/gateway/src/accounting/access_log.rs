@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use crate::accounting::Done;
+use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::describe::Description;
-use crate::admission::verdicts::Judged;
 use crate::buckets::pages::name_of;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::request::Request;
@@ -27,7 +27,7 @@ pub struct AccessEntry<'a> {
     pub remote: &'a str,
     pub http_version: &'a str,
     /// Bytes of the path that name neither bucket nor key.
-    pub root: usize,
+    pub mount_length: usize,
     pub request_id: &'a str,
     pub trace_id: Option<&'a str>,
     pub answered: &'a [u8],
@@ -47,7 +47,7 @@ impl Gateway {
         finished: &'a Finished,
         seen: &AccessEntry<'a>,
     ) -> AccessRecord<'a> {
-        let Description { operation, bucket, key, access_key } = self.describe(head, seen.root);
+        let Description { operation, bucket, key, access_key } = self.describe(head, seen.mount_length);
         let judged = done.judged();
         let requester = done.request().map(Request::requester).or(judged.map(|judged| &judged.requester));
         let verified = requester.map(|requester| requester.access_key.clone()).filter(|key| !key.is_empty());
@@ -67,7 +67,7 @@ impl Gateway {
             trace_id: seen.trace_id,
             principal: requester.map_or("", |requester| requester.log_name()),
             is_root: requester.is_some_and(|requester| requester.is_root),
-            decisions: judged.map(Judged::lines).unwrap_or_default(),
+            decisions: judged.map(LoggedDecisions::lines).unwrap_or_default(),
             operation: finished.operation.or(operation),
             bucket,
             key,

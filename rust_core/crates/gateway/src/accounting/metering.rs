@@ -13,7 +13,7 @@ use orcas_record::Bucket;
 use orcas_s3::RequestClass;
 
 const DAY_MS: i64 = 86_400_000;
-/// Rows that may wait. Requests that need another one are counted in the row of nobody.
+/// UsageRows that may wait. Requests that need another one are counted in the row of nobody.
 const ROWS_MAX: usize = 16_384;
 /// Days that may wait. Requests of more days are counted in the newest of them.
 const DAYS_MAX: usize = 366;
@@ -75,9 +75,9 @@ pub struct RequestUsage {
 }
 
 /// By the address of the requester, which its row keeps alive, and the id of the bucket.
-type Rows = HashMap<(usize, Option<u64>), Row>;
+type UsageRows = HashMap<(usize, Option<u64>), UsageRow>;
 
-struct Row {
+struct UsageRow {
     requester: Arc<Requester>,
     bucket: Option<Arc<Bucket>>,
     counts: RequestCounts,
@@ -86,7 +86,7 @@ struct Row {
 #[derive(Default)]
 struct Day {
     number: i64,
-    rows: Rows,
+    rows: UsageRows,
     nobody: RequestCounts,
 }
 
@@ -158,7 +158,7 @@ impl Counting {
             Entry::Vacant(place) => {
                 *rows += 1;
                 let (requester, bucket) = (Arc::clone(request.requester), request.bucket.cloned());
-                &mut place.insert(Row { requester, bucket, counts: RequestCounts::default() }).counts
+                &mut place.insert(UsageRow { requester, bucket, counts: RequestCounts::default() }).counts
             }
         }
     }
@@ -191,7 +191,7 @@ impl Day {
             counts: self.nobody,
         };
         let nobody = Some(nobody).filter(|nobody| nobody.counts != RequestCounts::default());
-        let of = move |Row { requester, bucket, counts }| {
+        let of = move |UsageRow { requester, bucket, counts }| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (owner, name) = match bucket {
                 Some(bucket) => (text(&bucket.owner), text(&bucket.name)),
@@ -206,7 +206,7 @@ impl Day {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::identities::{Identities, Rows};
+    use crate::admission::identities::{Identities, UsageRows};
     use orcas_record::{BucketId, BucketRole, BucketSettings, Versioning};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn requester() -> Arc<Requester> {
-        let identities = Identities::new(Rows::of_root("sender", &[("key", "secret")])).unwrap();
+        let identities = Identities::new(UsageRows::of_root("sender", &[("key", "secret")])).unwrap();
         Arc::clone(identities.requester("key").unwrap())
     }
 

@@ -12,9 +12,9 @@ use crate::accounting::metering::Billed;
 use crate::accounting::tally::{Delivery, Tally};
 use crate::admission::accept::Refused;
 use crate::admission::bounds::rates::charge;
+use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::form::FormHead;
 use crate::admission::ingress::Ingress;
-use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::requests::reply::Responder;
 use crate::requests::request::Request;
@@ -36,7 +36,7 @@ pub enum Begun {
 }
 
 /// What is counted of a response.
-pub struct Facts {
+pub struct ResponseSummary {
     pub status: u16,
     pub request_id: [u8; 16],
     pub code: Option<ErrorCode>,
@@ -50,12 +50,12 @@ pub struct Facts {
     /// Of a refused head that is traced.
     pub trace: Option<Box<Trace>>,
     /// As of the response.
-    pub judged: Option<Arc<Judged>>,
+    pub judged: Option<Arc<LoggedDecisions>>,
     /// When this response was ready to be sent.
     pub ready: Instant,
 }
 
-impl Facts {
+impl ResponseSummary {
     /// Of a response that is ready to be sent.
     pub fn of(answer: &Response) -> Self {
         let (body, delivery) = match &answer.body {
@@ -80,18 +80,18 @@ impl Facts {
 
 /// What became of a head, as the front end keeps it until the request is done.
 #[derive(Clone, Copy)]
-pub enum Verdict<'a> {
+pub enum Admission<'a> {
     Request(&'a dyn Request),
     /// A form whose fields have made no request.
     Form(&'a Tally),
-    Refusal(&'a Facts),
+    Refusal(&'a ResponseSummary),
 }
 
 /// A request that is done.
 pub struct Done<'a> {
-    pub verdict: Verdict<'a>,
+    pub admission: Admission<'a>,
     /// `None` if the client disconnected.
-    pub response: Option<&'a Facts>,
+    pub response: Option<&'a ResponseSummary>,
     /// Status and code of the answer of the connection itself, if it gave one instead.
     pub refusal: Option<(u16, &'a str)>,
 }
@@ -99,60 +99,61 @@ pub struct Done<'a> {
 impl<'a> Done<'a> {
     /// The request, unless it was refused before there was one.
     pub fn request(&self) -> Option<&'a dyn Request> {
-        match self.verdict {
-            Verdict::Request(request) => Some(request),
-            Verdict::Form(_) | Verdict::Refusal(_) => None,
+        match self.admission {
+            Admission::Request(request) => Some(request),
+            Admission::Form(_) | Admission::Refusal(_) => None,
         }
     }
 
     /// Decisions that are not in the note of the request.
-    pub fn judged(&self) -> Option<&'a Judged> {
-        match self.verdict {
-            Verdict::Request(request) => request.judged(),
-            Verdict::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
-            Verdict::Refusal(refusal) => refusal.judged.as_deref(),
+    pub fn judged(&self) -> Option<&'a LoggedDecisions> {
+        match self.admission {
+            Admission::Request(request) => request.judged(),
+            Admission::Form(_) => self.response.and_then(|response| response.judged.as_deref()),
+            Admission::Refusal(refusal) => refusal.judged.as_deref(),
         }
     }
 
     /// The trace, if it is traced.
     pub fn trace(&self) -> Option<&'a Trace> {
-        match self.verdict {
-            Verdict::Request(request) => request.tally().trace.as_deref(),
-            Verdict::Form(_) => None,
-            Verdict::Refusal(refusal) => refusal.trace.as_deref(),
+        match self.admission {
+            Admission::Request(request) => request.tally().trace.as_deref(),
+            Admission::Form(_) => None,
+            Admission::Refusal(refusal) => refusal.trace.as_deref(),
         }
     }
 
     fn finished(&self) -> Finished {
-        let (operation, began, received) = match self.verdict {
-            Verdict::Request(request) => {
+        let (operation, began, received) = match self.admission {
+            Admission::Request(request) => {
                 (Some(request.operation()), Some(request.tally().began), request.tally().received())
             }
-            Verdict::Form(tally) => (Some(Operation::PostObject), Some(tally.began), tally.received()),
-            Verdict::Refusal(refusal) => (refusal.operation, refusal.began, 0),
+            Admission::Form(tally) => (Some(Operation::PostObject), Some(tally.began), tally.received()),
+            Admission::Refusal(refusal) => (refusal.operation, refusal.began, 0),
         };
         let now = Instant::now();
         let began = began.unwrap_or(now);
         let time = now.duration_since(began);
         let refused = self.refusal.map(|(status, code)| (status, ErrorCode::from_name(code)));
-        let untouched = |facts: &&Facts| refused.is_none() || facts.delivery.as_ref().is_some_and(|it| it.sent() > 0);
-        let Some(facts) = self.response.filter(untouched) else {
+        let untouched =
+            |summary: &&ResponseSummary| refused.is_none() || summary.delivery.as_ref().is_some_and(|it| it.sent() > 0);
+        let Some(summary) = self.response.filter(untouched) else {
             let (status, code) = refused.map_or((None, None), |(status, code)| (Some(status), code));
             return Finished { operation, status, code, time, first_byte: time, received, sent: 0, broken: false };
         };
-        let (sent, first) = match &facts.delivery {
-            None => (facts.body, now),
+        let (sent, first) = match &summary.delivery {
+            None => (summary.body, now),
             Some(delivery) => (delivery.sent(), delivery.first().unwrap_or(now)),
         };
         Finished {
             operation,
-            status: (sent == facts.body).then_some(facts.status),
-            code: facts.code,
+            status: (sent == summary.body).then_some(summary.status),
+            code: summary.code,
             time,
             first_byte: first.duration_since(began),
             received,
             sent,
-            broken: facts.delivery.as_ref().is_some_and(|delivery| delivery.is_broken()),
+            broken: summary.delivery.as_ref().is_some_and(|delivery| delivery.is_broken()),
         }
     }
 }
@@ -206,14 +207,14 @@ impl Gateway {
         if !slow && trace.is_none() {
             return None;
         }
-        let (began, accepted, ended, laps) = match done.verdict {
-            Verdict::Request(request) => {
+        let (began, accepted, ended, laps) = match done.admission {
+            Admission::Request(request) => {
                 let tally = request.tally();
                 let laps = tally.stopwatch.as_ref().map(|stopwatch| stopwatch.laps());
                 (Some(tally.began), tally.accepted, tally.ended(), laps.unwrap_or_default())
             }
-            Verdict::Form(_) => (None, None, None, Vec::new()),
-            Verdict::Refusal(refusal) => (refusal.began, Some(refusal.ready), None, Vec::new()),
+            Admission::Form(_) => (None, None, None, Vec::new()),
+            Admission::Refusal(refusal) => (refusal.began, Some(refusal.ready), None, Vec::new()),
         };
         let seconds = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
             (Some(from), Some(to)) => to.saturating_duration_since(from).as_secs_f64(),
@@ -236,7 +237,7 @@ impl Gateway {
             execute,
             send: if ready.is_some() { (total - authenticate - receive - execute).max(0.0) } else { 0.0 },
             steps: laps.into_iter().map(step).collect(),
-            refused: matches!(done.verdict, Verdict::Refusal(_)),
+            refused: matches!(done.admission, Admission::Refusal(_)),
             verified: done.request().is_some_and(|request| !request.requester().is_anonymous()),
             status: finished.status,
             code: finished.code,

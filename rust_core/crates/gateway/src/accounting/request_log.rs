@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::accounting::Done;
 use crate::accounting::access_log::{AccessEntry, began_ms};
-use crate::admission::verdicts::Judged;
+use crate::admission::decision_log::LoggedDecisions;
 use crate::gateway::Gateway;
 use crate::requests::request::Request;
 use orcas_http::{RequestHead, hex, lossy_text};
@@ -54,7 +54,7 @@ impl Gateway {
         if let Some(note) = note.filter(|_| lines) {
             let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
             let (trace_id, began_ms) = (trace_id.as_deref(), began_ms(finished));
-            let decisions = &*logged.done.judged().map(Judged::lines).unwrap_or_default();
+            let decisions = &*logged.done.judged().map(LoggedDecisions::lines).unwrap_or_default();
             let ended = Ended { remote, request_id, trace_id, decisions, finished, began_ms };
             self.access_lines.push(|out| note.write_line(&ended, out));
         }
@@ -64,7 +64,7 @@ impl Gateway {
         (line || record).then_some(FromHead { line, record })
     }
 
-    /// Adds the line and the record for the bucket. `answered` are the header lines of the response, `root` is as of
+    /// Adds the line and the record for the bucket. `answered` are the header lines of the response, `mount_length` is as of
     /// `Ingress`.
     pub fn log_head(
         &self,
@@ -72,12 +72,13 @@ impl Gateway {
         FromHead { line, record }: FromHead,
         head: &RequestHead<'_>,
         http_version: &str,
-        root: usize,
+        mount_length: usize,
         answered: &[u8],
     ) {
         let Logged { done, finished, remote } = *logged;
         let (request_id, trace_id) = (&*logged.request_id(), logged.trace_id());
-        let seen = AccessEntry { remote, http_version, root, request_id, trace_id: trace_id.as_deref(), answered };
+        let seen =
+            AccessEntry { remote, http_version, mount_length, request_id, trace_id: trace_id.as_deref(), answered };
         let made = self.access_record(head, done, finished, &seen);
         if line {
             self.access_lines.push(|out| made.write_line(out));

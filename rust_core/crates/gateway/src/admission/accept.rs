@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::admission::bounds::rates::admit;
+use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::identities::{Identities, Requester};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender, has_body};
 use crate::admission::sessions::token_of;
-use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::implemented;
 use crate::requests::reply::Responder;
@@ -44,7 +44,7 @@ pub type Refused = Box<Response>;
 #[derive(Default)]
 struct Resolved {
     operation: Option<Operation>,
-    judged: Option<Arc<Judged>>,
+    judged: Option<Arc<LoggedDecisions>>,
 }
 
 impl Gateway {
@@ -55,15 +55,15 @@ impl Gateway {
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
     ) -> Result<Arc<dyn Request>, Refused> {
-        let root = ingress.root;
+        let mount_length = ingress.mount_length;
         let closing = |answer: Response| Box::new(if has_body(&head.headers) { answer.closing() } else { answer });
         if let Some(bucket) = self.website_bucket(head) {
             return self.accept_page(head, ingress, responder, bucket).map_err(|answer| closing(*answer));
         }
         if head.method == b"OPTIONS" {
-            return Err(closing(self.preflight(head, root)));
+            return Err(closing(self.preflight(head, mount_length)));
         }
-        let cors = self.cors_lines(head, root);
+        let cors = self.cors_lines(head, mount_length);
         let mut resolved = Resolved::default();
         self.read(head, ingress, responder, &cors, &mut resolved).map_err(|mut problem| {
             let claim = names_claim(&problem.error).then(|| claimed_signature(head)).flatten();
@@ -119,7 +119,7 @@ impl Gateway {
             head.headers = Headers::new(&list);
         }
         let host = head.headers.get("host").unwrap_or_default();
-        let target = Target::parse(below(head.path, ingress.root), host, &self.options.domains)?;
+        let target = Target::parse(below(head.path, ingress.mount_length), host, &self.options.domains)?;
         let operation = *resolved.operation.insert(resolve(head.method, &target, &query, &head.headers)?);
         let sender = Sender { requester, how: authenticated.how, payload: &authenticated.payload };
         let mut context =
@@ -127,7 +127,7 @@ impl Gateway {
         // A form is authorized by `FormHead`. One that is not signed in its fields is refused by its operation.
         if operation != Operation::PostObject {
             context.authorize(&identities).inspect_err(|_| {
-                resolved.judged = context.verdicts.take(&context.requester).map(Arc::new);
+                resolved.judged = context.decisions.take(&context.requester).map(Arc::new);
             })?;
         }
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
@@ -293,6 +293,6 @@ pub(crate) fn announced(headers: &Headers<'_>) -> u64 {
 }
 
 /// The part of a path that names bucket and key.
-pub(crate) fn below(path: &[u8], root: usize) -> &[u8] {
-    path.get(root..).unwrap_or_default()
+pub(crate) fn below(path: &[u8], mount_length: usize) -> &[u8] {
+    path.get(mount_length..).unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use crate::admission::circumstances::Circumstances;
-use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
 use orcas_bodies::problem::Problem;
@@ -46,7 +46,7 @@ impl RequestContext<'_> {
                 }
             };
             let action = permission.action(version.is_some());
-            let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
+            let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
             self.gateway.decide(identities, &question, &self.circumstances(version.as_deref()))?;
         }
         Ok(())
@@ -76,7 +76,7 @@ impl RequestContext<'_> {
             source: self.source.as_ref(),
             version,
             is_uncertain: Cell::new(false),
-            verdicts: Some(&self.verdicts),
+            decisions: Some(&self.decisions),
         }
     }
 

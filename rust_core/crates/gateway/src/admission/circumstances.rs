@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
+use crate::admission::decision_log::DecisionLog;
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::RequestContext;
-use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
 use orcas_access::Context;
 use orcas_http::{Headers, Query, timestamp};
@@ -29,7 +29,7 @@ pub struct Circumstances<'a> {
     /// Something was asked that only the body of the request says. What was decided then does not count.
     pub is_uncertain: Cell<bool>,
     /// Where decisions are noted, if the logs want them.
-    pub verdicts: Option<&'a Verdicts>,
+    pub decisions: Option<&'a DecisionLog>,
 }
 
 /// The same without the head, for what is decided after that is gone.
@@ -62,7 +62,7 @@ impl KeptCircumstances {
         &self,
         gateway: &Gateway,
         version: Option<&str>,
-        verdicts: Option<&Verdicts>,
+        decisions: Option<&DecisionLog>,
         decide: impl FnOnce(&Circumstances<'_>) -> T,
     ) -> T {
         let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
@@ -76,7 +76,7 @@ impl KeptCircumstances {
             source: None,
             version,
             is_uncertain: Cell::new(false),
-            verdicts,
+            decisions,
         })
     }
 }

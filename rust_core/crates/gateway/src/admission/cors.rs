@@ -17,26 +17,26 @@ const NOT_ALLOWED: &str = "CORSResponse: This CORS request is not allowed. This 
 
 impl Gateway {
     /// What answers to this request say about its origin.
-    pub fn cors_lines(&self, head: &RequestHead<'_>, root: usize) -> CorsLines {
+    pub fn cors_lines(&self, head: &RequestHead<'_>, mount_length: usize) -> CorsLines {
         let origin = head.headers.get("origin")?;
-        let rules = self.cors_rules(&self.target(head, root)?)?;
+        let rules = self.cors_rules(&self.target(head, mount_length)?)?;
         let lines = rules.lines(&CrossOrigin::of_request(origin, head.method, &head.headers));
         // Without a rule for this origin the answer still depends on it, which caches must know.
         Some(Box::new(lines.unwrap_or_else(|| vec![("vary", VARY.as_bytes().to_vec())])))
     }
 
     /// The answer to an OPTIONS request. It has no signature.
-    pub fn preflight(&self, head: &RequestHead<'_>, root: usize) -> Response {
+    pub fn preflight(&self, head: &RequestHead<'_>, mount_length: usize) -> Response {
         let envelope = self.envelope(head.method, head.path);
-        match self.allowed(head, root) {
+        match self.allowed(head, mount_length) {
             Ok(lines) => envelope.with_cors(Some(Box::new(lines))).empty(200, HeaderBlock::new()),
             Err(problem) => envelope.problem(problem),
         }
     }
 
-    fn allowed(&self, head: &RequestHead<'_>, root: usize) -> Result<Lines, Problem> {
+    fn allowed(&self, head: &RequestHead<'_>, mount_length: usize) -> Result<Lines, Problem> {
         let asked = CrossOrigin::of_preflight(&head.headers)?;
-        let target = self.target(head, root);
+        let target = self.target(head, mount_length);
         let kind = if target.as_ref().is_some_and(|target| target.key().is_some()) { "OBJECT" } else { "BUCKET" };
         let refused = |error: S3Error| Problem::from(error.field("Method", asked.method).field("ResourceType", kind));
         // The same for a bucket that does not exist: whether it does is not for everybody to know.
@@ -45,12 +45,12 @@ impl Gateway {
         rules.lines(&asked).ok_or_else(|| refused(S3Error::with(ErrorCode::AccessForbidden, NOT_ALLOWED)))
     }
 
-    fn target(&self, head: &RequestHead<'_>, root: usize) -> Option<Target> {
+    fn target(&self, head: &RequestHead<'_>, mount_length: usize) -> Option<Target> {
         if let Some(bucket) = self.website_bucket(head) {
             return Some(Target::Bucket(bucket));
         }
         let host = head.headers.get("host").unwrap_or_default();
-        Target::parse(below(head.path, root), host, &self.options.domains).ok()
+        Target::parse(below(head.path, mount_length), host, &self.options.domains).ok()
     }
 
     fn cors_rules(&self, target: &Target) -> Option<Arc<CorsConfiguration>> {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::admission::circumstances::Circumstances;
 use bytes::Bytes;
 
+use crate::admission::decision_log::{LoggedDecision, kind_of};
 use crate::admission::identities::{Identities, Requester};
-use crate::admission::verdicts::{Verdict, kind_of};
 use crate::buckets::acls::ByAcl;
 use crate::gateway::{Gateway, PublicAccess};
 use crate::objects::versions::version_id;
@@ -63,12 +63,12 @@ impl fmt::Display for Resource<'_> {
 
 /// What the store says of a resource, as far as a decision may depend on it. Without them, nothing was looked at yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct ResourceFacts {
     /// The resource is read as a page of a website that is open to everybody.
     pub is_published: bool,
 }
 
-impl Facts {
+impl ResourceFacts {
     pub const UNKNOWN: Self = Self { is_published: false };
 }
 
@@ -78,7 +78,7 @@ pub struct Question<'a> {
     pub requester: &'a Requester,
     pub action: &'static str,
     pub resource: Resource<'a>,
-    pub facts: Facts,
+    pub facts: ResourceFacts,
 }
 
 /// The circumstances of a request, and what the store has of its resource, which is looked up if a policy or an access
@@ -214,14 +214,14 @@ impl Gateway {
             // By the website of the bucket.
             decision = Decision::Allowed(None);
         }
-        let verdict = || Verdict { action, decision, bucket_policy: document.clone(), count: 1 };
-        if let Some(verdicts) = circumstances.verdicts.filter(|_| self.access_lines.is_open()) {
-            verdicts.add(verdict());
+        let logged = || LoggedDecision { action, decision, bucket_policy: document.clone(), count: 1 };
+        if let Some(decisions) = circumstances.decisions.filter(|_| self.access_lines.is_open()) {
+            decisions.add(logged());
         }
         if decision.is_allowed() {
             return Ok(());
         }
-        let private = Some(verdict().words(requester).into());
+        let private = Some(logged().words(requester).into());
         if requester.is_anonymous() {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }

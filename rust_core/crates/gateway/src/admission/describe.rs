@@ -20,16 +20,16 @@ pub struct Description {
 }
 
 impl Gateway {
-    /// `root` as of `Ingress`.
-    pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
+    /// `mount_length` as of `Ingress`.
+    pub fn describe(&self, head: &RequestHead<'_>, mount_length: usize) -> Description {
         if let Some(bucket) = self.website_bucket(head) {
-            let target = page_target(bucket.clone(), below(head.path, root)).ok();
+            let target = page_target(bucket.clone(), below(head.path, mount_length)).ok();
             let key = target.as_ref().and_then(Target::key).map(|key| String::from_utf8_lossy(key).into_owned());
             return Description { bucket: Some(bucket), key, ..Description::default() };
         }
         let host = head.headers.get("host").unwrap_or_default();
         let access_key = claimed_signature(head).map(|(access_key, _)| access_key);
-        let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
+        let Ok(target) = Target::parse(below(head.path, mount_length), host, &self.options.domains) else {
             return Description { access_key, ..Description::default() };
         };
         let operation =

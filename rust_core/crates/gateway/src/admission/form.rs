@@ -10,10 +10,10 @@ use std::sync::Arc;
 use crate::accounting::tally::Tally;
 use crate::admission::accept::{Refused, below, names_claim, with_claim};
 use crate::admission::bounds::rates::admit;
+use crate::admission::decision_log::LoggedDecisions;
 use crate::admission::identities::{Identities, Requester};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
-use crate::admission::verdicts::Judged;
 use crate::gateway::{Gateway, now_ms};
 use crate::operations::PostObject;
 use crate::requests::reply::Responder;
@@ -50,7 +50,7 @@ struct Address {
 }
 
 /// What follows from the fields of a form.
-pub struct FormVerdict {
+pub struct FormAdmission {
     pub request: Result<Arc<dyn Request>, Refused>,
     /// Bytes of the piece that came last that are no part of the file.
     pub taken: usize,
@@ -64,7 +64,7 @@ impl Gateway {
         ingress: &Ingress,
         responder: &Arc<dyn Responder>,
     ) -> Option<Result<Box<FormHead>, Refused>> {
-        let root = ingress.root;
+        let mount_length = ingress.mount_length;
         if head.method != b"POST" || !is_form(&head.headers) {
             return None;
         }
@@ -73,13 +73,13 @@ impl Gateway {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
-        let target = Target::parse(below(head.path, root), host, &self.options.domains).ok()?;
+        let target = Target::parse(below(head.path, mount_length), host, &self.options.domains).ok()?;
         let (Target::Bucket(bucket), Ok(Operation::PostObject)) =
             (&target, resolve(head.method, &target, &query, &head.headers))
         else {
             return None;
         };
-        let envelope = self.envelope(head.method, head.path).with_cors(self.cors_lines(head, root));
+        let envelope = self.envelope(head.method, head.path).with_cors(self.cors_lines(head, mount_length));
         let read = || -> Result<(FieldsReader, u64), S3Error> {
             check_form_head(&head.headers)?;
             let boundary = Boundary::parse(head.headers.get("content-type").unwrap_or_default())?;
@@ -110,13 +110,13 @@ impl FormHead {
         &self.tally
     }
 
-    /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
+    /// Takes the next bytes of the body; `last`: no more follow. Returns the admission, or the same to be called again.
     pub fn push(
         mut self: Box<Self>,
         gateway: &Arc<Gateway>,
         piece: &[u8],
         last: bool,
-    ) -> Result<FormVerdict, Box<Self>> {
+    ) -> Result<FormAdmission, Box<Self>> {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
                 let Self { fields, address, tally } = *self;
@@ -130,7 +130,7 @@ impl FormHead {
                     Ok(request) => request.tally().add(tally.received() as usize + taken),
                     Err(_) => tally.add(piece.len()),
                 }
-                return Ok(FormVerdict { request, taken });
+                return Ok(FormAdmission { request, taken });
             }
             Ok(None) if !last => {
                 self.tally.add(piece.len());
@@ -140,7 +140,7 @@ impl FormHead {
             Err(error) => error.into(),
         };
         self.tally.add(piece.len());
-        Ok(FormVerdict { request: Err(self.address.refused(problem, last)), taken: 0 })
+        Ok(FormAdmission { request: Err(self.address.refused(problem, last)), taken: 0 })
     }
 }
 
@@ -156,7 +156,7 @@ impl Address {
         &self,
         gateway: &Arc<Gateway>,
         form: &Form,
-        judged: &mut Option<Arc<Judged>>,
+        judged: &mut Option<Arc<LoggedDecisions>>,
     ) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
         let identities = gateway.identities();
@@ -181,7 +181,7 @@ impl Address {
         let list = form.headers(&self.bucket)?;
         context.head.headers = Headers::new(&list);
         context.authorize(&identities).inspect_err(|_| {
-            *judged = context.verdicts.take(&context.requester).map(Arc::new);
+            *judged = context.decisions.take(&context.requester).map(Arc::new);
         })?;
         let size = match policy {
             Some(policy) => Policy::parse(policy)?.judge(form, &self.bucket, now_ms + gateway.clock_ahead_ms())?,

@@ -16,7 +16,7 @@ use orcas_sigv4::Credential;
 
 /// The rows of the control plane. Each replaces that with the same id.
 #[derive(Clone, Debug, Default)]
-pub struct Rows {
+pub struct IdentityTables {
     /// Number, canonical id and name. The root user of the first one of a store may do everything.
     pub accounts: Vec<(String, String, String)>,
     /// Id and document.
@@ -27,7 +27,7 @@ pub struct Rows {
     pub limits: Vec<LimitRow>,
 }
 
-impl Rows {
+impl IdentityTables {
     /// The root user of one account, with its keys and their secrets: as long as the control plane has said no more.
     pub fn of_root(owner: &str, keys: &[(&str, &str)]) -> Self {
         let (number, arn) = ("000000000000".to_owned(), "arn:aws:iam::000000000000:root".to_owned());
@@ -173,7 +173,7 @@ pub struct Identities {
 impl Identities {
     /// # Errors
     /// A sentence: a policy that is refused, or a row that names what does not exist.
-    pub fn new(rows: Rows) -> Result<Self, String> {
+    pub fn new(rows: IdentityTables) -> Result<Self, String> {
         let nobody = Identity {
             principal: Principal::anonymous(),
             policies: Vec::new(),
@@ -203,7 +203,7 @@ impl Identities {
     ///
     /// # Errors
     /// As of [`Identities::new`].
-    pub fn replaced(&self, rows: Rows) -> Result<Self, String> {
+    pub fn replaced(&self, rows: IdentityTables) -> Result<Self, String> {
         let mut next = Self::new(rows)?;
         next.generation = self.generation + 1;
         next.sessions = self.sessions.clone();
@@ -224,7 +224,7 @@ impl Identities {
     ///
     /// # Errors
     /// As of [`Identities::new`].
-    pub fn changed(&self, rows: Rows, removed: &[String]) -> Result<Self, String> {
+    pub fn changed(&self, rows: IdentityTables, removed: &[String]) -> Result<Self, String> {
         self.clone().with(rows, removed, self.generation + 1)
     }
 
@@ -233,7 +233,7 @@ impl Identities {
         Self { sessions: Tokens::new(keys), ..self.clone() }
     }
 
-    fn with(mut self, rows: Rows, removed: &[String], generation: u64) -> Result<Self, String> {
+    fn with(mut self, rows: IdentityTables, removed: &[String], generation: u64) -> Result<Self, String> {
         self.generation = generation;
         for (number, id, name) in &rows.accounts {
             let (number, id): (Arc<str>, Arc<str>) = (number.as_str().into(), id.as_str().into());
@@ -504,8 +504,8 @@ mod tests {
         (access_key.into(), secret.into(), ARN.into(), None, true)
     }
 
-    fn rows(keys: &[KeyRow]) -> Rows {
-        Rows {
+    fn rows(keys: &[KeyRow]) -> IdentityTables {
+        IdentityTables {
             limits: Vec::new(),
             accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
             policies: vec![("p".into(), READ.into())],
@@ -522,8 +522,10 @@ mod tests {
     fn a_generation_belongs_to_one_secret() {
         let first = Identities::new(rows(&[key("A", "a"), key("B", "b")])).unwrap();
         let second = first.replaced(rows(&[key("A", "other"), key("B", "b")])).unwrap();
-        let third = second.changed(Rows::default(), &["A".into()]).unwrap();
-        let fourth = third.changed(Rows { keys: vec![key("A", "a"), key("B", "b")], ..Rows::default() }, &[]).unwrap();
+        let third = second.changed(IdentityTables::default(), &["A".into()]).unwrap();
+        let fourth = third
+            .changed(IdentityTables { keys: vec![key("A", "a"), key("B", "b")], ..IdentityTables::default() }, &[])
+            .unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|it| generation(it, "B")), [0; 4]);
         assert_eq!([&first, &second, &fourth].map(|it| generation(it, "A")), [0, 1, 3]);
         assert!(third.requester("A").is_none() && third.credential("A").is_none());
@@ -531,7 +533,7 @@ mod tests {
 
     #[test]
     fn a_change_reaches_everything_that_it_concerns() {
-        let none = |id: &str| Rows { policies: vec![(id.into(), READ.into())], ..Rows::default() };
+        let none = |id: &str| IdentityTables { policies: vec![(id.into(), READ.into())], ..IdentityTables::default() };
         let first = Identities::new(rows(&[key("A", "a")])).unwrap();
         let policy = |identities: &Identities| Arc::clone(&identities.requester("A").unwrap().identity.policies[0]);
         let changed = first.changed(none("p"), &[]).unwrap();
@@ -539,27 +541,27 @@ mod tests {
         let other = changed.changed(none("q"), &[]).unwrap();
         assert!(Arc::ptr_eq(&policy(&changed), &policy(&other)));
         // An identity with another boundary, and a key with a policy of its own.
-        let bounded = Rows {
+        let bounded = IdentityTables {
             identities: vec![user(ARN, &["p"], Some("q"))],
             keys: vec![("S".into(), "s".into(), ARN.into(), Some("q".into()), true)],
-            ..Rows::default()
+            ..IdentityTables::default()
         };
         let bounded = other.changed(bounded, &[]).unwrap();
         assert!(bounded.requester("A").unwrap().identity.boundary.is_some());
         assert!(bounded.requester("S").unwrap().session.is_some() && bounded.requester("A").unwrap().session.is_none());
         // With the identity its keys are gone.
-        let gone = bounded.changed(Rows::default(), &[ARN.into()]).unwrap();
+        let gone = bounded.changed(IdentityTables::default(), &[ARN.into()]).unwrap();
         assert!(gone.requester("A").is_none() && gone.requester("S").is_none());
         // What is in use cannot be removed, and what was there counts on.
         for id in ["p", "q", "111122223333"] {
-            assert!(bounded.changed(Rows::default(), &[id.into()]).is_err(), "{id}");
+            assert!(bounded.changed(IdentityTables::default(), &[id.into()]).is_err(), "{id}");
         }
     }
 
     #[test]
     fn a_policy_goes_together_with_its_use() {
         let first = Identities::new(rows(&[key("A", "a")])).unwrap();
-        let without = Rows { identities: vec![user(ARN, &[], None)], ..Rows::default() };
+        let without = IdentityTables { identities: vec![user(ARN, &[], None)], ..IdentityTables::default() };
         let changed = first.changed(without, &["p".into()]).unwrap();
         assert!(changed.requester("A").unwrap().identity.policies.is_empty());
     }
@@ -569,8 +571,11 @@ mod tests {
         let first = Identities::new(rows(&[key("A", "a"), key("B", "b")])).unwrap();
         assert!(first.signer("A", 7).is_some() && first.signer("C", 8).is_none());
         assert!(first.signer("", 9).unwrap().is_anonymous());
-        let changed = first.changed(Rows { keys: vec![key("A", "other")], ..Rows::default() }, &[]).unwrap();
-        let renewed = changed.changed(Rows { identities: vec![user(ARN, &[], None)], ..Rows::default() }, &[]).unwrap();
+        let changed =
+            first.changed(IdentityTables { keys: vec![key("A", "other")], ..IdentityTables::default() }, &[]).unwrap();
+        let renewed = changed
+            .changed(IdentityTables { identities: vec![user(ARN, &[], None)], ..IdentityTables::default() }, &[])
+            .unwrap();
         let replaced = renewed.replaced(rows(&[key("A", "other"), key("B", "b")])).unwrap();
         for identities in [&first, &changed, &renewed, &replaced] {
             assert_eq!(["A", "B", "C"].map(|name| identities.used_ms(name)), [Some(7), None, None]);
@@ -584,12 +589,18 @@ mod tests {
         let text = str::to_owned;
         for (change, expected) in [
             (
-                Rows { policies: vec![(text("x"), text(bad))], ..Rows::default() },
+                IdentityTables { policies: vec![(text("x"), text(bad))], ..IdentityTables::default() },
                 "Policy x: Policy statement must contain resources.",
             ),
-            (Rows { identities: vec![user(ARN, &["x"], None)], ..Rows::default() }, "There is no policy x"),
             (
-                Rows { keys: vec![(text("A"), text("a"), text("x"), None, true)], ..Rows::default() },
+                IdentityTables { identities: vec![user(ARN, &["x"], None)], ..IdentityTables::default() },
+                "There is no policy x",
+            ),
+            (
+                IdentityTables {
+                    keys: vec![(text("A"), text("a"), text("x"), None, true)],
+                    ..IdentityTables::default()
+                },
                 "There is no identity x",
             ),
         ] {

@@ -13,7 +13,7 @@ pub struct Ingress {
     pub is_tls: bool,
     /// Bytes of the path below which the server is mounted. They are signed like the rest of the path, and name neither
     /// bucket nor key.
-    pub root: usize,
+    pub mount_length: usize,
     /// When the head had arrived, for durations.
     pub began: Instant,
     /// The same in milliseconds since 1970.
@@ -22,8 +22,8 @@ pub struct Ingress {
 
 impl Ingress {
     /// Of a request whose head has arrived now. A `client` that is no address counts as unknown.
-    pub fn now(client: &str, is_tls: bool, root: usize) -> Self {
-        Self { client: client.parse().ok(), is_tls, root, began: Instant::now(), time_ms: now_ms() }
+    pub fn now(client: &str, is_tls: bool, mount_length: usize) -> Self {
+        Self { client: client.parse().ok(), is_tls, mount_length, began: Instant::now(), time_ms: now_ms() }
     }
 
     /// How the client writes the address of the server.

@@ -2,10 +2,10 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::decision::{Question, Resource, ResourceFacts};
+use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Requester;
 use crate::admission::request_context::RequestContext;
-use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -24,13 +24,13 @@ impl Stranger {
     }
 
     /// What is answered in place of an answer with this code, which says that something is missing and must not.
-    /// The decision is noted in `verdicts`.
+    /// The decision is noted in `decisions`.
     pub fn told(
         &self,
         gateway: &Gateway,
         requester: &Requester,
         code: Option<ErrorCode>,
-        verdicts: &Verdicts,
+        decisions: &DecisionLog,
     ) -> Option<S3Error> {
         let action = match code {
             Some(ErrorCode::NoSuchKey) => "s3:ListBucket",
@@ -40,8 +40,8 @@ impl Stranger {
         let identities = gateway.identities();
         let denied = |bucket: &String| {
             let resource = Resource::Bucket(bucket);
-            let question = Question { requester, action, resource, facts: Facts::UNKNOWN };
-            self.asked.with(gateway, None, Some(verdicts), |circumstances| {
+            let question = Question { requester, action, resource, facts: ResourceFacts::UNKNOWN };
+            self.asked.with(gateway, None, Some(decisions), |circumstances| {
                 gateway.decide(&identities, &question, circumstances).err()
             })
         };

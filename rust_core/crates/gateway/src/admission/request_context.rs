@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Requester;
 use crate::admission::ingress::Ingress;
-use crate::admission::verdicts::Verdicts;
 use crate::gateway::Gateway;
 use crate::objects::upload_ids::parse_upload_id;
 use crate::requests::body_plan::BodyPlan;
@@ -48,7 +48,7 @@ pub struct RequestContext<'a> {
     /// For the answer.
     pub cors: &'a CorsLines,
     /// The decisions, for the logs.
-    pub verdicts: Verdicts,
+    pub decisions: DecisionLog,
 }
 
 /// Who sent a request, and what the signature says of the body.
@@ -83,7 +83,7 @@ impl<'a> RequestContext<'a> {
             found,
             has_body,
             cors,
-            verdicts: Verdicts::default(),
+            decisions: DecisionLog::default(),
         }
     }
 
@@ -92,8 +92,8 @@ impl<'a> RequestContext<'a> {
     }
 
     /// The part of the path that names neither bucket nor key.
-    pub fn root(&self) -> &'a [u8] {
-        &self.head.path[..self.ingress.root.min(self.head.path.len())]
+    pub fn mount(&self) -> &'a [u8] {
+        &self.head.path[..self.ingress.mount_length.min(self.head.path.len())]
     }
 
     /// What the access log says of the request, if somebody wants to know.
@@ -125,7 +125,7 @@ impl<'a> RequestContext<'a> {
                 referer: header("referer").map(without_query),
             })
         };
-        let note = if requester.is_root { asked(&[]) } else { self.verdicts.with_lines(requester, asked) };
+        let note = if requester.is_root { asked(&[]) } else { self.decisions.with_lines(requester, asked) };
         Some(Box::new(note))
     }
 

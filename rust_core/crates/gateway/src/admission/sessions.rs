@@ -101,7 +101,7 @@ pub fn token_of(head: &orcas_http::RequestHead<'_>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::identities::Rows;
+    use crate::admission::identities::IdentityTables;
     use crate::tokens::{BOUND, VERSION};
     use orcas_checksum::base64_encode;
     use orcas_seal::{Secret, seal_message};
@@ -111,11 +111,11 @@ mod tests {
     const READ: &str = r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}"#;
     const ID: [u8; 8] = [7; 8];
 
-    fn rows(id: &str) -> Rows {
+    fn rows(id: &str) -> IdentityTables {
         let text = str::to_owned;
         let tags = vec![(text("Team"), text("red")), (text("a"), text("b"))];
         let of = (text(ARN), text("role"), text("111122223333"), text(id), text("reader"), vec![text("p")], None, tags);
-        Rows {
+        IdentityTables {
             accounts: vec![("111122223333".into(), "0aff".repeat(16), "root".into())],
             policies: vec![("p".into(), READ.into())],
             identities: vec![of],
@@ -163,7 +163,7 @@ mod tests {
         let token = sealed([1; 32], &claims(""));
         let first = identities("AROA");
         assert!(first.session(token.as_bytes(), 2000).is_ok());
-        let gone = first.changed(Rows::default(), &[ARN.into()]).unwrap();
+        let gone = first.changed(IdentityTables::default(), &[ARN.into()]).unwrap();
         let again = gone.changed(rows("AROA2"), &[]).unwrap();
         let back = gone.changed(rows("AROA"), &[]).unwrap();
         assert!(gone.session(token.as_bytes(), 2000).is_err() && again.session(token.as_bytes(), 2000).is_err());

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::admission::accept::{Refused, below};
-use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::ingress::Ingress;
 use crate::admission::request_context::{RequestContext, Sender};
 use crate::gateway::Gateway;
@@ -36,7 +36,7 @@ impl Gateway {
         responder: &Arc<dyn Responder>,
         bucket: String,
     ) -> Result<Arc<dyn Request>, Refused> {
-        let cors = self.cors_lines(head, ingress.root);
+        let cors = self.cors_lines(head, ingress.mount_length);
         let read = || -> Result<Arc<dyn Request>, Problem> {
             let operation = match head.method {
                 b"GET" => Operation::GetObject,
@@ -47,7 +47,7 @@ impl Gateway {
                     return Err(S3Error { allowed: Some("GET, HEAD".into()), ..error }.into());
                 }
             };
-            let target = page_target(bucket, below(head.path, ingress.root))?;
+            let target = page_target(bucket, below(head.path, ingress.mount_length))?;
             let requester = Arc::clone(self.identities().requester("").ok_or(ErrorCode::AccessDenied)?);
             let sender = Sender { requester, how: Authentication::Anonymous, payload: &PayloadMode::Unsigned };
             let asked = (operation, &target, Query::default());
@@ -82,7 +82,7 @@ impl RequestContext<'_> {
         let Some((bucket, website)) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
         };
-        let facts = Facts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
+        let facts = ResourceFacts { is_published: !self.gateway.public_access_block(bucket.id).blocks_reads() };
         let resource = Resource::Object { bucket: name, key: self.target.key().unwrap_or_default() };
         let question = Question { requester: &self.requester, action: "s3:GetObject", resource, facts };
         self.gateway.decide(&self.gateway.identities(), &question, &self.circumstances(None))?;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::gateway::Gateway;
 use crate::requests::response::HeaderBlock;
 use orcas_catalog::initiated_ms;
-use orcas_lifecycle::{EntryState, Facts, Rules};
+use orcas_lifecycle::{EntryFacts, EntryState, Rules};
 use orcas_record::{BucketId, UploadId, Version};
 use orcas_s3::lifecycle::{due_date, due_rule, expiration};
 
@@ -46,7 +46,7 @@ impl Gateway {
     fn expiration(&self, expiring: &Expiring<'_>) -> Option<Vec<u8>> {
         let rules = self.document::<Rules>(expiring.bucket)?;
         let Expiring { key, size, modified_ms, tags, .. } = *expiring;
-        let facts = Facts { key, size, modified_ms, tags };
+        let facts = EntryFacts { key, size, modified_ms, tags };
         let due = rules.due(&facts, EntryState::Current, self.engine.lifecycle_day_ms())?;
         Some(expiration(&due))
     }
@@ -62,7 +62,7 @@ impl Gateway {
     #[cold]
     fn abort(&self, headers: &mut HeaderBlock, bucket: BucketId, key: &[u8], upload: UploadId) {
         let Some(rules) = self.document::<Rules>(bucket) else { return };
-        let facts = Facts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
+        let facts = EntryFacts { key, size: 0, modified_ms: initiated_ms(upload), tags: &[] };
         if let Some(due) = rules.due(&facts, EntryState::Upload, self.engine.lifecycle_day_ms()) {
             headers.push("x-amz-abort-date", &due_date(&due));
             headers.push("x-amz-abort-rule-id", &due_rule(&due));

@@ -39,132 +39,132 @@ pub use objects::read_page::ReadPage;
 
 /// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]
-pub struct Row {
+pub struct Handler {
     name: Name,
     pub understood: Understood,
     accept: fn(&RequestContext<'_>) -> Result<Arc<dyn Request>, Problem>,
 }
 
-impl Row {
+impl Handler {
     /// Reads a request whose sender is known.
     pub fn accept(&self, context: &RequestContext<'_>) -> Result<Arc<dyn Request>, Problem> {
         (self.accept)(context)
     }
 }
 
-const fn row<O: Operation>(name: Name) -> Row {
-    Row { name, understood: O::UNDERSTOOD, accept: PendingRequest::<O>::accept }
+const fn handler<O: Operation>(name: Name) -> Handler {
+    Handler { name, understood: O::UNDERSTOOD, accept: PendingRequest::<O>::accept }
 }
 
-const ROWS: &[Row] = &[
-    row::<abort_multipart_upload::AbortMultipartUpload>(Name::AbortMultipartUpload),
-    row::<complete_multipart_upload::CompleteMultipartUpload>(Name::CompleteMultipartUpload),
-    row::<copy_object::CopyObject>(Name::CopyObject),
-    row::<create_bucket::CreateBucket>(Name::CreateBucket),
-    row::<create_multipart_upload::CreateMultipartUpload>(Name::CreateMultipartUpload),
-    row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketAnalyticsConfiguration),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketEncryption),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketIntelligentTieringConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketInventoryConfiguration),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketLifecycle),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetadataConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetadataTableConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetricsConfiguration),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketPolicy),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketReplication),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketWebsite),
-    row::<delete_object::DeleteObject>(Name::DeleteObject),
-    row::<delete_object_annotation::DeleteObjectAnnotation>(Name::DeleteObjectAnnotation),
-    row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
-    row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
-    row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAccelerateConfiguration),
-    row::<acls::GetBucketAcl>(Name::GetBucketAcl),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAnalyticsConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketCors),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketEncryption),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketIntelligentTieringConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketInventoryConfiguration),
-    row::<bucket_lifecycle::GetBucketLifecycle>(Name::GetBucketLifecycleConfiguration),
-    row::<get_bucket_location::GetBucketLocation>(Name::GetBucketLocation),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLogging),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataTableConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetricsConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketNotificationConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketOwnershipControls),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicy),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicyStatus),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketReplication),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketRequestPayment),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketTagging),
-    row::<bucket_versioning::GetBucketVersioning>(Name::GetBucketVersioning),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
-    row::<get_object::GetObject>(Name::GetObject),
-    row::<acls::GetObjectAcl>(Name::GetObjectAcl),
-    row::<get_object_annotation::GetObjectAnnotation>(Name::GetObjectAnnotation),
-    row::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
-    row::<version_attributes::ReadAttribute>(Name::GetObjectLegalHold),
-    row::<object_lock_configuration::GetObjectLockConfiguration>(Name::GetObjectLockConfiguration),
-    row::<version_attributes::ReadAttribute>(Name::GetObjectRetention),
-    row::<version_attributes::ReadAttribute>(Name::GetObjectTagging),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetPublicAccessBlock),
-    row::<head_bucket::HeadBucket>(Name::HeadBucket),
-    row::<get_object::GetObject>(Name::HeadObject),
-    row::<instant_upload::InstantUpload>(Name::InstantUpload),
-    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketAnalyticsConfigurations),
-    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketIntelligentTieringConfigurations),
-    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketInventoryConfigurations),
-    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketMetricsConfigurations),
-    row::<list_buckets::ListBuckets>(Name::ListBuckets),
-    row::<list_multipart_uploads::ListMultipartUploads>(Name::ListMultipartUploads),
-    row::<list_object_annotations::ListObjectAnnotations>(Name::ListObjectAnnotations),
-    row::<list_object_versions::ListObjectVersions>(Name::ListObjectVersions),
-    row::<list_objects::ListObjects>(Name::ListObjects),
-    row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
-    row::<list_parts::ListParts>(Name::ListParts),
-    row::<move_object::MoveObject>(Name::MoveObject),
-    row::<PostObject>(Name::PostObject),
-    row::<confirm_configuration::ConfirmConfiguration>(Name::PutBucketAbac),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
-    row::<acls::PutBucketAcl>(Name::PutBucketAcl),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
-    row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketNotificationConfiguration),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketPolicy),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
-    row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
-    row::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
-    row::<put_configuration::PutConfiguration>(Name::PutBucketWebsite),
-    row::<put_object::PutObject>(Name::PutObject),
-    row::<acls::PutObjectAcl>(Name::PutObjectAcl),
-    row::<put_object_annotation::PutObjectAnnotation>(Name::PutObjectAnnotation),
-    row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
-    row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
-    row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
-    row::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
-    row::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
-    row::<rename_object::RenameObject>(Name::RenameObject),
-    row::<restore_object::RestoreObject>(Name::RestoreObject),
-    row::<upload_part::UploadPart>(Name::UploadPart),
-    row::<upload_part_copy::UploadPartCopy>(Name::UploadPartCopy),
+const HANDLERS: &[Handler] = &[
+    handler::<abort_multipart_upload::AbortMultipartUpload>(Name::AbortMultipartUpload),
+    handler::<complete_multipart_upload::CompleteMultipartUpload>(Name::CompleteMultipartUpload),
+    handler::<copy_object::CopyObject>(Name::CopyObject),
+    handler::<create_bucket::CreateBucket>(Name::CreateBucket),
+    handler::<create_multipart_upload::CreateMultipartUpload>(Name::CreateMultipartUpload),
+    handler::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketAnalyticsConfiguration),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketEncryption),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketIntelligentTieringConfiguration),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketInventoryConfiguration),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketLifecycle),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetadataConfiguration),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetadataTableConfiguration),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketMetricsConfiguration),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketPolicy),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::DeleteBucketReplication),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketWebsite),
+    handler::<delete_object::DeleteObject>(Name::DeleteObject),
+    handler::<delete_object_annotation::DeleteObjectAnnotation>(Name::DeleteObjectAnnotation),
+    handler::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
+    handler::<delete_objects::DeleteObjects>(Name::DeleteObjects),
+    handler::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAccelerateConfiguration),
+    handler::<acls::GetBucketAcl>(Name::GetBucketAcl),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAnalyticsConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketCors),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketEncryption),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketIntelligentTieringConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketInventoryConfiguration),
+    handler::<bucket_lifecycle::GetBucketLifecycle>(Name::GetBucketLifecycleConfiguration),
+    handler::<get_bucket_location::GetBucketLocation>(Name::GetBucketLocation),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLogging),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataTableConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetricsConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketNotificationConfiguration),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketOwnershipControls),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicy),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicyStatus),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketReplication),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketRequestPayment),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketTagging),
+    handler::<bucket_versioning::GetBucketVersioning>(Name::GetBucketVersioning),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
+    handler::<get_object::GetObject>(Name::GetObject),
+    handler::<acls::GetObjectAcl>(Name::GetObjectAcl),
+    handler::<get_object_annotation::GetObjectAnnotation>(Name::GetObjectAnnotation),
+    handler::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
+    handler::<version_attributes::ReadAttribute>(Name::GetObjectLegalHold),
+    handler::<object_lock_configuration::GetObjectLockConfiguration>(Name::GetObjectLockConfiguration),
+    handler::<version_attributes::ReadAttribute>(Name::GetObjectRetention),
+    handler::<version_attributes::ReadAttribute>(Name::GetObjectTagging),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::GetPublicAccessBlock),
+    handler::<head_bucket::HeadBucket>(Name::HeadBucket),
+    handler::<get_object::GetObject>(Name::HeadObject),
+    handler::<instant_upload::InstantUpload>(Name::InstantUpload),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::ListBucketAnalyticsConfigurations),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::ListBucketIntelligentTieringConfigurations),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::ListBucketInventoryConfigurations),
+    handler::<read_configuration::ReadBucketConfiguration>(Name::ListBucketMetricsConfigurations),
+    handler::<list_buckets::ListBuckets>(Name::ListBuckets),
+    handler::<list_multipart_uploads::ListMultipartUploads>(Name::ListMultipartUploads),
+    handler::<list_object_annotations::ListObjectAnnotations>(Name::ListObjectAnnotations),
+    handler::<list_object_versions::ListObjectVersions>(Name::ListObjectVersions),
+    handler::<list_objects::ListObjects>(Name::ListObjects),
+    handler::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
+    handler::<list_parts::ListParts>(Name::ListParts),
+    handler::<move_object::MoveObject>(Name::MoveObject),
+    handler::<PostObject>(Name::PostObject),
+    handler::<confirm_configuration::ConfirmConfiguration>(Name::PutBucketAbac),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
+    handler::<acls::PutBucketAcl>(Name::PutBucketAcl),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketCors),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketEncryption),
+    handler::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketLogging),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketNotificationConfiguration),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketPolicy),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
+    handler::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
+    handler::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
+    handler::<put_configuration::PutConfiguration>(Name::PutBucketWebsite),
+    handler::<put_object::PutObject>(Name::PutObject),
+    handler::<acls::PutObjectAcl>(Name::PutObjectAcl),
+    handler::<put_object_annotation::PutObjectAnnotation>(Name::PutObjectAnnotation),
+    handler::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
+    handler::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
+    handler::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
+    handler::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
+    handler::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
+    handler::<rename_object::RenameObject>(Name::RenameObject),
+    handler::<restore_object::RestoreObject>(Name::RestoreObject),
+    handler::<upload_part::UploadPart>(Name::UploadPart),
+    handler::<upload_part_copy::UploadPartCopy>(Name::UploadPartCopy),
 ];
 
 /// The rows by the number of their operation.
-static TABLE: [Option<Row>; Name::ALL.len()] = {
+static TABLE: [Option<Handler>; Name::ALL.len()] = {
     let mut table = [None; Name::ALL.len()];
     let mut next = 0;
-    while next < ROWS.len() {
-        let row = ROWS[next];
+    while next < HANDLERS.len() {
+        let row = HANDLERS[next];
         assert!(table[row.name as usize].is_none(), "an operation has two rows");
         table[row.name as usize] = Some(row);
         next += 1;
@@ -173,7 +173,7 @@ static TABLE: [Option<Row>; Name::ALL.len()] = {
 };
 
 /// The row of an operation; `None` if it is not implemented.
-pub fn implemented(name: Name) -> Option<&'static Row> {
+pub fn implemented(name: Name) -> Option<&'static Handler> {
     TABLE[name as usize].as_ref()
 }
 
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn every_row_is_found_under_its_name_and_nothing_else_is() {
         for name in Name::ALL {
-            let expected = ROWS.iter().any(|row| row.name == *name);
+            let expected = HANDLERS.iter().any(|row| row.name == *name);
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
         assert!(implemented(Name::PutObject).is_some() && implemented(Name::SelectObjectContent).is_none());
@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn what_is_about_one_object_and_overwrites_nothing_takes_a_version() {
-        let takes: Vec<&str> = ROWS.iter().filter(|row| row.understood.version_id).map(|row| row.name.name()).collect();
+        let takes: Vec<&str> =
+            HANDLERS.iter().filter(|row| row.understood.version_id).map(|row| row.name.name()).collect();
         assert_eq!(
             takes,
             [

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::accounting::tally::Tally;
+use crate::admission::decision_log::{DecisionLog, LoggedDecisions};
 use crate::admission::identities::Requester;
 use crate::admission::missing::Stranger;
 use crate::admission::request_context::RequestContext;
-use crate::admission::verdicts::{Judged, Verdicts};
 use crate::gateway::Gateway;
 use crate::requests::body_plan::BodyPlan;
 use crate::requests::reply::{Event, Pending, Reply, Responder};
@@ -167,7 +167,7 @@ pub trait Request: Pending {
     fn note(&self) -> Option<&Note>;
 
     /// Decisions that are not in the note.
-    fn judged(&self) -> Option<&Judged>;
+    fn judged(&self) -> Option<&LoggedDecisions>;
 
     fn body(&self) -> &BodyPlan;
 
@@ -207,7 +207,7 @@ pub struct PendingRequest<O> {
     stranger: Option<Box<Stranger>>,
     note: Option<Box<Note>>,
     /// Decisions that are not in the note, if the access log wants to know.
-    pub judged: OnceLock<Box<Judged>>,
+    pub judged: OnceLock<Box<LoggedDecisions>>,
     bucket: Option<Arc<Bucket>>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
@@ -245,7 +245,7 @@ impl<O: Operation> PendingRequest<O> {
         }
         let judged = OnceLock::new();
         // The access log reads the head of a form again, in which there are none.
-        if let Some(made) = Some(&context.verdicts).filter(|_| context.operation == Name::PostObject) {
+        if let Some(made) = Some(&context.decisions).filter(|_| context.operation == Name::PostObject) {
             made.take(&context.requester).into_iter().for_each(|made| drop(judged.set(Box::new(made))));
         }
         Ok(Arc::new(Self {
@@ -394,7 +394,7 @@ impl<O: Operation> Request for PendingRequest<O> {
         self.note.as_deref()
     }
 
-    fn judged(&self) -> Option<&Judged> {
+    fn judged(&self) -> Option<&LoggedDecisions> {
         self.judged.get().map(|judged| &**judged)
     }
 
@@ -503,9 +503,9 @@ impl<O: Operation> Pending for PendingRequest<O> {
             self.envelope.problem(Problem { error, fault })
         });
         let told = self.stranger.as_deref().and_then(|stranger| {
-            let verdicts = Verdicts::default();
-            let told = stranger.told(&self.gateway, &self.requester, answer.code, &verdicts);
-            if let Some(judged) = verdicts.take(&self.requester) {
+            let decisions = DecisionLog::default();
+            let told = stranger.told(&self.gateway, &self.requester, answer.code, &decisions);
+            if let Some(judged) = decisions.take(&self.requester) {
                 self.judged.get_or_init(|| Box::new(judged));
             }
             told

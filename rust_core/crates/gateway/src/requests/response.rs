@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::admission::verdicts::Judged;
+use crate::admission::decision_log::LoggedDecisions;
 use orcas_base::buffers::Buffer;
 use orcas_bodies::download::Download;
 use orcas_bodies::problem::Problem;
@@ -34,7 +34,7 @@ pub struct Response {
     /// What was asked for, if this refuses it before there is a `Request`, and that was known by then.
     pub operation: Option<Operation>,
     /// Who was refused by which decisions, if this is a refusal and the access log wants to know.
-    pub judged: Option<Arc<Judged>>,
+    pub judged: Option<Arc<LoggedDecisions>>,
 }
 
 /// What the log says about an error. There is none for the ordinary questions of clients: whether an object or a

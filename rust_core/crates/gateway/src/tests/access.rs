@@ -14,7 +14,7 @@ impl Site {
     /// Each user has the statements that stand with the name.
     fn new(own: &[(&str, &[&str])], others: &[(&str, &[&str])]) -> Self {
         let fixture = Fixture::new();
-        let mut rows = Rows::of_root(OWNER, &[("ROOT", "secret")]);
+        let mut rows = IdentityTables::of_root(OWNER, &[("ROOT", "secret")]);
         add_account(&mut rows, OTHER_ACCOUNT, OTHER);
         own.iter().for_each(|(name, statements)| add_user(&mut rows, ACCOUNT, name, name, statements));
         others.iter().for_each(|(name, statements)| add_user(&mut rows, OTHER_ACCOUNT, name, name, statements));
@@ -391,13 +391,17 @@ fn a_service_account_may_do_no_more_than_its_own_policy_says() {
     let site = Site::new(&[("alice", &[all])], &[]);
     let narrow = r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}"#;
     let key = ("SA".to_owned(), "SA".to_owned(), ALICE.to_owned(), Some("session:SA".to_owned()), true);
-    let rows = Rows { policies: vec![("session:SA".into(), narrow.into())], keys: vec![key], ..Rows::default() };
+    let rows = IdentityTables {
+        policies: vec![("session:SA".into(), narrow.into())],
+        keys: vec![key],
+        ..IdentityTables::default()
+    };
     site.fixture.gateway.change_identities(rows, &[]).unwrap();
     assert_eq!([site.get("SA", "/box/k"), site.by("SA", "PUT", "/box/k", &[], b"").status], [200, 403]);
     let refused = text(&site.by("SA", "PUT", "/box/k", &[], b""));
     assert!(refused.contains("because no session policy allows the s3:PutObject action"), "{refused}");
     // A key that is removed is refused by the next request.
-    site.fixture.gateway.change_identities(Rows::default(), &["SA".into()]).unwrap();
+    site.fixture.gateway.change_identities(IdentityTables::default(), &["SA".into()]).unwrap();
     assert_eq!(code(&site.by("SA", "GET", "/box/k", &[], b"")), "InvalidAccessKeyId");
     assert_eq!(site.get("alice", "/box/k"), 200);
 }

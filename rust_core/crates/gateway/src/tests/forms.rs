@@ -30,9 +30,9 @@ impl Fixture {
         let head = RequestHead { method: b"POST", path: b"/bucket", query: b"", headers: Headers::new(&list) };
         let form = self.gateway.form(&head, &near(0), &self.responder()).unwrap();
         let form = form.unwrap_or_else(|refused| panic!("{}", code(&refused)));
-        let verdict = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
-        match verdict.request {
-            Ok(request) => self.carry_out(&request, &body[verdict.taken..]),
+        let admission = form.push(&self.gateway, body, true).unwrap_or_else(|_| panic!("the fields have no end"));
+        match admission.request {
+            Ok(request) => self.carry_out(&request, &body[admission.taken..]),
             Err(answer) => *answer,
         }
     }
@@ -52,7 +52,7 @@ fn a_form_needs_the_permission_of_its_signer() {
     assert_eq!(shown(&fixture.post(&form(OF_OTHER, b"content"))), without_bucket);
     assert_eq!(fixture.call("HEAD", "/bucket/k", &[], b"").status, 404);
     assert_eq!(fixture.post(&form(OF_ROOT, b"content")).status, 204);
-    fixture.gateway.replace_identities(Rows::of_root(OWNER, &[])).unwrap();
+    fixture.gateway.replace_identities(IdentityTables::of_root(OWNER, &[])).unwrap();
     assert_eq!(code(&fixture.post(&form(OF_ROOT, b"content"))), "InvalidAccessKeyId");
 }
 

@@ -30,7 +30,7 @@ fn a_secret_counts_until_another_replaces_it() {
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
     fixture.gateway.replace_identities(identities("changed")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("SignatureDoesNotMatch", ""));
-    fixture.gateway.replace_identities(Rows::of_root(OWNER, &[])).unwrap();
+    fixture.gateway.replace_identities(IdentityTables::of_root(OWNER, &[])).unwrap();
     assert_eq!(code_of(&fixture, &new), "InvalidAccessKeyId");
     fixture.gateway.replace_identities(identities("secret")).unwrap();
     assert_eq!((code_of(&fixture, &old).as_str(), code_of(&fixture, &new).as_str()), ("", "SignatureDoesNotMatch"));
@@ -39,9 +39,9 @@ fn a_secret_counts_until_another_replaces_it() {
 #[test]
 fn limits_of_keys_and_users_come_and_go_with_changes() {
     let arn = "arn:aws:iam::111122223333:root".to_owned();
-    let rows = |limits: &[(&str, u64, u64)]| Rows {
+    let rows = |limits: &[(&str, u64, u64)]| IdentityTables {
         limits: limits.iter().map(|(id, requests, bytes)| ((*id).to_owned(), *requests, *bytes)).collect(),
-        ..Rows::default()
+        ..IdentityTables::default()
     };
     let fixture = Fixture::new();
     let signer = signer("secret");

@@ -14,8 +14,8 @@ fn published() -> Fixture {
     fixture
 }
 
-/// The answer to an unsigned request, whose path begins with `root` bytes that name nothing.
-fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str, &str)]) -> Response {
+/// The answer to an unsigned request, whose path begins with `mount_length` bytes that name nothing.
+fn ask(fixture: &Fixture, method: &str, path: &str, mount_length: usize, extra: &[(&str, &str)]) -> Response {
     let list: Vec<(&[u8], &[u8])> = [("host", "site.web.test")]
         .iter()
         .chain(extra)
@@ -23,7 +23,7 @@ fn ask(fixture: &Fixture, method: &str, path: &str, root: usize, extra: &[(&str,
         .collect();
     let headers = Headers::new(&list);
     let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: b"", headers };
-    let ingress = near(root);
+    let ingress = near(mount_length);
     assert!(fixture.gateway.form(&head, &ingress, &fixture.responder()).is_none());
     match fixture.gateway.accept(&head, &ingress, &fixture.responder()) {
         Ok(request) => Arc::clone(&request).start(b"", 0).unwrap_or_else(|| fixture.wait_answer()),

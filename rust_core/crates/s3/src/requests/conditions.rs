@@ -46,7 +46,7 @@ fn unquoted(tag: &[u8]) -> &[u8] {
 
 /// What the preconditions of a read allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PreconditionResult {
     Proceed,
     NotModified,
     /// 412; the header that did not hold.
@@ -151,30 +151,30 @@ impl ReadConditions {
 
     /// Judges a GET or HEAD. `modified_ms` is milliseconds since the epoch and counts in whole seconds, as
     /// Last-Modified shows it.
-    pub fn judge(&self, etag: &Etag, modified_ms: i64) -> Verdict {
+    pub fn judge(&self, etag: &Etag, modified_ms: i64) -> PreconditionResult {
         let modified = modified_ms.div_euclid(1000);
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(tags), _) if !tags.matches(etag, false) => return Verdict::Failed("If-Match"),
-            (None, Some(limit)) if modified > limit => return Verdict::Failed("If-Unmodified-Since"),
+            (Some(tags), _) if !tags.matches(etag, false) => return PreconditionResult::Failed("If-Match"),
+            (None, Some(limit)) if modified > limit => return PreconditionResult::Failed("If-Unmodified-Since"),
             _ => {}
         }
         match (&self.if_none_match, self.if_modified_since) {
-            (Some(tags), _) if tags.matches(etag, true) => Verdict::NotModified,
-            (None, Some(limit)) if modified <= limit => Verdict::NotModified,
-            _ => Verdict::Proceed,
+            (Some(tags), _) if tags.matches(etag, true) => PreconditionResult::NotModified,
+            (None, Some(limit)) if modified <= limit => PreconditionResult::NotModified,
+            _ => PreconditionResult::Proceed,
         }
     }
 
     /// Judges the source of a copy or rename, where every failure is 412.
     pub fn judge_source(&self, etag: &Etag, modified_ms: i64) -> Result<(), S3Error> {
         match self.judge(etag, modified_ms) {
-            Verdict::Proceed => Ok(()),
-            Verdict::Failed("If-Match") => Err(S3Error::precondition("x-amz-copy-source-If-Match")),
-            Verdict::Failed(_) => Err(S3Error::precondition("x-amz-copy-source-If-Unmodified-Since")),
-            Verdict::NotModified if self.if_none_match.is_some() => {
+            PreconditionResult::Proceed => Ok(()),
+            PreconditionResult::Failed("If-Match") => Err(S3Error::precondition("x-amz-copy-source-If-Match")),
+            PreconditionResult::Failed(_) => Err(S3Error::precondition("x-amz-copy-source-If-Unmodified-Since")),
+            PreconditionResult::NotModified if self.if_none_match.is_some() => {
                 Err(S3Error::precondition("x-amz-copy-source-If-None-Match"))
             }
-            Verdict::NotModified => Err(S3Error::precondition("x-amz-copy-source-If-Modified-Since")),
+            PreconditionResult::NotModified => Err(S3Error::precondition("x-amz-copy-source-If-Modified-Since")),
         }
     }
 }
@@ -355,7 +355,7 @@ mod tests {
         read(&Headers::new(&list))
     }
 
-    fn judge(headers: &[(&str, &str)]) -> Verdict {
+    fn judge(headers: &[(&str, &str)]) -> PreconditionResult {
         with(headers, ReadConditions::of_read).judge(&tag(), MODIFIED_MS)
     }
 
@@ -367,28 +367,28 @@ mod tests {
         let (matched, none) = ("if-match", "if-none-match");
         let (since, unmodified) = ("if-modified-since", "if-unmodified-since");
         for (headers, verdict) in [
-            (vec![], Verdict::Proceed),
-            (vec![(matched, own)], Verdict::Proceed),
-            (vec![(matched, bare)], Verdict::Proceed),
-            (vec![(matched, "*")], Verdict::Proceed),
-            (vec![(matched, "\"x\", d41d8cd98f00b204e9800998ecf8427e")], Verdict::Proceed),
-            (vec![(matched, weak)], Verdict::Failed("If-Match")),
-            (vec![(matched, "\"x\"")], Verdict::Failed("If-Match")),
-            (vec![(matched, "")], Verdict::Failed("If-Match")),
-            (vec![(none, own)], Verdict::NotModified),
-            (vec![(none, weak)], Verdict::NotModified),
-            (vec![(none, "*")], Verdict::NotModified),
-            (vec![(none, "\"x\""), (none, bare)], Verdict::NotModified),
-            (vec![(none, "\"x\"")], Verdict::Proceed),
-            (vec![(since, AT)], Verdict::NotModified),
-            (vec![(since, BEFORE)], Verdict::Proceed),
-            (vec![(since, "nonsense")], Verdict::Proceed),
-            (vec![(unmodified, AT)], Verdict::Proceed),
-            (vec![(unmodified, BEFORE)], Verdict::Failed("If-Unmodified-Since")),
-            (vec![(matched, own), (unmodified, BEFORE)], Verdict::Proceed),
-            (vec![(none, "\"x\""), (since, AT)], Verdict::Proceed),
-            (vec![(matched, "\"x\""), (none, own)], Verdict::Failed("If-Match")),
-            (vec![(matched, own), (none, own)], Verdict::NotModified),
+            (vec![], PreconditionResult::Proceed),
+            (vec![(matched, own)], PreconditionResult::Proceed),
+            (vec![(matched, bare)], PreconditionResult::Proceed),
+            (vec![(matched, "*")], PreconditionResult::Proceed),
+            (vec![(matched, "\"x\", d41d8cd98f00b204e9800998ecf8427e")], PreconditionResult::Proceed),
+            (vec![(matched, weak)], PreconditionResult::Failed("If-Match")),
+            (vec![(matched, "\"x\"")], PreconditionResult::Failed("If-Match")),
+            (vec![(matched, "")], PreconditionResult::Failed("If-Match")),
+            (vec![(none, own)], PreconditionResult::NotModified),
+            (vec![(none, weak)], PreconditionResult::NotModified),
+            (vec![(none, "*")], PreconditionResult::NotModified),
+            (vec![(none, "\"x\""), (none, bare)], PreconditionResult::NotModified),
+            (vec![(none, "\"x\"")], PreconditionResult::Proceed),
+            (vec![(since, AT)], PreconditionResult::NotModified),
+            (vec![(since, BEFORE)], PreconditionResult::Proceed),
+            (vec![(since, "nonsense")], PreconditionResult::Proceed),
+            (vec![(unmodified, AT)], PreconditionResult::Proceed),
+            (vec![(unmodified, BEFORE)], PreconditionResult::Failed("If-Unmodified-Since")),
+            (vec![(matched, own), (unmodified, BEFORE)], PreconditionResult::Proceed),
+            (vec![(none, "\"x\""), (since, AT)], PreconditionResult::Proceed),
+            (vec![(matched, "\"x\""), (none, own)], PreconditionResult::Failed("If-Match")),
+            (vec![(matched, own), (none, own)], PreconditionResult::NotModified),
         ] {
             assert_eq!(judge(&headers), verdict, "{headers:?}");
         }

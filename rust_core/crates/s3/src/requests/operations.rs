@@ -16,10 +16,10 @@ use orcas_record::DocumentKind::{
 };
 
 /// What is known of an operation.
-pub struct Row {
+pub struct OperationSpec {
     name: &'static str,
     pub method: Method,
-    pub level: Level,
+    pub address: AddressKind,
     /// The name in the query that means the operation. `resolve` tells those apart that have none.
     pub subresource: Option<&'static str>,
     /// Another name that the query must have. Without it, the request is the operation that needs none.
@@ -73,7 +73,7 @@ impl Method {
 
 /// What the address of a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum AddressKind {
     Service,
     Bucket,
     Object,
@@ -141,7 +141,7 @@ macro_rules! header {
 
 macro_rules! operations {
     ($(
-        $code:literal $name:ident: $method:ident $level:ident $($subresource:literal $(& $parameter:literal)?)?
+        $code:literal $name:ident: $method:ident $address:ident $($subresource:literal $(& $parameter:literal)?)?
         => $($subject:ident $action:literal $(or $versioned:literal)? $(with $header:literal)?),+ $({ $($field:ident: $value:expr),+ })?;
     )+) => {
         /// Every operation that a request can be: those of the API (older names of the same request left out), the
@@ -151,10 +151,10 @@ macro_rules! operations {
         #[repr(u8)]
         pub enum Operation { $($name,)+ }
 
-        static ROWS: &[Row] = &[$(Row {
+        static SPECS: &[OperationSpec] = &[$(OperationSpec {
             $(subresource: Some($subresource), $(parameter: Some($parameter),)?)?
             $($($field: Some($value),)+)?
-            ..Row::new(stringify!($name), Method::$method, Level::$level, &[$(
+            ..OperationSpec::new(stringify!($name), Method::$method, AddressKind::$address, &[$(
                 Permission {
                     subject: Subject::$subject,
                     header: header!($($header)?),
@@ -188,7 +188,7 @@ macro_rules! operations {
 }
 
 // Code and name: method, what the address names, "sub-resource" & "what else the query must have" => what an action is
-// about and the IAM action, or the one that takes its place if the request names a version { what else `Row` has }.
+// about and the IAM action, or the one that takes its place if the request names a version { what else `OperationSpec` has }.
 //
 // The log knows an operation by its code, which never changes: a new operation gets the next one. Actions are those of
 // the Service Authorization Reference:
@@ -420,16 +420,16 @@ operations! {
     115 WriteGetObjectResponse: Post Service => Service "s3-object-lambda:WriteGetObjectResponse" { body: Content };
 }
 
-impl Row {
-    const fn new(name: &'static str, method: Method, level: Level, permissions: &'static [Permission]) -> Self {
+impl OperationSpec {
+    const fn new(name: &'static str, method: Method, address: AddressKind, permissions: &'static [Permission]) -> Self {
         let (subresource, parameter, class, body, document, event, log) = (None, None, None, None, None, None, None);
-        Self { name, method, level, subresource, parameter, permissions, class, body, document, event, log }
+        Self { name, method, address, subresource, parameter, permissions, class, body, document, event, log }
     }
 }
 
 impl Operation {
-    pub fn row(self) -> &'static Row {
-        &ROWS[self as usize]
+    pub fn row(self) -> &'static OperationSpec {
+        &SPECS[self as usize]
     }
 
     /// The name of the API, e.g. `PutObject`.
@@ -453,7 +453,7 @@ impl Operation {
     }
 
     pub fn class(self) -> RequestClass {
-        let Row { method, class, .. } = self.row();
+        let OperationSpec { method, class, .. } = self.row();
         class.unwrap_or(match method {
             Method::Get | Method::Head => Read,
             Method::Put | Method::Post => Write,
@@ -480,7 +480,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_operation_needs_what_the_reference_says() {
-        let rows: BTreeMap<&str, &Row> = ROWS.iter().map(|row| (row.name, row)).collect();
+        let rows: BTreeMap<&str, &OperationSpec> = SPECS.iter().map(|row| (row.name, row)).collect();
         for line in REFERENCE.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             // Other names are older, or of directory buckets, for a request that has a row.
@@ -495,13 +495,13 @@ pub(crate) mod tests {
 
     #[test]
     fn actions_are_about_what_the_address_names() {
-        for row in ROWS {
+        for row in SPECS {
             for permission in row.permissions {
                 let fits = match permission.subject {
-                    Subject::Service => row.level == Level::Service,
-                    Subject::Bucket | Subject::Entries => row.level == Level::Bucket,
+                    Subject::Service => row.address == AddressKind::Service,
+                    Subject::Bucket | Subject::Entries => row.address == AddressKind::Bucket,
                     // The key of a form is one of its fields.
-                    Subject::Object | Subject::Source => row.level == Level::Object || row.name == "PostObject",
+                    Subject::Object | Subject::Source => row.address == AddressKind::Object || row.name == "PostObject",
                 };
                 assert!(fits, "{} {permission:?}", row.name);
             }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::operations::{Level, Method, Operation, subresource};
+use super::operations::{AddressKind, Method, Operation, subresource};
 use super::target::Target;
 use crate::errors::{ErrorCode, S3Error};
 use orcas_http::{Headers, Query};
@@ -28,7 +28,7 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
     })?;
     match target {
         Target::Service => match resource {
-            Some(name) => routed(name, Level::Service, verb, method, query),
+            Some(name) => routed(name, AddressKind::Service, verb, method, query),
             None if verb == Method::Get => Ok(Operation::ListBuckets),
             None => Err(method_not_allowed(method, "SERVICE", OF_THE_SERVICE)),
         },
@@ -37,7 +37,7 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
             Err(S3Error::new(ErrorCode::InvalidBucketName).field("BucketName", "WriteGetObjectResponse"))
         }
         Target::Bucket(_) => match resource {
-            Some(name) => routed(name, Level::Bucket, verb, method, query),
+            Some(name) => routed(name, AddressKind::Bucket, verb, method, query),
             None => on_bucket(verb, method, query, headers),
         },
         Target::Object { .. } => match resource {
@@ -45,7 +45,7 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
                 let message = "RenameObject needs the header x-amz-rename-source";
                 Err(S3Error::with(ErrorCode::InvalidRequest, message))
             }
-            Some(name) => routed(name, Level::Object, verb, method, query),
+            Some(name) => routed(name, AddressKind::Object, verb, method, query),
             None => on_object(verb, method, query, headers),
         },
     }
@@ -141,18 +141,19 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
 }
 
 /// The operation of the sub-resource `name`.
-fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) -> Result<Operation, S3Error> {
-    let (kind, shown) = match level {
-        Level::Service => ("SERVICE", "the service"),
-        Level::Bucket => ("BUCKET", "a bucket"),
-        Level::Object => ("OBJECT", "a key"),
+fn routed(name: &str, address: AddressKind, verb: Method, method: &[u8], query: &Query) -> Result<Operation, S3Error> {
+    let (kind, shown) = match address {
+        AddressKind::Service => ("SERVICE", "the service"),
+        AddressKind::Bucket => ("BUCKET", "a bucket"),
+        AddressKind::Object => ("OBJECT", "a key"),
     };
-    let has_it = |operation: &&Operation| operation.row().subresource == Some(name) && operation.row().level == level;
+    let has_it =
+        |operation: &&Operation| operation.row().subresource == Some(name) && operation.row().address == address;
     let at_level = || Operation::ALL.iter().filter(has_it);
     if at_level().next().is_none() {
         return Err(misplaced(name, shown));
     }
-    if name == "uploads" && level == Level::Object && verb == Method::Get {
+    if name == "uploads" && address == AddressKind::Object && verb == Method::Get {
         let message = "Key is not expected for the GET method ?uploads subresource";
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
@@ -259,8 +260,8 @@ fn method_not_allowed(method: &[u8], resource: &'static str, allowed: &str) -> S
     S3Error { allowed: Some(allowed.into()), ..error }
 }
 
-fn misplaced(name: &str, level: &str) -> S3Error {
-    let message = format!("There is no such thing as the ?{name} sub-resource for {level}");
+fn misplaced(name: &str, address: &str) -> S3Error {
+    let message = format!("There is no such thing as the ?{name} sub-resource for {address}");
     S3Error::with(ErrorCode::InvalidRequest, message)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::keep::{Scope, Verdict};
+use super::keep::{Disposition, Scope};
 use crate::maintenance::ReplaceLog;
 use crate::reclaim::limits::ReclaimLimits;
 use crate::state::EngineState;
@@ -206,15 +206,15 @@ fn rewrite(
 ) -> Result<()> {
     let RecoveredRecord { sequence, kind, ref payload, .. } = *recovered;
     let record = record::decode(kind, payload)?;
-    match scope.verdict(sequence, &record)? {
-        Verdict::Drop => {}
-        Verdict::Keep => {
+    match scope.disposition(sequence, &record)? {
+        Disposition::Drop => {}
+        Disposition::Keep => {
             let to = output.push(sequence, kind, &[payload])?;
             if matches!(record, Record::Content { .. }) {
                 moves.push(ContentMove { blob: sequence, to });
             }
         }
-        Verdict::Rewrite(record) => {
+        Disposition::Rewrite(record) => {
             let mut payload = Vec::with_capacity(256);
             let kind = record::encode(&record, &mut payload);
             output.push(sequence, kind, &[&payload])?;

@@ -12,7 +12,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_index::Reader;
 use orcas_record::{BlobLocation, BucketRole, ChunkMove, LogFileId, Record, Sequence, UploadId, Version};
 
-pub(crate) enum Verdict {
+pub(crate) enum Disposition {
     Keep,
     /// Its present form, under the same sequence.
     Rewrite(Box<Record>),
@@ -29,8 +29,8 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    pub fn verdict(&self, sequence: Sequence, record: &Record) -> Result<Verdict> {
-        let keep = |counts| Ok(if counts { Verdict::Keep } else { Verdict::Drop });
+    pub fn disposition(&self, sequence: Sequence, record: &Record) -> Result<Disposition> {
+        let keep = |counts| Ok(if counts { Disposition::Keep } else { Disposition::Drop });
         match record {
             Record::CreateBucket(bucket) => keep(self.reader.bucket_sequence(bucket.id)?.is_some()),
             // One that makes a layer of a bucket ends its name, which another bucket may have got since.
@@ -49,7 +49,7 @@ impl Scope<'_> {
             Record::PutVersion(_) => keep(self.reader.has_version(sequence)?),
             Record::MoveVersion { from_bucket, from_key, version } => {
                 if self.reader.has_version(sequence)? {
-                    return Ok(Verdict::Keep);
+                    return Ok(Disposition::Keep);
                 }
                 Ok(self.ended(Record::DeleteVersion {
                     bucket: *from_bucket,
@@ -57,7 +57,7 @@ impl Scope<'_> {
                     version_id: version.version_id,
                 }))
             }
-            Record::UpdateVersion { .. } if planted::is(Bug::UpdatesDropped) => Ok(Verdict::Drop),
+            Record::UpdateVersion { .. } if planted::is(Bug::UpdatesDropped) => Ok(Disposition::Drop),
             Record::UpdateVersion { version, .. } => keep(self.reader.version_updated(*version)? == Some(sequence)),
             Record::CreateUpload(upload) => {
                 keep(self.reader.upload(upload.id)?.is_some_and(|stored| stored.sequence == sequence))
@@ -69,7 +69,7 @@ impl Scope<'_> {
             Record::CompleteUpload { upload, request, version } => self.completion(sequence, *upload, request, version),
             Record::RememberUpload { upload, .. } => {
                 if self.reader.completed(*upload)?.is_some_and(|answer| answer.sequence == sequence) {
-                    return Ok(Verdict::Keep);
+                    return Ok(Disposition::Keep);
                 }
                 Ok(self.ended(Record::AbortUpload { upload: *upload }))
             }
@@ -84,29 +84,29 @@ impl Scope<'_> {
         }
     }
 
-    fn ended(&self, tombstone: Record) -> Verdict {
-        if self.prefix { Verdict::Drop } else { Verdict::Rewrite(Box::new(tombstone)) }
+    fn ended(&self, tombstone: Record) -> Disposition {
+        if self.prefix { Disposition::Drop } else { Disposition::Rewrite(Box::new(tombstone)) }
     }
 
     /// A chunk is kept where it is now, so that the moves that brought it there need not be.
-    fn chunk(&self, sequence: Sequence, record: &Record) -> Result<Verdict> {
+    fn chunk(&self, sequence: Sequence, record: &Record) -> Result<Disposition> {
         let Some(BlobLocation::Pack { at: present, .. }) = self.reader.blob(sequence)? else {
-            return Ok(Verdict::Drop);
+            return Ok(Disposition::Drop);
         };
         let mut record = record.clone();
         if let Record::Chunk { at, .. } = &mut record {
             if *at == present {
-                return Ok(Verdict::Keep);
+                return Ok(Disposition::Keep);
             }
             *at = present;
         }
-        Ok(Verdict::Rewrite(Box::new(record)))
+        Ok(Disposition::Rewrite(Box::new(record)))
     }
 
     /// In a run from the beginning every chunk is at its present place already.
-    fn moved_chunks(&self, moves: &[ChunkMove]) -> Result<Verdict> {
+    fn moved_chunks(&self, moves: &[ChunkMove]) -> Result<Disposition> {
         if self.prefix {
-            return Ok(Verdict::Drop);
+            return Ok(Disposition::Drop);
         }
         let mut current = Vec::with_capacity(moves.len());
         for entry in moves {
@@ -116,9 +116,9 @@ impl Scope<'_> {
             }
         }
         Ok(match current.len() {
-            0 => Verdict::Drop,
-            kept if kept == moves.len() => Verdict::Keep,
-            _ => Verdict::Rewrite(Box::new(Record::MoveChunks { moves: current })),
+            0 => Disposition::Drop,
+            kept if kept == moves.len() => Disposition::Keep,
+            _ => Disposition::Rewrite(Box::new(Record::MoveChunks { moves: current })),
         })
     }
 
@@ -130,15 +130,15 @@ impl Scope<'_> {
         upload: UploadId,
         request: &[u8; 32],
         version: &Version,
-    ) -> Result<Verdict> {
+    ) -> Result<Disposition> {
         if self.reader.has_version(sequence)? {
-            return Ok(Verdict::Keep);
+            return Ok(Disposition::Keep);
         }
         let remembered = self.reader.completed(upload)?.is_some_and(|answer| answer.sequence == sequence);
         if !remembered {
             return Ok(self.ended(Record::AbortUpload { upload }));
         }
-        Ok(Verdict::Rewrite(Box::new(Record::RememberUpload {
+        Ok(Disposition::Rewrite(Box::new(Record::RememberUpload {
             upload,
             request: *request,
             bucket: version.bucket,

@@ -20,11 +20,11 @@ pub struct Rates {
 #[derive(Debug)]
 pub struct Limit {
     pub rates: Rates,
-    level: Mutex<Level>,
+    tokens: Mutex<Tokens>,
 }
 
 #[derive(Debug)]
-struct Level {
+struct Tokens {
     at_ms: i64,
     requests: i64,
     bytes: i64,
@@ -43,32 +43,32 @@ fn seconds(missing: i64, rate: u64) -> u32 {
 
 impl Limit {
     pub fn new(rates: Rates) -> Self {
-        let level = Level { at_ms: i64::MIN, requests: 0, bytes: 0 };
-        Self { rates, level: Mutex::new(level) }
+        let tokens = Tokens { at_ms: i64::MIN, requests: 0, bytes: 0 };
+        Self { rates, tokens: Mutex::new(tokens) }
     }
 
     /// Seconds to wait, if another request is too much now.
     fn wait(&self, now_ms: i64) -> Option<u32> {
-        let mut level = self.level.lock();
+        let mut tokens = self.tokens.lock();
         let Rates { requests, bytes } = self.rates;
         // A clock that was set back brings no tokens.
-        let passed = now_ms.saturating_sub(level.at_ms).max(0);
+        let passed = now_ms.saturating_sub(tokens.at_ms).max(0);
         let filled = |have: i64, rate: u64| {
             let more = passed.saturating_mul(i64::try_from(rate).unwrap_or(i64::MAX));
             have.saturating_add(more).min(per_second(rate))
         };
-        (level.requests, level.bytes) = (filled(level.requests, requests), filled(level.bytes, bytes));
-        level.at_ms = now_ms;
-        if requests > 0 && level.requests < WHOLE {
-            return Some(seconds(WHOLE - level.requests, requests));
+        (tokens.requests, tokens.bytes) = (filled(tokens.requests, requests), filled(tokens.bytes, bytes));
+        tokens.at_ms = now_ms;
+        if requests > 0 && tokens.requests < WHOLE {
+            return Some(seconds(WHOLE - tokens.requests, requests));
         }
-        (bytes > 0 && level.bytes <= 0).then(|| seconds(1 - level.bytes, bytes))
+        (bytes > 0 && tokens.bytes <= 0).then(|| seconds(1 - tokens.bytes, bytes))
     }
 
     fn take(&self, requests: i64, bytes: u64) {
-        let mut level = self.level.lock();
-        level.requests = level.requests.saturating_sub(requests.saturating_mul(WHOLE));
-        level.bytes = level.bytes.saturating_sub(per_second(bytes));
+        let mut tokens = self.tokens.lock();
+        tokens.requests = tokens.requests.saturating_sub(requests.saturating_mul(WHOLE));
+        tokens.bytes = tokens.bytes.saturating_sub(per_second(bytes));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::decision::{Question, Resource, ResourceFacts};
 use crate::admission::request_context::RequestContext;
 use crate::buckets::acls::owner_of;
 use crate::buckets::pages::name_of;
@@ -168,7 +168,7 @@ impl PendingRequest<PutObjectAcl> {
         kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
             self.operation().row().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
-                let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
+                let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
                 self.gateway.decide(&identities, &question, circumstances)
             })
         })

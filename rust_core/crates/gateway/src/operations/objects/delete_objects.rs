@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::admission::circumstances::KeptCircumstances;
-use crate::admission::decision::{Facts, Question, Resource};
+use crate::admission::decision::{Question, Resource, ResourceFacts};
+use crate::admission::decision_log::DecisionLog;
 use crate::admission::identities::Identities;
 use crate::admission::request_context::RequestContext;
-use crate::admission::verdicts::Verdicts;
 use crate::objects::conditions::of_deletion;
 use crate::objects::versions::{version_id, version_name};
 use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wrong_outcome};
@@ -65,10 +65,10 @@ impl Operation for DeleteObjects {
     ) -> Result<Step, Problem> {
         let request = pending.read_document(|| DeleteRequest::parse(&content))?;
         let identities = pending.gateway.identities();
-        let verdicts = Verdicts::default();
+        let decisions = DecisionLog::default();
         let denied: Vec<_> =
-            request.entries.iter().map(|entry| pending.denied(&identities, entry, &verdicts)).collect();
-        if let Some(judged) = verdicts.take(&pending.requester) {
+            request.entries.iter().map(|entry| pending.denied(&identities, entry, &decisions)).collect();
+        if let Some(judged) = decisions.take(&pending.requester) {
             pending.judged.get_or_init(|| Box::new(judged));
         }
         let bypass = match &pending.input.checked {
@@ -133,17 +133,22 @@ impl Operation for DeleteObjects {
 
 impl PendingRequest<DeleteObjects> {
     /// Why the sender may not delete what the entry names, if so.
-    fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry, verdicts: &Verdicts) -> Option<S3Error> {
+    fn denied(
+        &self,
+        identities: &Identities,
+        entry: &requests::DeleteEntry,
+        decisions: &DecisionLog,
+    ) -> Option<S3Error> {
         let asked = self.input.asked.as_deref()?;
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
-        asked.with(&self.gateway, version.as_deref(), Some(verdicts), |circumstances| {
+        asked.with(&self.gateway, version.as_deref(), Some(decisions), |circumstances| {
             let mut permissions = self.operation().row().permissions.iter();
             permissions.find_map(|permission| {
                 // What cannot be read as a bypass is refused once something may be deleted.
                 let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);
                 let action = permission.action(version.is_some());
-                let question = Question { requester: &self.requester, action, resource, facts: Facts::UNKNOWN };
+                let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
                 needed.then(|| self.gateway.decide(identities, &question, circumstances).err()).flatten()
             })
         })

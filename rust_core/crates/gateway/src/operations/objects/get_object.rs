@@ -24,7 +24,7 @@ use orcas_engine::ObjectReader;
 use orcas_http::Headers;
 use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
-use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
+use orcas_s3::conditions::{PreconditionResult, ReadConditions, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
@@ -253,9 +253,9 @@ impl Reader<'_> {
             parts_count: None,
         };
         match read.conditions.judge(&version.etag, modified_ms) {
-            Verdict::Proceed => {}
-            Verdict::NotModified => return Ok(self.envelope.empty(304, answer.not_modified())),
-            Verdict::Failed(condition) => return Err(S3Error::precondition(condition).into()),
+            PreconditionResult::Proceed => {}
+            PreconditionResult::NotModified => return Ok(self.envelope.empty(304, answer.not_modified())),
+            PreconditionResult::Failed(condition) => return Err(S3Error::precondition(condition).into()),
         }
         let selection = match select(read, version, modified_ms) {
             Ok(selection) => selection,

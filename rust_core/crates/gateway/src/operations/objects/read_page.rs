@@ -24,7 +24,7 @@ pub struct ReadPage {
     /// Empty for the start page.
     key: Vec<u8>,
     host: Vec<u8>,
-    root: Vec<u8>,
+    mount: Vec<u8>,
     headers: PageHeaders,
 }
 
@@ -38,7 +38,7 @@ impl Operation for ReadPage {
             site,
             key: context.target.key().unwrap_or_default().to_vec(),
             host: context.headers().get("host").unwrap_or_default().to_vec(),
-            root: context.root().to_vec(),
+            mount: context.mount().to_vec(),
             headers: PageHeaders::parse(context.headers()),
         })
     }
@@ -50,8 +50,8 @@ impl Operation for ReadPage {
 
 impl PendingRequest<ReadPage> {
     fn page(&self) -> Result<Response, Problem> {
-        let ReadPage { key, host, root, headers, .. } = &self.input;
-        let asked = Asked { key, host, root };
+        let ReadPage { key, host, mount, headers, .. } = &self.input;
+        let asked = Asked { key, host, mount };
         let pages = match &*self.input.site {
             Website::Elsewhere(elsewhere) => return Ok(self.redirect(elsewhere.redirection(&asked))),
             Website::Pages(pages) => pages,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::errors::ErrorCode;
-use orcas_lifecycle::{EntryState, Expiration, Facts, Filter, Noncurrent, Rule};
+use orcas_lifecycle::{EntryFacts, EntryState, Expiration, Filter, Noncurrent, Rule};
 
 const ENABLED: &str = "<Status>Enabled</Status>";
 const DAYS: &str = "<Expiration><Days>1</Days></Expiration>";
@@ -272,7 +272,7 @@ fn a_thousand_rules_get_ids_of_their_own_that_stay() {
 #[test]
 fn the_header_names_the_time_and_the_rule() {
     let rules = rules(rule(&format!("<ID>a b\"é/1</ID><Prefix/>{ENABLED}{DAYS}")).as_bytes()).unwrap();
-    let facts = Facts { key: b"k", size: 1, modified_ms: 1_356_000_000_000, tags: &[] };
+    let facts = EntryFacts { key: b"k", size: 1, modified_ms: 1_356_000_000_000, tags: &[] };
     let due = rules.due(&facts, EntryState::Current, 86_400_000).unwrap();
     let shown = String::from_utf8(expiration(&due)).unwrap();
     assert_eq!(shown, "expiry-date=\"Sat, 22 Dec 2012 00:00:00 GMT\", rule-id=\"a%20b%22%C3%A9/1\"");

@@ -16,7 +16,7 @@ pub struct Asked<'a> {
     /// The Host header, which names a bucket.
     pub host: &'a [u8],
     /// The part of the path before the key that names nothing, as it was sent.
-    pub root: &'a [u8],
+    pub mount: &'a [u8],
 }
 
 /// An answer that sends the client elsewhere.
@@ -29,8 +29,8 @@ pub struct Redirection {
 impl Redirection {
     /// To the location that is stored with an object.
     pub fn of_object(asked: &Asked<'_>, location: &[u8]) -> Self {
-        let root = if location.starts_with(b"/") { asked.root } else { b"" };
-        Self { status: MOVED, location: [root, location].concat() }
+        let mount = if location.starts_with(b"/") { asked.mount } else { b"" };
+        Self { status: MOVED, location: [mount, location].concat() }
     }
 
     /// To the same key with a slash behind it.
@@ -93,7 +93,7 @@ impl Asked<'_> {
                     location.extend_from_slice(b"//");
                     location.extend_from_slice(self.host.trim_ascii());
                 }
-                location.extend_from_slice(self.root);
+                location.extend_from_slice(self.mount);
             }
         }
         location.push(b'/');

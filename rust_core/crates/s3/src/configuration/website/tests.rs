@@ -25,7 +25,7 @@ fn pages(rules: &str) -> Pages {
 }
 
 fn asked(key: &str) -> Asked<'_> {
-    Asked { key: key.as_bytes(), host: b"site.test:9000", root: b"" }
+    Asked { key: key.as_bytes(), host: b"site.test:9000", mount: b"" }
 }
 
 fn sent(pages: &Pages, key: &str, status: Option<u16>) -> Option<(u16, String)> {
@@ -165,8 +165,8 @@ fn the_text_of_a_rule_may_have_a_query_or_a_fragment() {
 
 #[test]
 fn no_key_becomes_a_host_or_a_header() {
-    let directory = |key: &str, root: &'static str| {
-        let found = Redirection::to_directory(&Asked { root: root.as_bytes(), ..asked(key) });
+    let directory = |key: &str, mount: &'static str| {
+        let found = Redirection::to_directory(&Asked { mount: mount.as_bytes(), ..asked(key) });
         assert_eq!(found.status, 302);
         String::from_utf8(found.location).unwrap()
     };
@@ -176,7 +176,7 @@ fn no_key_becomes_a_host_or_a_header() {
     assert_eq!(directory("\\evil.example", ""), "/%5Cevil.example/");
     assert_eq!(directory("a\r\nset-cookie: x", ""), "/a%0D%0Aset-cookie%3A%20x/");
     assert_eq!(directory("é?#", ""), "/%C3%A9%3F%23/");
-    let below = Asked { root: b"/s3", ..asked("k") };
+    let below = Asked { mount: b"/s3", ..asked("k") };
     assert_eq!(Redirection::of_object(&below, b"/x").location, b"/s3/x");
     assert_eq!(Redirection::of_object(&below, b"https://x").location, b"https://x");
 }

@@ -13,7 +13,7 @@ const KEPT_MAX: usize = 16;
 
 /// A decision on an action.
 #[derive(Clone)]
-pub struct Verdict {
+pub struct LoggedDecision {
     pub action: &'static str,
     pub decision: Decision,
     /// The policy of the bucket, if it has one.
@@ -22,7 +22,7 @@ pub struct Verdict {
     pub count: u32,
 }
 
-impl Verdict {
+impl LoggedDecision {
     /// As the access log has it. `requester`: whom it was about.
     pub fn line<'a>(&'a self, requester: &'a Requester) -> note::Decision<'a> {
         let (allowed, reason) = match self.decision {
@@ -90,40 +90,40 @@ pub fn kind_of(missing: Missing) -> &'static str {
 
 /// The decisions of one request, as they are made. Root makes none.
 #[derive(Default)]
-pub struct Verdicts(RefCell<Vec<Verdict>>);
+pub struct DecisionLog(RefCell<Vec<LoggedDecision>>);
 
-impl Verdicts {
-    pub fn add(&self, verdict: Verdict) {
+impl DecisionLog {
+    pub fn add(&self, logged: LoggedDecision) {
         let mut kept = self.0.borrow_mut();
-        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&verdict)) {
+        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&logged)) {
             known.count += 1;
         } else if kept.len() < KEPT_MAX {
-            kept.push(verdict);
+            kept.push(logged);
         }
     }
 
     /// With whom they are about; `None` if there are none. There are none afterwards.
-    pub fn take(&self, requester: &Arc<Requester>) -> Option<Judged> {
-        let verdicts = self.0.take();
-        (!verdicts.is_empty()).then(|| Judged { requester: Arc::clone(requester), verdicts })
+    pub fn take(&self, requester: &Arc<Requester>) -> Option<LoggedDecisions> {
+        let decisions = self.0.take();
+        (!decisions.is_empty()).then(|| LoggedDecisions { requester: Arc::clone(requester), decisions })
     }
 
     /// As the access log has them.
     pub fn with_lines<T>(&self, requester: &Requester, write: impl FnOnce(&[note::Decision<'_>]) -> T) -> T {
         let kept = self.0.borrow();
-        let lines: Vec<_> = kept.iter().map(|verdict| verdict.line(requester)).collect();
+        let lines: Vec<_> = kept.iter().map(|logged| logged.line(requester)).collect();
         write(&lines)
     }
 }
 
 /// Who was told what by which decisions.
-pub struct Judged {
+pub struct LoggedDecisions {
     pub requester: Arc<Requester>,
-    pub verdicts: Vec<Verdict>,
+    pub decisions: Vec<LoggedDecision>,
 }
 
-impl Judged {
+impl LoggedDecisions {
     pub fn lines(&self) -> Vec<note::Decision<'_>> {
-        self.verdicts.iter().map(|verdict| verdict.line(&self.requester)).collect()
+        self.decisions.iter().map(|logged| logged.line(&self.requester)).collect()
     }
 }

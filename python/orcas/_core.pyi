@@ -1289,8 +1289,8 @@ class Core:
     ) -> Stages | None:
         """Count a request that is done: what `accept` returned, and the response; None if the client disconnected.
 
-        With its scope, it goes to the access log; `mount_length` as in `accept`. `refusal` is status and code, if the connection
-        answered instead. Returns its stages if it was slow.
+        With its scope, it goes to the access log; `mount_length` as in `accept`. `refusal` is status and code, if the
+        connection answered instead. Returns its stages if it was slow.
         """
 
     def request_logs(self) -> RequestLogs:

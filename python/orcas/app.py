@@ -419,7 +419,9 @@ class Orcas(FastAPI):
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request from another ASGI server."""
         exchange = HostedExchange(scope, receive, send)
-        if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(exchange.scope):
+        if exchange.scope["raw_path"].startswith(RESERVED, exchange.mount_length) and not self._names_bucket(
+            exchange.scope
+        ):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
             return
         if self.store is None:

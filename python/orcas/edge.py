@@ -41,7 +41,7 @@ from orcas._core import (
     simulate,
 )
 from orcas._core import check_policy as _core_check_policy
-from orcas.control.snapshot import Delta, Snapshot
+from orcas.control.identities.snapshot import Delta, Snapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
 from orcas.telemetry.diagnostics import forwarded
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from orcas._core import Surroundings as Surroundings
     from orcas._core import TaskNumbers as TaskNumbers
     from orcas.control import Sealer
-    from orcas.control.snapshot import AccountRow, IdentityRow, KeyRow, LimitRow, PolicyRow
+    from orcas.control.identities.snapshot import AccountRow, IdentityRow, KeyRow, LimitRow, PolicyRow
     from orcas.settings.config import Settings
 
 __all__ = [

@@ -5,9 +5,9 @@ returns what requests need of it as an immutable `Snapshot`. Sole user of aiosql
 the engine.
 """
 
+from orcas.control.identities.snapshot import Delta, Snapshot
 from orcas.control.salvage import salvaged, salvaged_root
 from orcas.control.sealing import Sealer
-from orcas.control.snapshot import Delta, Snapshot
 from orcas.control.store import Control, knows_identity, open_control, prepared
 
 __all__ = [

@@ -34,9 +34,9 @@ from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities, transaction
+from orcas.control.identities.snapshot import Snapshot
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
-from orcas.control.snapshot import Snapshot
 from orcas.errors import UnavailableError
 
 # Time after a change until the database is copied: the copy takes longer than the change.

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from orcas.control import Control, open_control
 from orcas.control.identities.service import Identities
+from orcas.control.identities.snapshot import Snapshot
 from orcas.control.root import Root, ephemeral_root
-from orcas.control.snapshot import Snapshot
 from orcas.edge import Access, Core, replace_identities, sealer_of
 from orcas.iam.file import apply_identities, read_identities
 from orcas.settings.config import Settings

@@ -70,7 +70,7 @@ class Dispatcher:
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, mount_length: int) -> Dispatcher:
-        """The same for requests whose paths begin with a prefix of `mount_length` bytes, which is signed but not part of the key."""
+        """The same for requests whose paths begin with `mount_length` bytes that are signed but not part of the key."""
         mounted = copy.copy(self)
         mounted._mount_length = mount_length
         mounted._describe = functools.partial(self._core.describe, mount_length=mount_length)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from orcas.control.identities.builtin import BUILTIN, builtin_document
 from orcas.control.identities.names import account_number, arn_of, root_arn
 from orcas.control.identities.records import Changes, Records, inline_id, session_id
-from orcas.control.snapshot import Delta, IdentityRow, KeyRow, LimitRow, PolicyRow, Snapshot
+from orcas.control.identities.snapshot import Delta, IdentityRow, KeyRow, LimitRow, PolicyRow, Snapshot
 
 
 class Pair(Protocol):

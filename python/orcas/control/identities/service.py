@@ -26,7 +26,7 @@ from orcas.control.identities.actions import (
     sessions,
     simulation,
 )
-from orcas.control.identities.actions.authorization import authorize
+from orcas.control.identities.authorization import authorize
 from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters, WebIdentity
 from orcas.control.identities.failures import IamError, missing
 from orcas.control.identities.names import PROVIDER, account_number, root_arn
@@ -34,7 +34,7 @@ from orcas.control.identities.records import Account, Entity, Records
 from orcas.control.identities.registry import ACTIONS, Entry
 from orcas.control.identities.rows import Pair, delta, snapshot
 from orcas.control.identities.sessions.tokens import Opener, SessionKeys
-from orcas.control.snapshot import Delta, Snapshot
+from orcas.control.identities.snapshot import Delta, Snapshot
 from orcas.errors import UnavailableError
 
 if TYPE_CHECKING:

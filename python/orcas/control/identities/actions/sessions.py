@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from orcas.control.identities.actions.authorization import caller_facts, managed_text, times
+from orcas.control.identities.authorization import caller_facts, managed_text, times
 from orcas.control.identities.calls import Answer, Call, Parameters
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.names import SESSION_MAX, time_of

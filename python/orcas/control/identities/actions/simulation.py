@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from orcas.control.identities.actions.authorization import identity_policies, managed_text, principal_facts, times
+from orcas.control.identities.authorization import identity_policies, managed_text, principal_facts, times
 from orcas.control.identities.builtin import BUILTIN
 from orcas.control.identities.calls import Answer, Call, is_text
 from orcas.control.identities.failures import IamError

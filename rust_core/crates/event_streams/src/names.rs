@@ -55,7 +55,7 @@ fn name_of(change: &Change) -> Option<EventName> {
 
 fn event_of_operation(cause: &Cause) -> Option<EventName> {
     match cause {
-        Cause::Request(request) => Operation::from_code(request.operation)?.row().event,
+        Cause::Request(request) => Operation::from_code(request.operation)?.spec().event,
         Cause::Engine | Cause::Lifecycle | Cause::Sealing => None,
     }
 }

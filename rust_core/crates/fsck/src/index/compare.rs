@@ -10,7 +10,7 @@ use orcas_base::error::{Error, Result};
 use orcas_index::Index;
 use orcas_record::{self as record, Record};
 
-/// RowStream that are handed over at a time.
+/// Rows that are handed over at a time.
 const ROWS: usize = 256;
 /// Characters of a row that are shown.
 const SHOWN_MAX: usize = 240;

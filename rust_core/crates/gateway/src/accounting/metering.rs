@@ -13,7 +13,7 @@ use orcas_record::Bucket;
 use orcas_s3::RequestClass;
 
 const DAY_MS: i64 = 86_400_000;
-/// UsageRows that may wait. Requests that need another one are counted in the row of nobody.
+/// Rows that may wait. Requests that need another one are counted in the row of nobody.
 const ROWS_MAX: usize = 16_384;
 /// Days that may wait. Requests of more days are counted in the newest of them.
 const DAYS_MAX: usize = 366;
@@ -206,7 +206,7 @@ impl Day {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::identities::{Identities, UsageRows};
+    use crate::admission::identities::{Identities, IdentityTables};
     use orcas_record::{BucketId, BucketRole, BucketSettings, Versioning};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn requester() -> Arc<Requester> {
-        let identities = Identities::new(UsageRows::of_root("sender", &[("key", "secret")])).unwrap();
+        let identities = Identities::new(IdentityTables::of_root("sender", &[("key", "secret")])).unwrap();
         Arc::clone(identities.requester("key").unwrap())
     }
 

@@ -21,7 +21,7 @@ impl RequestContext<'_> {
     /// # Errors
     /// `AccessDenied`, and those of a malformed source.
     pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
-        let permissions = self.operation.row().permissions;
+        let permissions = self.operation.spec().permissions;
         if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
             self.source = Some(self.named_source()?);
         }

@@ -20,7 +20,7 @@ pub enum BodyPlan {
 impl BodyPlan {
     /// The document of a request, if its operation has one.
     pub fn of_operation(operation: Operation, headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, Problem> {
-        let digested = match operation.row().body {
+        let digested = match operation.spec().body {
             Some(RequestBody::Document) => false,
             Some(RequestBody::DigestedDocument) => true,
             Some(RequestBody::Content) | None => return Ok(Self::None),

@@ -428,13 +428,13 @@ impl OperationSpec {
 }
 
 impl Operation {
-    pub fn row(self) -> &'static OperationSpec {
+    pub fn spec(self) -> &'static OperationSpec {
         &SPECS[self as usize]
     }
 
     /// The name of the API, e.g. `PutObject`.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.spec().name
     }
 
     /// The number under which the log knows it. It never changes.
@@ -449,11 +449,11 @@ impl Operation {
 
     /// Whether it changes anything in the store.
     pub fn changes(self) -> bool {
-        !matches!(self.row().method, Method::Get | Method::Head)
+        !matches!(self.spec().method, Method::Get | Method::Head)
     }
 
     pub fn class(self) -> RequestClass {
-        let OperationSpec { method, class, .. } = self.row();
+        let OperationSpec { method, class, .. } = self.spec();
         class.unwrap_or(match method {
             Method::Get | Method::Head => Read,
             Method::Put | Method::Post => Write,

@@ -484,7 +484,7 @@ mod tests {
         for name in ["uploads", "instant", "renameObject", "orcas-settings", "uploadId", "response-expires"] {
             assert!(is_resource_parameter(name.as_bytes()), "{name}");
         }
-        let mut named = Operation::ALL.iter().filter_map(|operation| operation.row().subresource);
+        let mut named = Operation::ALL.iter().filter_map(|operation| operation.spec().subresource);
         assert!(named.all(|name| is_resource_parameter(name.as_bytes())));
         assert!(!is_resource_parameter(b"prefix") && !is_resource_parameter(b"x-amz-acl"));
         assert!(!is_resource_parameter(b"response-expires=x&uploadId"), "it would be two parameters to the signature");

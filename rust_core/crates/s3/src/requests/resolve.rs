@@ -148,7 +148,7 @@ fn routed(name: &str, address: AddressKind, verb: Method, method: &[u8], query: 
         AddressKind::Object => ("OBJECT", "a key"),
     };
     let has_it =
-        |operation: &&Operation| operation.row().subresource == Some(name) && operation.row().address == address;
+        |operation: &&Operation| operation.spec().subresource == Some(name) && operation.spec().address == address;
     let at_level = || Operation::ALL.iter().filter(has_it);
     if at_level().next().is_none() {
         return Err(misplaced(name, shown));
@@ -158,8 +158,8 @@ fn routed(name: &str, address: AddressKind, verb: Method, method: &[u8], query: 
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
     let (mut plain, mut missing) = (None, None);
-    for operation in at_level().filter(|operation| operation.row().method == verb) {
-        match operation.row().parameter {
+    for operation in at_level().filter(|operation| operation.spec().method == verb) {
+        match operation.spec().parameter {
             None => plain = Some(*operation),
             Some(parameter) if query.has(parameter) => return Ok(*operation),
             Some(parameter) => missing = Some(parameter),
@@ -169,7 +169,7 @@ fn routed(name: &str, address: AddressKind, verb: Method, method: &[u8], query: 
         (Some(operation), _) => Ok(operation),
         (None, Some(parameter)) => Err(S3Error::argument("A required query parameter is missing", parameter, b"")),
         (None, None) => {
-            let mut methods: Vec<&str> = at_level().map(|operation| operation.row().method.name()).collect();
+            let mut methods: Vec<&str> = at_level().map(|operation| operation.spec().method.name()).collect();
             methods.sort_unstable();
             methods.dedup();
             Err(method_not_allowed(method, kind, &methods.join(", ")).field("SubResource", name))
@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn subresources() -> impl Iterator<Item = &'static str> {
-        Operation::ALL.iter().filter_map(|operation| operation.row().subresource)
+        Operation::ALL.iter().filter_map(|operation| operation.spec().subresource)
     }
 
     fn code(method: &str, uri: &str) -> ErrorCode {
@@ -313,7 +313,7 @@ mod tests {
                     for query in [name.to_owned(), format!("{name}=x&x-id=GetObject")] {
                         let headers: [(&[u8], &[u8]); 1] = [(b"x-amz-rename-source", b"/k")];
                         if let Ok(operation) = resolve_at(method, &format!("{path}?{query}"), &headers) {
-                            let of_row = operation.row().subresource;
+                            let of_row = operation.spec().subresource;
                             assert_eq!(of_row, Some(name), "{method} {path}?{query} -> {operation:?}");
                         }
                     }

@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The bucket address, if any.
+    /// The bucket addressed, if any.
     pub fn bucket(&self) -> Option<&str> {
         match self {
             Self::Bucket(bucket) | Self::Object { bucket, .. } => Some(bucket),
@@ -33,7 +33,7 @@ impl Target {
         }
     }
 
-    /// The key address, if any.
+    /// The key addressed, if any.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             Self::Object { key, .. } => Some(key),

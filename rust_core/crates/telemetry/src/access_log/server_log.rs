@@ -144,7 +144,7 @@ fn operation_name(operation: Option<Operation>, method: &[u8]) -> Cow<'static, s
     let Some(operation) = operation else {
         return format!("REST.{}.UNKNOWN", String::from_utf8_lossy(method)).into();
     };
-    let row = operation.row();
+    let row = operation.spec();
     let composed = || format!("REST.{}.{}", row.method.name(), operation.name().to_ascii_uppercase()).into();
     row.log.map_or_else(composed, Cow::Borrowed)
 }

@@ -166,7 +166,7 @@ impl PendingRequest<PutObjectAcl> {
         let identities = self.gateway.identities();
         let resource = Resource::Object { bucket: name_of(&address.bucket), key: &address.key };
         kept.with(&self.gateway, version.as_deref(), None, |circumstances| {
-            self.operation().row().permissions.iter().try_for_each(|permission| {
+            self.operation().spec().permissions.iter().try_for_each(|permission| {
                 let action = permission.action(version.is_some());
                 let question = Question { requester: &self.requester, action, resource, facts: ResourceFacts::UNKNOWN };
                 self.gateway.decide(&identities, &question, circumstances)

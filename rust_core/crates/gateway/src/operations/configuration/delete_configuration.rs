@@ -19,7 +19,7 @@ impl Operation for DeleteConfiguration {
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
-        let kind = pending.operation().row().document.ok_or_else(|| pending.operation().not_implemented())?;
+        let kind = pending.operation().spec().document.ok_or_else(|| pending.operation().not_implemented())?;
         let (bucket, document) = (pending.input.0.id, Bytes::new());
         Ok(pending.submit(Intent::PutDocument { bucket, kind, document }, slot))
     }

@@ -33,7 +33,7 @@ impl Operation for PutConfiguration {
 
     fn answer(pending: &PendingRequest<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        let kind = pending.operation().row().document;
+        let kind = pending.operation().spec().document;
         let status = if matches!(kind, Some(DocumentKind::Policy | DocumentKind::Tagging)) { 204 } else { 200 };
         Ok(pending.envelope.empty(status, HeaderBlock::new()))
     }
@@ -42,7 +42,7 @@ impl Operation for PutConfiguration {
 impl PendingRequest<PutConfiguration> {
     fn intent(&self, body: &[u8]) -> Result<Intent, Problem> {
         let bucket = &self.input.0;
-        let kind = self.operation().row().document.ok_or_else(|| self.operation().not_implemented())?;
+        let kind = self.operation().spec().document.ok_or_else(|| self.operation().not_implemented())?;
         match kind {
             DocumentKind::Encryption => self.gateway.check_can_encrypt()?,
             DocumentKind::OwnershipControls => self.gateway.check_ownership(bucket, body)?,

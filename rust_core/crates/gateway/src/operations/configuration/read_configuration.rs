@@ -27,7 +27,7 @@ impl Operation for ReadBucketConfiguration {
             return Ok(answer?.into());
         }
         let (operation, name) = (pending.operation(), name_of(bucket));
-        let kind = operation.row().document;
+        let kind = operation.spec().document;
         let stored = kind.and_then(|kind| pending.gateway.engine.document(bucket.id, kind));
         // What the store does by itself, no bucket can do without.
         let of_the_store = kind == Some(DocumentKind::Encryption) && pending.gateway.options.encrypt_by_default;

@@ -143,7 +143,7 @@ impl PendingRequest<DeleteObjects> {
         let version = entry.version_id.as_deref().map(String::from_utf8_lossy);
         let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
         asked.with(&self.gateway, version.as_deref(), Some(decisions), |circumstances| {
-            let mut permissions = self.operation().row().permissions.iter();
+            let mut permissions = self.operation().spec().permissions.iter();
             permissions.find_map(|permission| {
                 // What cannot be read as a bypass is refused once something may be deleted.
                 let needed = permission.header.is_none() || asks_to_bypass(circumstances.headers).unwrap_or(true);

@@ -212,8 +212,8 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it.
-    /// bytes of the path are signed, and name neither bucket nor key.
+    /// Verifies the head of a request: returns a Request, the Form that makes one, or the Response that refuses it. The
+    /// first `mount_length` bytes of the path are signed, and name neither bucket nor key.
     fn accept<'py>(
         &self,
         py: Python<'py>,

@@ -23,7 +23,7 @@ const BUCKET: BucketId = BucketId(7);
 const CHANGES_MAX: usize = 16;
 /// SQLite takes a shorter file for an empty one, which becomes a new index.
 const SMALLEST_PAGE: usize = 512;
-/// IdentityTables of one page of results.
+/// Rows of one page of results.
 const ROWS: usize = 1000;
 /// Bucket ids that are asked for: those below this one.
 const BUCKETS: u64 = 12;

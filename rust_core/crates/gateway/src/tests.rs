@@ -88,8 +88,8 @@ fn add_user(rows: &mut IdentityTables, account: &str, name: &str, access_key: &s
         let document = format!(r#"{{"Version": "2012-10-17", "Statement": {{{statement}}}}}"#);
         rows.policies.push((id.clone(), document));
     }
-    let requester = (arn.clone(), "user".into(), account.into(), "AIDA".into(), name.into(), ids, None, Vec::new());
-    rows.identities.push(requester);
+    let identity = (arn.clone(), "user".into(), account.into(), "AIDA".into(), name.into(), ids, None, Vec::new());
+    rows.identities.push(identity);
     rows.keys.push((access_key.into(), name.into(), arn, None, true));
 }
 

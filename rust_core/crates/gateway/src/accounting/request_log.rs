@@ -64,7 +64,7 @@ impl Gateway {
         (line || record).then_some(FromHead { line, record })
     }
 
-    /// Adds the line and the record for the bucket. `answered` are the header lines of the response, `mount_length` is as of
+    /// Adds the line and the record for the bucket. `answered` are the header lines of the response, `mount_length` as of
     /// `Ingress`.
     pub fn log_head(
         &self,

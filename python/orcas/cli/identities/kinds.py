@@ -64,14 +64,15 @@ def add_common(app: Commands, kind: str) -> None:
             store.call(f"Delete{called}", **{f"{called}Name": name})
         tell({kind: name}, f"{kind} {name} is deleted", as_json)
 
-    _add_attachments(app, kind)
+    _add_attachment(app, kind, "attach", "attached to")
+    _add_attachment(app, kind, "detach", "no longer attached to")
 
 
-def _add_attachments(app: Commands, kind: str) -> None:
+def _add_attachment(app: Commands, kind: str, verb: str, done: str) -> None:
     called = kind.capitalize()
 
-    @app.command(help=f"Attach a policy to a {kind}.")
-    def attach(
+    @app.command(verb, help=f"{verb.capitalize()} a policy {'to' if verb == 'attach' else 'from'} a {kind}.")
+    def change(
         name: Name,
         policy: PolicyName,
         account: Account = None,
@@ -81,22 +82,8 @@ def _add_attachments(app: Commands, kind: str) -> None:
     ) -> None:
         with iam(data, endpoint, account) as store:
             arn = store.policy(policy)
-            store.call(f"Attach{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
-        tell({kind: name, "policy": arn}, f"policy {policy} is attached to {kind} {name}", as_json)
-
-    @app.command(help=f"Detach a policy from a {kind}.")
-    def detach(
-        name: Name,
-        policy: PolicyName,
-        account: Account = None,
-        data: Data = None,
-        endpoint: Endpoint = None,
-        as_json: AsJson = False,
-    ) -> None:
-        with iam(data, endpoint, account) as store:
-            arn = store.policy(policy)
-            store.call(f"Detach{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
-        tell({kind: name, "policy": arn}, f"policy {policy} is no longer attached to {kind} {name}", as_json)
+            store.call(f"{verb.capitalize()}{called}Policy", **{f"{called}Name": name}, PolicyArn=arn)
+        tell({kind: name, "policy": arn}, f"policy {policy} is {done} {kind} {name}", as_json)
 
 
 def _described(store: Iam, kind: str, name: str) -> dict[str, Any]:

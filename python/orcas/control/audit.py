@@ -72,8 +72,15 @@ class Audit:
 
     def _owe(self, last: Head) -> None:
         """Lines after the head, up to this one, are about changes that are not in effect."""
-        lines = {"From": self._head.sequence + 1, "To": last.sequence}
-        self._owed = [Entry(root_arn(self._number), NOT_IN_EFFECT, lines, self._number)]
+        self._owe_lines(self._head.sequence + 1, last.sequence)
+
+    def owe(self, number: int) -> None:
+        """The change of this line, which is committed, is not in effect, and that could not be written."""
+        self._owe_lines(number, number)
+
+    def _owe_lines(self, first: int, last: int) -> None:
+        entry = Entry(root_arn(self._number), NOT_IN_EFFECT, {"From": first, "To": last}, self._number)
+        self._owed.append(entry)
 
     @asynccontextmanager
     async def change(self) -> AsyncIterator[None]:

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from orcas.control import Control, open_control
+from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import Snapshot
 from orcas.control.root import Root, ephemeral_root
 from orcas.edge import Access, Core, replace_identities, sealer_of
+from orcas.errors import UnavailableError
 from orcas.iam.file import apply_identities, read_identities
 from orcas.settings.config import Settings
 
@@ -69,9 +71,15 @@ class Directory:
         """Write down who is about to change who may do what with a bucket. Returns what says that this has failed.
 
         Raises:
-            IamError: it cannot be written.
+            UnavailableError: it cannot be written.
+            IamError: the key is gone.
         """
-        return await (await self.identities()).note(operation, {"Bucket": bucket}, access_key, address)
+        try:
+            return await (await self.identities()).note(operation, {"Bucket": bucket}, access_key, address)
+        except IamError as error:
+            if error.status < 500:
+                raise
+            raise UnavailableError(error.message) from None
 
     async def _open(self, *, follows: bool) -> Control:
         settings = self._settings

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from orcas.edge import Form, Request
+from orcas.errors import UnavailableError
 from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
 from orcas.pages import is_browser, welcome
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
 
     # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, access key and
-    # address. Returns what says that this has failed.
+    # address. Returns what says that this has failed. UnavailableError if it cannot be written.
     Audit = Callable[[str, str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
@@ -44,7 +45,16 @@ _PIECE_BYTES: Final = 256 * KIB
 
 # What changes who may do what with a bucket.
 _AUDITED: Final = frozenset(
-    {"PutBucketPolicy", "DeleteBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock"}
+    {
+        "PutBucketPolicy", "DeleteBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock", "PutBucketAcl",
+        "PutBucketOwnershipControls", "DeleteBucketOwnershipControls",
+    }
+)  # fmt: skip
+# Parts of the parameters that name them.
+_AUDITED_PARTS: Final = (b"policy", b"publicAccessBlock", b"acl", b"ownershipControls", b"%")
+_NOT_AUDITED: Final = (
+    "ServiceUnavailable",
+    "The change cannot be written to the audit log, because its disk is full or fails. Nothing has been changed.",
 )
 
 log = logging.getLogger("orcas.s3")
@@ -132,7 +142,13 @@ class Dispatcher:
         if operation not in _AUDITED or bucket is None or self._audit is None:
             return await self._store.execute(request, receive)
         client = scope.get("client")
-        failed = await self._audit(operation, bucket, asked["access_key"], client[0] if client else None)
+        try:
+            failed = await self._audit(operation, bucket, asked["access_key"], client[0] if client else None)
+        except UnavailableError:
+            # The cause is in the log. A client that sends its body first would otherwise see a broken connection.
+            while (message := await receive())["type"] == "http.request" and message["more_body"]:
+                pass
+            return self._core.refusal(scope["method"], scope["raw_path"], *_NOT_AUDITED)
         try:
             response = await self._store.execute(request, receive)
         except ClientDisconnectedError:
@@ -254,9 +270,7 @@ class Dispatcher:
 
 def _may_be_audited(method: str, query: bytes) -> bool:
     """Whether it may be one of `_AUDITED`: for certain, only if nothing in the query is encoded."""
-    return method in ("PUT", "DELETE") and (
-        query.find(b"policy") >= 0 or query.find(b"publicAccessBlock") >= 0 or query.find(b"%") >= 0
-    )
+    return method in ("PUT", "DELETE") and any(part in query for part in _AUDITED_PARTS)
 
 
 def _trace_id(admission: Request | Form | Response) -> str | None:

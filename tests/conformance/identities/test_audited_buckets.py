@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 from tests.fixtures.signing import Identity
 from tests.fixtures.wire import Wire
@@ -55,6 +56,46 @@ def test_what_changes_a_bucket_is_a_line(server: orcas.Server, tmp_path: Path) -
     first, last = found[0], found[-1]
     assert (first["actor"][-5:], first["parameters"], first["address"]) == (":root", {"Bucket": "photos"}, "127.0.0.1")
     assert (last["actor"].rpartition(":")[2], last["access_key"]) == ("user/alice", key["AccessKeyId"])
+
+
+def test_lists_and_ownership_are_lines(server: orcas.Server, tmp_path: Path) -> None:
+    s3 = server.client()
+    controls: Any = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+    s3.put_bucket_ownership_controls(Bucket="photos", OwnershipControls=controls)
+    s3.put_bucket_acl(Bucket="photos", ACL="private")
+    s3.put_object(Bucket="photos", Key="k", Body=b"x")
+    s3.put_object_acl(Bucket="photos", Key="k", ACL="private")
+    s3.delete_bucket_ownership_controls(Bucket="photos")
+    assert [(line["action"], line["parameters"]) for line in lines(tmp_path)] == [
+        ("PutBucketOwnershipControls", {"Bucket": "photos"}),
+        ("PutBucketAcl", {"Bucket": "photos"}),
+        ("DeleteBucketOwnershipControls", {"Bucket": "photos"}),
+    ]
+
+
+def test_a_change_that_cannot_be_written_down_is_not_made(server: orcas.Server, tmp_path: Path) -> None:
+    s3 = server.client(config=Config(retries={"total_max_attempts": 1}))
+    s3.put_bucket_policy(Bucket="photos", Policy=POLICY)
+    audit = tmp_path / "store" / "audit"
+    # As a full disk, the log cannot be written.
+    audit.rename(tmp_path / "audit")
+    audit.write_bytes(b"")
+    other = POLICY.replace("photos/x", "photos/y")
+    for call, arguments in (
+        (s3.put_bucket_policy, {"Policy": other}),
+        (s3.delete_bucket_policy, {}),
+        (s3.put_public_access_block, {"PublicAccessBlockConfiguration": BLOCK}),
+        (s3.put_bucket_acl, {"ACL": "private"}),
+    ):
+        with pytest.raises(ClientError, match="audit log") as refused:
+            call(Bucket="photos", **arguments)
+        error = refused.value.response
+        assert (error["ResponseMetadata"]["HTTPStatusCode"], error["Error"]["Code"]) == (503, "ServiceUnavailable")
+    assert json.loads(s3.get_bucket_policy(Bucket="photos")["Policy"]) == json.loads(POLICY)
+    audit.unlink()
+    (tmp_path / "audit").rename(audit)
+    s3.put_bucket_policy(Bucket="photos", Policy=other)
+    assert [line["action"] for line in lines(tmp_path)] == ["PutBucketPolicy", "PutBucketPolicy"]
 
 
 def test_a_refused_change_is_not_in_effect(server: orcas.Server, tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ class Trail(Protocol):
             UnavailableError: they cannot be written.
         """
 
+    def owe(self, number: int, /) -> None:
+        """The change of this line is not in effect, which could not be written."""
+
 
 class Identities:
     """The identities of an open control store; used from one event loop."""
@@ -221,7 +224,11 @@ class Identities:
         number = await self.finished(write(action, parameters))
 
         async def failed() -> None:
-            await self.finished(write(NOT_IN_EFFECT, {"From": number, "To": number}))
+            try:
+                await self.finished(write(NOT_IN_EFFECT, {"From": number, "To": number}))
+            except IamError:
+                # The next line that can be written says so before.
+                self._trail.owe(number)
 
         return failed
 

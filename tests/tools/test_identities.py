@@ -65,7 +65,12 @@ def test_users_groups_keys_and_policies(store: Path, tmp_path: Path) -> None:
     orcas(store, "access-key", "enable", key["access_key"])
     other = asked(store, "access-key", "rotate", "alice")
     assert "quota for AccessKeysPerUser: 2" in orcas(store, "access-key", "create", "alice", code=1)
-    assert "service" not in asked(store, "access-key", "create", "alice", "--policy", str(document))
+    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["access_key"]
+    kinds = {
+        each["AccessKeyId"]: each["ServiceAccount"] for each in asked(store, "access-key", "list", "alice")["keys"]
+    }
+    assert kinds == {key["access_key"]: False, other["access_key"]: False, narrow: True}
+    assert re.search(rf"{narrow} +service account +active", orcas(store, "access-key", "list", "alice"))
     orcas(store, "access-key", "delete", other["access_key"])
     document.write_text(READ.replace("photos", "pictures"))
     for version in range(2, 8):
@@ -149,6 +154,29 @@ def test_mistakes_are_one_sentence(store: Path, tmp_path: Path) -> None:
         said = orcas(store, *words, code=code)
         assert says in said
         assert re.fullmatch(r"orcas: .*\n", said) or said.count("\n") <= 1, said
+
+
+def test_explanations_of_users_and_of_their_keys(store: Path, tmp_path: Path) -> None:
+    document = tmp_path / "read.json"
+    document.write_text(READ)
+    orcas(store, "user", "create", "alice", "--policy", "AmazonS3ReadOnlyAccess")
+    plain = asked(store, "access-key", "create", "alice")["access_key"]
+    narrow = asked(store, "access-key", "create", "alice", "--policy", str(document))["access_key"]
+    for who, resource, code in (
+        ("alice", "pictures/a", 0),
+        (plain, "pictures/a", 0),
+        (narrow, "photos/a", 0),
+        (narrow, "pictures/a", 3),
+        ("alice", "photos/a", 0),
+    ):
+        said = orcas(store, "policy", "explain", who, "s3:GetObject", resource, code=code)
+        assert ("not allowed" in said) == (code == 3), said
+    assert "not allowed" in orcas(store, "policy", "explain", narrow, "s3:PutObject", "photos/a", code=3)
+    answer = json.loads(orcas(store, "policy", "explain", "alice", "s3:PutObject", "photos/a", "--json", code=3))
+    assert answer["decision"] == "implicitDeny"
+    for nobody in ("bob", "AKIANOBODY"):
+        said = orcas(store, "policy", "explain", nobody, "s3:GetObject", "photos/a", code=1)
+        assert f"The user with name {nobody} cannot be found" in said
 
 
 @contextmanager

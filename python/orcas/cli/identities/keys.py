@@ -57,7 +57,7 @@ def create(
 def list_keys(
     user: User, account: Account = None, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False
 ) -> None:
-    """List the access keys of a user, and when each was used last."""
+    """List the access keys of a user, service accounts among them, and when each was used last."""
     with iam(data, endpoint, account) as store:
         found = list(store.all("ListAccessKeys", "AccessKeyMetadata", UserName=user))
         for key in found:
@@ -67,9 +67,13 @@ def list_keys(
         print_json({"keys": found})
         return
     rows = [
-        (key["AccessKeyId"], key["Status"].lower(), key["CreateDate"], key["LastUsedDate"] or "never") for key in found
-    ]
-    print_table(("Access key", "State", "Created", "Last used"), rows)
+        (
+            key["AccessKeyId"], "service account" if key["ServiceAccount"] else "user", key["Status"].lower(),
+            key["CreateDate"], key["LastUsedDate"] or "never",
+        )
+        for key in found
+    ]  # fmt: skip
+    print_table(("Access key", "Kind", "State", "Created", "Last used"), rows)
 
 
 def _user_of(store: Iam, key: str) -> str:

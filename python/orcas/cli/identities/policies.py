@@ -9,15 +9,18 @@ from urllib.parse import unquote
 
 import typer
 
-from orcas.cli.identities.calls import Account, Path_, PolicyName, iam, pairs, read_document
+from orcas.cli.identities.calls import Account, Iam, Path_, PolicyName, iam, pairs, read_document
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import Endpoint
 from orcas.errors import ConfigurationError, UsageError
+from orcas.tools.session import RefusedError
 
 policy_app = Commands(help="Policies: create, change and delete them, check them, and explain decisions.")
 
 _KINDS: Final = ("identity", "bucket", "session", "boundary", "trust")
+# The exit code for what is not allowed.
+_NOT_ALLOWED: Final = 3
 _DECISIONS: Final = {"allowed": "allowed", "explicitDeny": "denied by a statement", "implicitDeny": "not allowed"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
@@ -141,7 +144,9 @@ def check(
 
 @policy_app.command()
 def explain(
-    user: Annotated[str, typer.Argument(metavar="USER", help="Name of a user; role/NAME or group/NAME of others.")],
+    user: Annotated[
+        str, typer.Argument(metavar="USER", help="Name of a user, or an access key; role/NAME or group/NAME of others.")
+    ],
     action: Annotated[str, typer.Argument(metavar="ACTION", help="Such as s3:GetObject.")],
     resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="An ARN, or BUCKET or BUCKET/KEY.")],
     context: Annotated[
@@ -158,7 +163,7 @@ def explain(
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether somebody may do something, and which statement decides.
+    """Say whether somebody may do something, and which statement decides. The exit code is 3 if not.
 
     Example:
 
@@ -172,23 +177,35 @@ def explain(
     entries = [{"ContextKeyName": key, "ContextKeyValues": [value]} for key, value in pairs(context or [], "--context")]
     policy = None if bucket_policy is None else read_document(bucket_policy)
     with iam(data, endpoint, account) as store:
-        source = store.call(f"Get{called}", **{f"{called}Name": name})[called]["Arn"]
+        source, key = _source(store, called, name)
         (result,) = store.call(
             "SimulatePrincipalPolicy", PolicySourceArn=source, ActionNames=[action], ResourceArns=[arn],
-            ContextEntries=entries, ResourcePolicy=policy,
+            ContextEntries=entries, ResourcePolicy=policy, AccessKeyId=key,
         )["EvaluationResults"]  # fmt: skip
     matched = [each["SourcePolicyId"] for each in result["MatchedStatements"]]
+    allowed = result["EvalDecision"] == "allowed"
     if as_json:
         print_json({"decision": result["EvalDecision"], "statements": matched})
-        return
-    why = (
-        f", by {'; '.join(matched)}"
-        if matched
-        else ": no statement allows it"
-        if result["EvalDecision"] != "allowed"
-        else ""
-    )
-    say(f"{_DECISIONS[result['EvalDecision']]}{why}")
+    else:
+        why = f", by {'; '.join(matched)}" if matched else "" if allowed else ": no statement allows it"
+        say(f"{_DECISIONS[result['EvalDecision']]}{why}")
+    if not allowed:
+        raise typer.Exit(_NOT_ALLOWED)
+
+
+def _source(store: Iam, kind: str, name: str) -> tuple[str, str | None]:
+    """The ARN of a user, role or group; of an access key that of its user, and the key."""
+    try:
+        return str(store.call(f"Get{kind}", **{f"{kind}Name": name})[kind]["Arn"]), None
+    except RefusedError as error:
+        if kind != "User" or error.code != "NoSuchEntity":
+            raise
+        missing = error
+    try:
+        user = store.call("GetAccessKeyLastUsed", AccessKeyId=name)["UserName"]
+        return str(store.call("GetUser", UserName=user)["User"]["Arn"]), name
+    except RefusedError as error:
+        raise missing if error.code == "NoSuchEntity" else error from None
 
 
 def add_to(app: typer.Typer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from orcas.control.identities.actions.entities import user_or_caller
 from orcas.control.identities.calls import Answer, Call
@@ -108,11 +108,16 @@ async def delete_access_key(call: Call) -> Answer:
 
 @action("self")
 async def list_access_keys(call: Call) -> Answer:
-    """The keys of a user, without secrets."""
+    """The keys of a user, without secrets. The operator is told as well which are service accounts."""
     user, page = await user_or_caller(call), call.parameters.page()
     keys = await call.records.keys(call.account.id, None if user is None else user.id)
     listed = sorted(keys, key=lambda key: key.access_key.lower())
-    return page.of("AccessKeyMetadata", listed, lambda key: key.access_key, lambda key: _shown(call, user, key))
+
+    def shown(key: Key) -> dict[str, Any]:
+        more = {"ServiceAccount": key.session_policy is not None} if call.operator else {}
+        return {**_shown(call, user, key), **more}
+
+    return page.of("AccessKeyMetadata", listed, lambda key: key.access_key, shown)
 
 
 @action("key")

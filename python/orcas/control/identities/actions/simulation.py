@@ -33,9 +33,15 @@ async def source_of(call: Call) -> Entity:
 
 @action("source")
 async def simulate_principal_policy(call: Call) -> Answer:
-    """What the policies of a user, group or role allow."""
+    """What the policies of a user, group or role allow; for the operator also with the policy of an access key."""
     entity = await source_of(call)
     facts = await principal_facts(call.records, entity)
+    access_key = call.parameters.optional("AccessKeyId", 128) if call.operator else None
+    if access_key is not None:
+        key = await call.records.key(access_key)
+        if key is None or key.user != entity.id:
+            raise IamError("NoSuchEntity", f"The Access Key with id {access_key} cannot be found.")
+        facts["session"] = None if key.session_policy is None else json.loads(key.session_policy)
     labels = [label for label, _ in await identity_policies(call.records, entity)]
     if entity.kind == "group":
         facts["principal"]["kind"] = "user"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.client
+import itertools
 import json
 import secrets
 import ssl
@@ -84,6 +85,12 @@ class Transport(Protocol):
         """End what is kept for the next request."""
 
 
+# Why no TLS can be spoken with a server of plain HTTP.
+_NO_TLS: Final = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST"}
+# What servers with TLS, Orcas and nginx, answer to plain HTTP.
+_SPEAKS_TLS: Final = (b"This port speaks TLS", b"The plain HTTP request was sent to HTTPS port")
+
+
 class HttpTransport:
     """A server at a URL. Each thread has a connection of its own.
 
@@ -126,7 +133,10 @@ class HttpTransport:
         try:
             connection, response = self._send(method, target, headers, body)
             given = {name.lower(): value for name, value in response.getheaders()}
-            yield Response(response.status, given, _pieces(response))
+            pieces = _pieces(response)
+            if response.status == 400 and self._parts.scheme == "http":
+                pieces = self._unless_tls(pieces)
+            yield Response(response.status, given, pieces)
             if not response.isclosed():
                 self._forget(connection)
         except ssl.SSLCertVerificationError as error:
@@ -135,6 +145,8 @@ class HttpTransport:
                 "with AWS_CA_BUNDLE."
             ) from error
         except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+                raise UnavailableError(f"The server at {self.url} does not speak TLS: name it with http://.") from error
             if connection is not None:
                 self._forget(connection)
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -145,6 +157,13 @@ class HttpTransport:
             if connection is not None:
                 self._forget(connection)
             raise
+
+    def _unless_tls(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The body of a refusal, unless the server says that it speaks TLS."""
+        first = next(pieces, b"")
+        if any(sentence in first for sentence in _SPEAKS_TLS):
+            raise UnavailableError(f"The server at {self.url} speaks TLS: name it with https://.")
+        return itertools.chain([first], pieces)
 
     def _send(
         self, method: str, target: str, headers: Headers, body: bytes

@@ -126,6 +126,7 @@ fn formatting() {
             tag_count: 0,
             lock: LockHeaders::default(),
             parts_count: None,
+            shares_origin: true,
         };
         black_box(answer.headers());
     });

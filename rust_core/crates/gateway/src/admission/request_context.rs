@@ -146,7 +146,7 @@ impl<'a> RequestContext<'a> {
     /// The bucket and the key of an object, which need not exist.
     pub fn object(&self) -> Result<(Arc<Bucket>, Bytes), Problem> {
         match self.target {
-            Target::Object { bucket, key } => Ok((self.find(bucket)?, Bytes::copy_from_slice(key))),
+            Target::Object { bucket, key, .. } => Ok((self.find(bucket)?, Bytes::copy_from_slice(key))),
             Target::Service | Target::Bucket(_) | Target::ObjectLambda => Err(self.operation.not_implemented().into()),
         }
     }

@@ -98,5 +98,5 @@ pub(crate) fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error
         return Ok(Target::Bucket(bucket));
     }
     let key = checked_key(percent_decode(key).ok_or(ErrorCode::InvalidURI)?)?;
-    Ok(Target::Object { bucket, key })
+    Ok(Target::Object { bucket, key, hosted: true })
 }

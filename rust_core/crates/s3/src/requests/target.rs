@@ -19,6 +19,8 @@ pub enum Target {
     Object {
         bucket: String,
         key: Vec<u8>,
+        /// The host names the bucket, and not the path.
+        hosted: bool,
     },
     /// The fixed path of WriteGetObjectResponse, which names no bucket.
     ObjectLambda,
@@ -48,22 +50,22 @@ impl Target {
     pub fn parse(path: &[u8], host: &[u8], domains: &[String]) -> Result<Self, S3Error> {
         let rest = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
         match hosted_bucket(host, domains) {
-            Some(bucket) => Self::of(checked_bucket(bucket.into_bytes())?, rest),
+            Some(bucket) => Self::of(checked_bucket(bucket.into_bytes())?, rest, true),
             None if rest.is_empty() => Ok(Self::Service),
             None if rest == b"WriteGetObjectResponse" => Ok(Self::ObjectLambda),
             None => {
                 let (bucket, key) = split_once(rest);
-                Self::of(checked_bucket(percent_decode(bucket).ok_or(ErrorCode::InvalidURI)?)?, key)
+                Self::of(checked_bucket(percent_decode(bucket).ok_or(ErrorCode::InvalidURI)?)?, key, false)
             }
         }
     }
 
-    fn of(bucket: String, raw_key: &[u8]) -> Result<Self, S3Error> {
+    fn of(bucket: String, raw_key: &[u8], hosted: bool) -> Result<Self, S3Error> {
         if raw_key.is_empty() {
             return Ok(Self::Bucket(bucket));
         }
         let key = checked_key(percent_decode(raw_key).ok_or(ErrorCode::InvalidURI)?)?;
-        Ok(Self::Object { bucket, key })
+        Ok(Self::Object { bucket, key, hosted })
     }
 }
 
@@ -222,7 +224,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn object(bucket: &str, key: &[u8]) -> Target {
-        Target::Object { bucket: bucket.into(), key: key.to_vec() }
+        Target::Object { bucket: bucket.into(), key: key.to_vec(), hosted: false }
+    }
+
+    fn hosted(bucket: &str, key: &[u8]) -> Target {
+        Target::Object { bucket: bucket.into(), key: key.to_vec(), hosted: true }
     }
 
     fn path_style(path: &str) -> Result<Target, S3Error> {
@@ -273,8 +279,8 @@ mod tests {
         let domains = ["s3.example.com".to_owned(), "example.com".to_owned()];
         let at = |host: &str, path: &str| Target::parse(path.as_bytes(), host.as_bytes(), &domains);
         assert_eq!(at("abc.localhost:9000", "/"), Ok(Target::Bucket("abc".into())));
-        assert_eq!(at("ABC.LocalHost", "/x/y"), Ok(object("abc", b"x/y")));
-        assert_eq!(at("a.b.c.s3.example.com.:80", "/k"), Ok(object("a.b.c", b"k")));
+        assert_eq!(at("ABC.LocalHost", "/x/y"), Ok(hosted("abc", b"x/y")));
+        assert_eq!(at("a.b.c.s3.example.com.:80", "/k"), Ok(hosted("a.b.c", b"k")));
         assert_eq!(at("s3.example.com", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("abc.elsewhere.org", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("[::1]:9000", "/abc/k"), Ok(object("abc", b"k")));
@@ -283,7 +289,7 @@ mod tests {
         assert_eq!(at("localhost", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("localhost.:9000", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("notlocalhost", "/abc/k"), Ok(object("abc", b"k")));
-        assert_eq!(at("abc.localhost:", "/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("abc.localhost:", "/k"), Ok(hosted("abc", b"k")));
         assert_eq!(at("abc.localhost:x", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("127.0.0.1", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(code(at("a_b.localhost", "/k")), ErrorCode::InvalidBucketName);

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 
+use super::active_content::{SANDBOX, is_active};
 use super::header_block::HeaderBlock;
 use crate::encoded_words::{self, latin};
 use crate::errors::{ErrorCode, S3Error};
@@ -93,6 +94,8 @@ pub struct ObjectAnswer<'a> {
     pub lock: LockHeaders,
     /// Of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
+    /// The object has the origin of the server, which its scripts must not have.
+    pub shares_origin: bool,
 }
 
 impl ObjectAnswer<'_> {
@@ -103,7 +106,12 @@ impl ObjectAnswer<'_> {
         let mut block = HeaderBlock::with_room(user);
         let length = self.range.map_or(self.size, |(first, last)| last - first + 1);
         match over.content_type.as_deref().or(stored.content_type) {
-            Some(kind) => block.set_object_headers_with_content_type(&self.etag, length, self.modified_ms, kind),
+            Some(kind) => {
+                block.set_object_headers_with_content_type(&self.etag, length, self.modified_ms, kind);
+                if self.shares_origin && is_active(kind) {
+                    block.push("content-security-policy", SANDBOX);
+                }
+            }
             None => block.set_object_headers(&self.etag, length, self.modified_ms),
         }
         if let Some((first, last)) = self.range {
@@ -219,6 +227,7 @@ mod tests {
             tag_count: 0,
             lock: LockHeaders::default(),
             parts_count: None,
+            shares_origin: false,
         }
     }
 

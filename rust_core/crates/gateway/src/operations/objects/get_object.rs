@@ -29,7 +29,7 @@ use orcas_s3::headers::{ObjectAnswer, Overrides};
 use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
 use orcas_s3::support::{OF_A_PART, Understood};
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, S3Error, Target};
 use orcas_telemetry::stopwatch::{Stopwatch, reading};
 
 /// Bodies up to this size leave in one piece.
@@ -48,6 +48,8 @@ pub struct GetObject {
     is_sigv4: bool,
     /// Whoever asks may know what the object contains, but neither its tags nor its lock.
     public: bool,
+    /// Its URL has the origin of the server, and not one of its bucket.
+    shares_origin: bool,
 }
 
 impl GetObject {
@@ -65,6 +67,7 @@ impl GetObject {
             key: None,
             is_sigv4: false,
             public: true,
+            shares_origin: false,
         }
     }
 
@@ -125,6 +128,7 @@ impl Operation for GetObject {
             key: context.sent_key()?,
             is_sigv4: context.is_sigv4(),
             public: false,
+            shares_origin: matches!(context.target, Target::Object { hosted: false, .. }),
         })
     }
 
@@ -251,6 +255,7 @@ impl Reader<'_> {
             tag_count: if read.public { 0 } else { version.attributes.tags.len() },
             lock: if read.public { LockHeaders::default() } else { shown_lock(&version.attributes) },
             parts_count: None,
+            shares_origin: read.shares_origin,
         };
         match read.conditions.judge(&version.etag, modified_ms) {
             PreconditionResult::Proceed => {}

@@ -1,6 +1,8 @@
-"""Two accounts, five users and three buckets with random policies and blocks: no answer differs from the model's.
+"""Two accounts, five users and three buckets with random policies, access control lists and blocks: no answer differs from
+the model's.
 
-The model decides with the evaluator in Python that was written from AWS's documentation (`policies/reference.py`).
+The model decides with the evaluator in Python that was written from AWS's documentation (`policies/reference.py`), and with
+lists as docs/access.md describes them.
 """
 
 from __future__ import annotations
@@ -32,12 +34,41 @@ REQUESTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "write with tags": ("PUT", "", ("s3:PutObject", "s3:PutObjectTagging")),
     "delete": ("DELETE", "", ("s3:DeleteObject",)),
     "read tags": ("GET", "tagging", ("s3:GetObjectTagging",)),
+    "read the list": ("GET", "acl", ("s3:GetObjectAcl",)),
+    "read the list of the bucket": ("GET", "acl", ("s3:GetBucketAcl",)),
     "list": ("GET", "list-type=2", ("s3:ListBucket",)),
     "read the policy": ("GET", "policy", ("s3:GetBucketPolicy",)),
 }
 ACTIONS = sorted({action for _, _, actions in REQUESTS.values() for action in actions})
-OF_BUCKETS = {"s3:ListBucket", "s3:GetBucketPolicy"}
-OWNED = {"list", "read the policy"}
+OF_BUCKETS = {"s3:ListBucket", "s3:GetBucketPolicy", "s3:GetBucketAcl"}
+OWNED = {"list", "read the policy", "read the list of the bucket"}
+READS = {"read", "head", "read tags", "read the list"}
+# What a list of the bucket, or of the object, must give for an action.
+BY_BUCKET = {
+    "s3:ListBucket": "READ",
+    "s3:PutObject": "WRITE",
+    "s3:DeleteObject": "WRITE",
+    "s3:GetBucketAcl": "READ_ACP",
+}
+BY_OBJECT = {"s3:GetObject": "READ", "s3:GetObjectAcl": "READ_ACP"}
+EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
+SIGNERS = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers"
+
+
+@dataclass
+class Acl:
+    """The account that owns something, and what it gives: a number of an account or a group, and a permission."""
+
+    owner: str
+    grants: list[tuple[str, str]]
+
+    @classmethod
+    def private(cls, owner: str) -> Acl:
+        """What nobody else is given anything of."""
+        return cls(owner, [(owner, "FULL_CONTROL")])
+
+    def gives(self, wanted: str, *grantees: str) -> bool:
+        return any(who in grantees and what in {wanted, "FULL_CONTROL"} for who, what in self.grants)
 
 
 @dataclass
@@ -58,9 +89,23 @@ class World:
     owners: dict[str, str]
     policies: dict[str, Json | None] = field(default_factory=dict)
     restricted: set[str] = field(default_factory=set)
-    keys: dict[str, set[str]] = field(default_factory=dict)
+    keys: dict[str, dict[str, Acl]] = field(default_factory=dict)
+    # Of buckets whose lists are enabled.
+    acls: dict[str, Acl] = field(default_factory=dict)
+    ignored: set[str] = field(default_factory=set)
+    # The canonical ids of accounts.
+    ids: dict[str, str] = field(default_factory=dict)
     clients: dict[str, Any] = field(default_factory=dict)
     iams: dict[str, Any] = field(default_factory=dict)
+
+
+def root_number(server: orcas.Server) -> str:
+    """The number of the account of the store's root."""
+    client = server.client("sts")
+    try:
+        return str(client.get_caller_identity()["Account"])
+    finally:
+        client.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +117,9 @@ def world() -> Iterator[World]:
         def call(action: str, account: str | None, **parameters: str) -> Any:
             return session.admin("POST", "iam", {"action": action, "parameters": parameters, "account": account})
 
-        numbers = [account["AccountId"] for account in call("ListAccounts", None)["Accounts"]]
-        numbers.append(call("CreateAccount", None, AccountName="second")["Account"]["AccountId"])
+        call("CreateAccount", None, AccountName="second")
+        ids = {account["AccountId"]: account["CanonicalId"] for account in call("ListAccounts", None)["Accounts"]}
+        numbers = sorted(ids, key=lambda number: number != root_number(server))
         first = Signer.of(server)
 
         def signer(key: Json) -> Signer:
@@ -87,6 +133,7 @@ def world() -> Iterator[World]:
             principals.append(Principal(user(name, number), signer(key), name))
         transport.close()
         made = World(server, first, principals, {"one-x": numbers[0], "one-y": numbers[0], "two-z": numbers[1]})
+        made.ids = ids
         for number, keys in zip(numbers, (first, second), strict=True):
             options = {"aws_access_key_id": keys.access_key, "aws_secret_access_key": keys.secret_key}
             made.clients[number] = server.client(**options)
@@ -152,8 +199,14 @@ def arrange(rng: random.Random, world: World) -> None:
     # The root of the store, whom no policy concerns.
     s3 = next(iter(world.clients.values()))
     for bucket in world.owners:
-        blocks = {"BlockPublicPolicy": rng.random() < 0.3, "RestrictPublicBuckets": rng.random() < 0.5}
+        blocks = {
+            "BlockPublicPolicy": rng.random() < 0.3,
+            "RestrictPublicBuckets": rng.random() < 0.5,
+            "IgnorePublicAcls": rng.random() < 0.3,
+        }
         s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=blocks)
+        # Without a list, the status of the bucket is that of its policy.
+        close_lists(world, s3, bucket)
         s3.delete_bucket_policy(Bucket=bucket)
         world.policies[bucket] = policy(rng, world, bucket) if rng.random() < 0.8 else None
         document = world.policies[bucket]
@@ -170,9 +223,54 @@ def arrange(rng: random.Random, world: World) -> None:
             continue
         if blocks["RestrictPublicBuckets"] and s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]:
             world.restricted.add(bucket)
+    for bucket in world.owners:
+        if rng.random() < 0.7:
+            open_lists(rng, world, s3, bucket)
 
 
-def is_allowed(world: World, principal: Principal, action: str, bucket: str, key: str, context: Any) -> bool:
+def close_lists(world: World, s3: Any, bucket: str) -> None:
+    if bucket in world.acls:
+        s3.put_bucket_acl(Bucket=bucket, ACL="private")
+        del world.acls[bucket]
+    controls = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=controls)
+
+
+def open_lists(rng: random.Random, world: World, s3: Any, bucket: str) -> None:
+    """Give a bucket and the objects in it lists of their own."""
+    controls = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=controls)
+    status = s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
+    world.ignored.discard(bucket)
+    if status["IgnorePublicAcls"]:
+        world.ignored.add(bucket)
+    world.acls[bucket] = acl = grants(rng, world, world.owners[bucket])
+    s3.put_bucket_acl(Bucket=bucket, AccessControlPolicy=document(world, acl))
+    there = world.keys.setdefault(bucket, {})
+    for key, former in there.items():
+        if rng.random() < 0.7:
+            there[key] = acl = grants(rng, world, former.owner)
+            s3.put_object_acl(Bucket=bucket, Key=key, AccessControlPolicy=document(world, acl))
+
+
+def grants(rng: random.Random, world: World, owner: str) -> Acl:
+    grantees = [*world.ids, EVERYBODY, SIGNERS]
+    permissions = ["READ", "WRITE", "READ_ACP", "FULL_CONTROL"]
+    given = [(rng.choice(grantees), rng.choice(permissions)) for _ in range(rng.choice((0, 1, 1, 2)))]
+    # An owner may take the rights to the content from itself.
+    return Acl(owner, given if rng.random() < 0.2 else [(owner, "FULL_CONTROL"), *given])
+
+
+def document(world: World, acl: Acl) -> Json:
+    def grantee(who: str) -> Json:
+        return {"Type": "Group", "URI": who} if who[0] == "h" else {"Type": "CanonicalUser", "ID": world.ids[who]}
+
+    given = [{"Grantee": grantee(who), "Permission": what} for who, what in acl.grants]
+    return {"Owner": {"ID": world.ids[acl.owner]}, "Grants": given}
+
+
+def decided(world: World, principal: Principal, action: str, bucket: str, key: str, context: Any) -> str:
+    """`allowed`, `denied`, or `missing` for an object that is not there, as whoever may list the bucket is told."""
     owner = world.owners[bucket]
     request = {
         "principal": principal.identity,
@@ -185,9 +283,35 @@ def is_allowed(world: World, principal: Principal, action: str, bucket: str, key
         "resource": f"arn:aws:s3:::{bucket}" + ("" if action in OF_BUCKETS else f"/{key}"),
         "context": context,
     }
-    if principal.identity["account"] != owner and bucket in world.restricted:
-        return False
-    return str(evaluate(request)["decision"]) == "allowed"
+    account = principal.identity["account"]
+    if account != owner and bucket in world.restricted:
+        return "denied"
+    decision = str(evaluate(request)["decision"])
+    allowed = decision == "allowed"
+    wanted = BY_BUCKET.get(action) or BY_OBJECT.get(action)
+    if decision == "explicitDeny" or bucket not in world.acls or wanted is None:
+        return "allowed" if allowed else "denied"
+    # An account that is given something lets its users have it by their own policies.
+    own = {**request, "resource_policy": None, "resource_account": account}
+    signs = principal.signer is not None
+    by_name = signs and evaluate(own)["decision"] == "allowed"
+    to_everybody = bucket not in world.ignored and (not signs or account == owner or by_name)
+    if action in BY_BUCKET and allowed:
+        return "allowed"
+    if not allowed and not by_name and not to_everybody:
+        return "denied"
+    acl = world.acls[bucket] if action in BY_BUCKET else world.keys.get(bucket, {}).get(key)
+    if acl is None:
+        if allowed:
+            return "allowed"
+        listed = {name: value for name, value in context.items() if name != "s3:prefix"}
+        return "missing" if decided(world, principal, "s3:ListBucket", bucket, key, listed) == "allowed" else "denied"
+    if allowed and acl.owner == owner:
+        return "allowed"
+    everybody = (EVERYBODY, SIGNERS) if signs else (EVERYBODY,)
+    may_read_list = by_name and wanted == "READ_ACP" and acl.owner == account
+    given = to_everybody and acl.gives(wanted, *everybody)
+    return "allowed" if given or may_read_list or (by_name and acl.gives(wanted, account)) else "denied"
 
 
 def sent(world: World, principal: Principal, method: str, path: str, query: str, headers: Any, body: bytes) -> Answer:
@@ -219,17 +343,21 @@ def check(rng: random.Random, world: World) -> None:
         headers.append(("x-amz-tagging", tags))
         context["s3:x-amz-tagging"] = [tags]
         context["s3:RequestObjectTagKeys"] = [tag[0] for tag in tags.split("&")]
-    allowed = all(is_allowed(world, principal, action, bucket, key, context) for action in actions)
-    there = world.keys.setdefault(bucket, set())
+    decisions = {decided(world, principal, action, bucket, key, context) for action in actions}
+    allowed = decisions == {"allowed"}
+    there = world.keys.setdefault(bucket, {})
     expected, code = (200, "") if allowed else (403, "AccessDenied")
-    if allowed and name == "delete":
+    if decisions == {"missing"}:
+        expected, code = 404, "NoSuchKey"
+    elif allowed and name == "delete":
         expected = 204
-        there.discard(key)
+        there.pop(key, None)
     elif allowed and name.startswith("write"):
-        there.add(key)
-    elif allowed and name in {"read", "head", "read tags"} and key not in there:
+        writer = principal.identity["account"] if bucket in world.acls else None
+        there[key] = Acl.private(writer or world.owners[bucket])
+    elif allowed and name in READS and key not in there:
         # Whoever may not list the bucket does not learn that the key does not exist.
-        may_list = is_allowed(world, principal, "s3:ListBucket", bucket, key, stranger)
+        may_list = decided(world, principal, "s3:ListBucket", bucket, key, stranger) == "allowed"
         expected, code = (404, "NoSuchKey") if may_list else (403, "AccessDenied")
     elif allowed and name == "read the policy" and world.policies[bucket] is None:
         expected, code = 404, "NoSuchBucketPolicy"
@@ -262,4 +390,5 @@ def test_no_answer_differs_from_the_model(world: World, seeds: range, requests: 
                 policies = {each.name: each.policies for each in world.principals} | world.policies
                 pytest.fail(
                     f"seed {seed}, request {number}: {error}\n{json.dumps(policies, indent=1)}\n{world.restricted}"
+                    f"\nlists {world.acls}, ignored {world.ignored}, objects {world.keys}"
                 )

@@ -200,7 +200,8 @@ impl Gateway {
         }
         let of_sender_alone =
             || decide(&Request { resource_account: &identity.principal.account, ..request }, &of_sender);
-        if let (Some(bucket), false) = (&bucket, matches!(decision, Decision::ExplicitDeny(_))) {
+        // Nor do lists let another account into what is restricted to its own.
+        if let (Some(bucket), false) = (&bucket, restricted || matches!(decision, Decision::ExplicitDeny(_))) {
             let asked = AskedOfAcl { bucket, question, is_own, decision: &decision, found: &found };
             match self.ask_acl(identities, &asked, circumstances, &|| of_sender_alone().is_allowed())? {
                 Some(true) => decision = Decision::Allowed(None),

@@ -425,7 +425,7 @@ def lags(data: Path) -> bool:
         return applied_sequence(Path(scratch)) < last_sequence(data)
 
 
-def pack(data: Path, name: str, manifest: dict[str, Any]) -> None:
+def pack(data: Path, name: str, manifest: dict[str, Any], place: Path = HERE) -> None:
     """Writes the archive and the manifest, without the ballast, which is only space and is made again."""
     # Most of a log file that was being written is zeros, which take no space as holes.
     holes = data.with_name(f"{data.name}-packed")
@@ -433,16 +433,16 @@ def pack(data: Path, name: str, manifest: dict[str, Any]) -> None:
     options = ["--format=gnu", "--sparse", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
     left_out = ["--exclude=./ballast", "--exclude=./server.json"]
     done = subprocess.run(["tar", *options, *left_out, "-C", holes, "-c", "."], stdout=subprocess.PIPE, check=True)
-    write(name, lzma.compress(done.stdout, preset=9 | lzma.PRESET_EXTREME), manifest)
+    write(name, lzma.compress(done.stdout, preset=9 | lzma.PRESET_EXTREME), manifest, place)
 
 
-def write(name: str, packed: bytes, manifest: dict[str, Any]) -> None:
+def write(name: str, packed: bytes, manifest: dict[str, Any], place: Path = HERE) -> None:
     """Writes both files, which must not exist."""
     assert len(packed) <= PACKED_MAX, len(packed)
     document = json.dumps(manifest | {"master_key": MASTER_KEY}, indent=1, sort_keys=True, ensure_ascii=False)
-    with (HERE / f"{name}.json").open("x", encoding="utf-8") as text:
+    with (place / f"{name}.json").open("x", encoding="utf-8") as text:
         text.write(document + "\n")
-    with (HERE / f"{name}.tar.xz").open("xb") as file:
+    with (place / f"{name}.tar.xz").open("xb") as file:
         file.write(packed)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.fixtures.commands import command
 from tests.fixtures.keys import MASTER_KEY
 from tests.fixtures.targets import running
+from tests.golden import identities
 from tests.golden.document import DOCUMENT
 from tests.golden.expectation import change, verify
 from tests.golden.make import lags, main, write
@@ -19,16 +20,22 @@ from tests.golden.make import lags, main, write
 HERE = Path(__file__).parent / "stores"
 ARCHIVES = {path.name.rsplit(".tar.", 1)[0]: path for path in HERE.glob("*.tar.*")}
 STORES = sorted(ARCHIVES)
+# Those with identities have little else.
+WITH_IDENTITIES = sorted((HERE / "identities").glob("*.tar.xz"))
 # A store that was killed is followed to its end, and then as one that was closed.
 SERVED = [pytest.param(name, marks=[pytest.mark.full] if name.endswith("-closed") else []) for name in STORES]
 # Not in a store that a server has closed or left, or made again by the next, or set aside after damage.
 TEMPORARY = re.compile(r"rebuild|damaged|draft|\.new|^-(wal|shm)$|^[.]9$|ballast|server\.json")
 
 
+def unpack_archive(path: Path, to: Path) -> None:
+    with tarfile.open(path) as archive:
+        archive.extractall(to, filter="data")
+
+
 def unpack(name: str, to: Path) -> dict[str, Any]:
     """Unpacks a store into an empty directory. Returns its manifest."""
-    with tarfile.open(ARCHIVES[name]) as archive:
-        archive.extractall(to, filter="data")
+    unpack_archive(ARCHIVES[name], to)
     manifest: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
     return manifest
 
@@ -52,6 +59,19 @@ def test_a_store_is_served_whole_and_can_be_written_to(name: str, tmp_path: Path
     command("fsck", "--data", tmp_path)
 
 
+@pytest.mark.parametrize("archive", WITH_IDENTITIES, ids=lambda path: path.name)
+def test_identities_are_as_they_were_left(archive: Path, tmp_path: Path) -> None:
+    unpack_archive(archive, tmp_path)
+    manifest = json.loads(archive.with_name(archive.name.replace(".tar.xz", ".json")).read_text(encoding="utf-8"))
+    for _ in range(2):
+        with running(tmp_path, master_key=manifest["master_key"]) as target:
+            identities.verify(target, manifest)
+        identities.audited(tmp_path, manifest)
+        with running(tmp_path, master_key=manifest["master_key"]) as target:
+            identities.call(target, "CreateUser", UserName="later")
+            identities.call(target, "DeleteUser", UserName="later")
+
+
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_is_without_fault_as_it_was_left(name: str, tmp_path: Path) -> None:
     manifest = unpack(name, tmp_path)
@@ -62,8 +82,8 @@ def test_a_store_is_without_fault_as_it_was_left(name: str, tmp_path: Path) -> N
 
 def test_the_stores_have_every_kind_of_file(tmp_path: Path) -> None:
     found = set()
-    for name in STORES:
-        unpack(name, tmp_path / name)
+    for name, archive in {**ARCHIVES, **{f"identities-{path.name}": path for path in WITH_IDENTITIES}}.items():
+        unpack_archive(archive, tmp_path / name)
         for path in (tmp_path / name).rglob("*"):
             found.add(re.sub(r"[0-9]{20}", "N", str(path.relative_to(tmp_path / name))))
     table = DOCUMENT.read_text(encoding="utf-8").split("## Files of a store")[1].split("## ")[0]
@@ -72,9 +92,9 @@ def test_the_stores_have_every_kind_of_file(tmp_path: Path) -> None:
         for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
         for name in re.findall("`(.*?)`", cell)
     }
-    # Those of --tls-self-signed are made anew at a start and have nothing of the store. Nobody has changed an identity.
+    # Those of --tls-self-signed are made anew at a start and have nothing of the store.
     own_names = {name.replace("TARGET", "hook") for name in names if not TEMPORARY.search(name)}
-    assert own_names - found == {"audit/N.jsonl", "tls-ca.key", "tls-ca.pem", "tls.pem"}
+    assert own_names - found == {"tls-ca.key", "tls-ca.pem", "tls.pem"}
 
 
 def test_a_golden_store_is_never_overwritten() -> None:

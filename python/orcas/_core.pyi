@@ -1315,7 +1315,7 @@ class Core:
         """The InternalError response to a request that Python failed to handle; it ends the connection."""
 
     def refusal(self, method: str, raw_path: bytes, code: str, message: str | None = None) -> Response:
-        """The response that a test wants instead of that of the operation: an error, with its usual message if not given.
+        """A response that Python wants instead of that of the operation: an error, with its usual message if not given.
 
         Raises:
             ValueError: S3 has no such code.
@@ -1379,6 +1379,16 @@ class Core:
         Raises:
             Refusal: nobody has signed it for this service.
         """
+
+    def check_not_locked_out(self, client: str) -> None:
+        """Refuse a request that nobody signs if its sender is locked out.
+
+        Raises:
+            Refusal: the address is locked out.
+        """
+
+    def count_forgery(self, client: str) -> None:
+        """Count what proves to be forged as a wrong signature of this address."""
 
     def stats(self) -> Stats:
         """Counts and sizes of what is stored. Blocks.

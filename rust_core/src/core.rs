@@ -322,7 +322,7 @@ impl Core {
         self.response(py, envelope.problem(problem).closing())
     }
 
-    /// The response that a test wants instead of that of the operation: an error with this code, and with its usual
+    /// A response that Python wants instead of that of the operation: an error with this code, and with its usual
     /// message unless another one is given. `ValueError` if S3 has no such code.
     #[pyo3(signature = (method, raw_path, code, message = None))]
     fn refusal<'py>(
@@ -423,6 +423,16 @@ impl Core {
         };
         let client = client.parse().ok();
         self.gateway.authenticate_for(&head, service, body, client).map_err(|problem| refusal_of(problem.error))
+    }
+
+    /// Refuses a request that nobody signs if its sender is locked out. `client`: the address.
+    fn check_not_locked_out(&self, client: &str) -> PyResult<()> {
+        self.gateway.check_not_locked_out(client.parse().ok(), self.gateway.now_ms()).map_err(refusal_of)
+    }
+
+    /// Counts what proves to be forged as a wrong signature of this address.
+    fn count_forgery(&self, client: &str) {
+        self.gateway.count_forgery(client.parse().ok(), self.gateway.now_ms());
     }
 
     /// Counts and sizes of what is stored. Blocks.

@@ -104,7 +104,7 @@ class QueryEndpoint:
     async def _collect(self, client: str, receive: Receive) -> bytes | None:
         """The body; None if the client has disconnected."""
         if self._receiving[client] >= _OF_CLIENT_MAX or self._receiving.total() >= _RECEIVING_MAX:
-            raise _Refused(400, "Throttling", "Rate exceeded")
+            raise _throttled()
         self._receiving[client] += 1
         try:
             body = bytearray()
@@ -130,7 +130,7 @@ class QueryEndpoint:
         except Refusal as refusal:
             _, code, message = refusal.args
             if code == "SlowDown":
-                raise _Refused(400, "Throttling", "Rate exceeded") from None
+                raise _throttled() from None
             known, said = _CODES.get(code, ("IncompleteSignature", None))
             raise _Refused(403, known, said or message) from None
         parameters = _form(body)
@@ -155,9 +155,21 @@ class QueryEndpoint:
         if action != _UNSIGNED or version != VERSIONS["sts"]:
             known, message = _CODES["AccessDenied"]
             raise _Refused(403, known, str(message))
-        identities = await self._directory.identities()
-        web = await verified(parameters.get("WebIdentityToken"), parameters.get("RoleArn"), identities, self._keys)
+        identities, client = await self._directory.identities(), (scope.get("client") or ("",))[0]
+        try:
+            self._core.check_not_locked_out(client)
+            web = await verified(parameters.get("WebIdentityToken"), parameters.get("RoleArn"), identities, self._keys)
+        except Refusal:
+            raise _throttled() from None
+        except IamError as error:
+            if error.code == "InvalidIdentityToken":
+                self._core.count_forgery(client)
+            raise
         return await identities.perform(action, parameters, context=_context(scope), web=web, service="sts")
+
+
+def _throttled() -> _Refused:
+    return _Refused(400, "Throttling", "Rate exceeded")
 
 
 def _service(scope: Scope) -> str:

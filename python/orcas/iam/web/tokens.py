@@ -119,7 +119,7 @@ def _identity(claims: dict[str, Any], issuer: str, arn: str, clients: list[str])
     audiences = _values(claims["aud"])
     keys = {name: values for name in _KEYS if (values := _values(claims.get(name)))}
     named = [audience for audience in audiences if audience in clients]
-    if not named or len(keys.get("sub", ())) != 1:
+    if not named or len(keys.get("sub", ())) != 1 or not keys["sub"][0]:
         raise invalid("it names nobody, or another audience")
     tags, transitive = _tags(claims.get(_TAGS, {}))
     return WebIdentity(issuer, arn, named[0], {**keys, "aud": named}, tags, transitive)

@@ -150,7 +150,7 @@ impl Gateway {
     ///
     /// # Errors
     /// `SlowDown`
-    pub(crate) fn check_not_locked_out(&self, client: Option<IpAddr>, now_ms: i64) -> Result<(), S3Error> {
+    pub fn check_not_locked_out(&self, client: Option<IpAddr>, now_ms: i64) -> Result<(), S3Error> {
         let Some(left_ms) = self.lockouts.left_ms(client, now_ms) else { return Ok(()) };
         let retry_after = u32::try_from(left_ms.unsigned_abs().div_ceil(1000)).ok();
         let private = Some("the address is locked out after many wrong signatures".into());
@@ -162,6 +162,11 @@ impl Gateway {
         if !matches!(error, SignatureError::SignatureDoesNotMatch | SignatureError::InvalidAccessKeyId) {
             return;
         }
+        self.count_forgery(client, now_ms);
+    }
+
+    /// Counts what its sender has forged: a signature, or a token of another issuer.
+    pub fn count_forgery(&self, client: Option<IpAddr>, now_ms: i64) {
         if let (Some(lasts_ms), Some(client)) = (self.lockouts.failed(client, now_ms), client) {
             let seconds = lasts_ms / 1000;
             tracing::warn!(%client, seconds, "An address is locked out after many wrong signatures");
@@ -216,12 +221,16 @@ impl Gateway {
         let body = (!has_body(&head.headers)).then_some(EMPTY_SHA256);
         let requirements = Requirements { body, ..self.requirements(now_ms()) };
         let (authenticated, requester) = self.authenticate(&identities, head, &requirements, client)?;
-        if requester.is_root {
+        let is_temporary = token_of(head).is_some();
+        if requester.is_root && !is_temporary {
             return Ok(authenticated);
         }
-        let error = match requester.is_anonymous() {
-            true => ErrorCode::AccessDenied.into(),
-            false => {
+        let error = match (requester.is_anonymous(), is_temporary) {
+            (true, _) => ErrorCode::AccessDenied.into(),
+            (false, true) => {
+                S3Error::with(ErrorCode::AccessDenied, "The admin API cannot be used with temporary credentials")
+            }
+            (false, false) => {
                 let message = format!("User: {} is not root, who alone may use the admin API", requester.log_name());
                 S3Error::with(ErrorCode::AccessDenied, message)
             }

@@ -54,6 +54,26 @@ def test_a_bucket_moves_into_another(serve: Serve, data: Path) -> None:
         moved(target, {f"all/{key}": body for key, body in bodies.items()}, "other", "all/", "all/")
 
 
+def test_a_list_does_not_move_into_another_bucket(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        client = target.client()
+        for bucket in ("open", "blocked"):
+            client.create_bucket(Bucket=bucket, ObjectOwnership="ObjectWriter")
+        client.delete_public_access_block(Bucket="open")
+        for key in ("k/1", "k/2", "k/3"):
+            client.put_object(Bucket="open", Key=key, Body=b"x", ACL="public-read")
+        private = client.get_bucket_acl(Bucket="open")["Grants"]
+        public = client.get_object_acl(Bucket="open", Key="k/1")["Grants"]
+        assert len(public) == len(private) + 1
+        command("move", "open/k/1", "open/m/1", "--data", data)
+        assert client.get_object_acl(Bucket="open", Key="m/1")["Grants"] == public
+        command("move", "open/k/2", "blocked/k/2", "--data", data)
+        assert client.get_object_acl(Bucket="blocked", Key="k/2")["Grants"] == private
+        answer = target.wire("PUT", "/blocked/k/3", headers={"x-amz-move-source": "/open/k/3"})
+        assert answer.status == 200, answer.body
+        assert client.get_object_acl(Bucket="blocked", Key="k/3")["Grants"] == private
+
+
 def test_what_is_refused_moves_nothing(serve: Serve, data: Path) -> None:
     with serve(move_objects_max=5) as target:
         client = target.client()

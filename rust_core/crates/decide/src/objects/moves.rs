@@ -11,7 +11,7 @@ use crate::decision::Decision;
 use crate::intent::{MovePrefix, UnderPrefix};
 use crate::lengths::record_len;
 use crate::limits::{KEY_LEN_MAX, MOVE_RECORDS_LEN_MAX};
-use crate::objects::writes::never_versioned;
+use crate::objects::writes::{moved_attributes, never_versioned};
 use crate::outcome::{Failure, Outcome, Refusal};
 use crate::view::View;
 use orcas_base::error::Error;
@@ -52,6 +52,7 @@ pub(crate) fn move_prefix(view: &dyn View, moved: &MovePrefix, under: &UnderPref
             bucket: moved.bucket,
             key: new_key(moved, &key)?,
             version_id: VersionId::Null,
+            attributes: moved_attributes(&object.version, moved.from_bucket == moved.bucket),
             ..object.version.clone()
         };
         bytes = bytes.saturating_add(version.size);

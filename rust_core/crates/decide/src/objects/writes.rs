@@ -16,7 +16,7 @@ use crate::view::View;
 use orcas_base::error::Error;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_record::{
-    Bucket, BucketId, BucketRole, Encryption, Object, ObjectHeaders, Record, Version, VersionId, Versioning,
+    Attributes, Bucket, BucketId, BucketRole, Encryption, Object, ObjectHeaders, Record, Version, VersionId, Versioning,
 };
 
 pub(crate) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
@@ -144,8 +144,14 @@ pub(crate) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
         );
     }
     check_precondition(view, &bucket, &moved.key, &moved.precondition)?;
-    let version =
-        Version { bucket: bucket.top(), key: moved.key, version_id: VersionId::Null, ..source.version.clone() };
+    let attributes = moved_attributes(&source.version, moved.from_bucket == moved.bucket);
+    let version = Version {
+        bucket: bucket.top(),
+        key: moved.key,
+        version_id: VersionId::Null,
+        attributes,
+        ..source.version.clone()
+    };
     let mut put = answer(0, &version);
     let records = if layers::is_below(view, &from, &moved.from_key)? {
         let marker = delete_marker(from.top(), moved.from_key, VersionId::Null, context.now_ms);
@@ -156,6 +162,13 @@ pub(crate) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     // The sequence of a move is known to the sequencer alone; nobody names a moved version by it before it is found.
     put.sequence = source.sequence;
     Ok(Decision { outcome: Outcome::Put(put), records })
+}
+
+/// The attributes of a moved object. Its access control list does not go with it into another bucket, which may block what
+/// the list gives, or have no lists.
+pub(crate) fn moved_attributes(version: &Version, stays_in_bucket: bool) -> Attributes {
+    let attributes = version.attributes.clone();
+    Attributes { acl: attributes.acl.clone().filter(|_| stays_in_bucket), ..attributes }
 }
 
 /// The source and the destination of a move, unless one of them has or had versioning. That a bucket is gone counts

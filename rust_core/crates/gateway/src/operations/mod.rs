@@ -180,6 +180,8 @@ pub fn implemented(name: Name) -> Option<&'static Handler> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orcas_access::{ResourceType, S3_ACTIONS};
+    use orcas_s3::operations::Subject;
 
     #[test]
     fn every_row_is_found_under_its_name_and_nothing_else_is() {
@@ -188,6 +190,24 @@ mod tests {
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
         assert!(implemented(Name::PutObject).is_some() && implemented(Name::SelectObjectContent).is_none());
+    }
+
+    #[test]
+    fn policies_can_name_every_action_that_an_operation_needs() {
+        for name in Name::ALL {
+            for permission in name.spec().permissions {
+                let kind = match permission.subject {
+                    Subject::Service => ResourceType::Account,
+                    Subject::Bucket => ResourceType::Bucket,
+                    Subject::Object | Subject::Source | Subject::Entries => ResourceType::Object,
+                };
+                let actions = [permission.action(false), permission.action(true)];
+                for action in actions.into_iter().filter(|action| action.starts_with("s3:")) {
+                    let known = S3_ACTIONS.iter().find(|(known, _)| *known == action);
+                    assert_eq!(known, Some(&(action, kind)), "{}", name.name());
+                }
+            }
+        }
     }
 
     #[test]

@@ -156,6 +156,15 @@ fn documents(seeds: &mut Seeds) {
             ),
         ),
         (
+            "acl",
+            "<AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner><ID>0a</ID></Owner>\
+             <AccessControlList><Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
+             xsi:type=\"CanonicalUser\"><ID> 0b </ID></Grantee><Permission>READ_ACP</Permission></Grant><Grant><Grantee>\
+             <URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>FULL_CONTROL</Permission>\
+             </Grant></AccessControlList></AccessControlPolicy>"
+                .to_owned(),
+        ),
+        (
             "notification",
             "<NotificationConfiguration><QueueConfiguration><Queue>arn:aws:sqs:::hook</Queue><Event>s3:ObjectCreated:*\
              </Event><Filter><S3Key><FilterRule><Name>prefix</Name><Value>a+b%2F</Value></FilterRule></S3Key></Filter>\
@@ -336,9 +345,27 @@ fn sessions(seeds: &mut Seeds) {
     seeds.push(("session", "token".to_owned(), [&[0], token.as_bytes()].concat()));
 }
 
+/// A byte for the kind, then the text.
+fn policies(seeds: &mut Seeds) {
+    const IDENTITY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Sid": "a", "Effect": "Allow", "NotAction": "s3:Delete*",
+        "Resource": ["arn:aws:s3:::photos/${aws:username, 'guest'}/*", "arn:aws:s3:::photos"], "Condition": {
+        "StringLikeIfExists": {"s3:prefix": ["a*", ""]}, "ForAllValues:StringNotEquals": {"s3:RequestObjectTagKeys": "x"},
+        "NumericLessThan": {"s3:max-keys": "10"}, "DateGreaterThan": {"aws:CurrentTime": "2026-01-01T00:00:00Z"},
+        "NotIpAddress": {"aws:SourceIp": ["10.0.0.0/8", "2001:db8::/32"]}, "Null": {"aws:Referer": "true"},
+        "ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/a?"}, "Bool": {"aws:SecureTransport": "false"}}}]}"#;
+    const BUCKET: &str = r#"{"Statement": {"Effect": "Deny", "NotPrincipal": {"AWS": ["arn:aws:iam::111122223333:user/alice",
+        "111122223333"]}, "Action": ["s3:GetObject", "s3:List*"], "NotResource": "arn:aws:s3:::photos/public/*"}}"#;
+    const TRUST: &str = r#"{"Version": "2008-10-17", "Statement": [{"Effect": "Allow", "Principal": {"Federated":
+        "arn:aws:iam::111122223333:oidc-provider/a.test"}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": {
+        "ForAnyValue:StringEqualsIgnoreCase": {"a.test:aud": ["me", "you"]}}}]}"#;
+    for (kind, text) in [IDENTITY, IDENTITY, IDENTITY, BUCKET, TRUST].into_iter().enumerate() {
+        seeds.push(("policy", format!("kind-{kind}"), [&[kind as u8], text.as_bytes()].concat()));
+    }
+}
+
 fn main() -> std::io::Result<()> {
     let mut seeds = Seeds::new();
-    for write in [records, requests, documents, signatures, bodies, forms, files, events, sessions] {
+    for write in [records, requests, documents, signatures, bodies, forms, files, events, sessions, policies] {
         write(&mut seeds);
     }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

@@ -4,6 +4,7 @@
 
 use orcas_fuzz::{bounded, fuzz_target};
 use orcas_record::{DOCUMENT_MAX, DocumentKind};
+use orcas_s3::acl::{Acl, AskedAcl};
 use orcas_s3::bucket_logging::{BucketLogging, Delivered};
 use orcas_s3::documents::{CONFIGURATION_LEN_MAX, stored, stored_lifecycle};
 use orcas_s3::encryption::BucketDefault;
@@ -21,6 +22,8 @@ const TAGS_MAX: usize = 10;
 /// Objects of one Delete document, and parts of one CompleteMultipartUpload.
 const DELETE_MAX: usize = 1000;
 const PARTS_MAX: usize = 10_000;
+/// Grants of one access control list.
+const GRANTS_MAX: usize = 100;
 
 /// Allocated bytes for each byte of a document: the shortest element, `<a/>`, becomes a node in vectors that double.
 const GROWTH_MAX: usize = 128;
@@ -149,6 +152,17 @@ fn effects(body: &[u8]) {
     }
 }
 
+/// An access control list. Groups come first when it is written.
+fn acl(body: &[u8]) {
+    let Ok(AskedAcl::List(acl)) = AskedAcl::of_document(body, &|_| true) else { return };
+    assert!(acl.grants.len() <= GRANTS_MAX);
+    let written = acl.document(&|_| None);
+    let again = Acl::load(&written).expect("what was written can be read");
+    assert_eq!((&again.owner, again.grants.len()), (&acl.owner, acl.grants.len()));
+    assert!(acl.grants.iter().all(|grant| again.grants.contains(grant)));
+    assert_eq!((again.is_public(), again.document(&|_| None)), (acl.is_public(), written));
+}
+
 fuzz_target!(|body: &[u8]| {
     bounded(30 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
         attributes(body);
@@ -158,5 +172,6 @@ fuzz_target!(|body: &[u8]| {
         configurations(body);
         lifecycle(body);
         effects(body);
+        acl(body);
     });
 });

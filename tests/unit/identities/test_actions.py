@@ -38,7 +38,7 @@ async def test_users(iam: Iam) -> None:
     assert user["Tags"] == tags
     assert (await iam.call("GetUser", UserName="alice"))["User"] == user
     assert "already exists" in await iam.refused("CreateUser", "EntityAlreadyExists", UserName="Alice")
-    await iam.refused("GetUser", "NoSuchEntity", UserName="ALICE")
+    assert (await iam.call("GetUser", UserName="ALICE"))["User"] == user
     await iam.call("UpdateUser", UserName="alice", NewUserName="Alice", NewPath="/")
     assert [each["UserName"] for each in (await iam.call("ListUsers"))["Users"]] == ["Alice"]
     assert (await iam.call("ListUsers", PathPrefix="/people/"))["Users"] == []
@@ -99,6 +99,7 @@ async def test_roles(iam: Iam) -> None:
     await iam.call("ListRoleTags", RoleName="r")
     await iam.call("UntagRole", RoleName="r", TagKeys=["a"])
     assert (await iam.call("ListInstanceProfilesForRole", RoleName="r"))["InstanceProfiles"] == []
+    assert (await iam.call("GetRole", RoleName="R"))["Role"]["RoleName"] == "r"
     await iam.call("DeleteRole", RoleName="r")
     await iam.refused(
         "CreateRole", "ValidationError", RoleName="r", AssumeRolePolicyDocument=TRUST, MaxSessionDuration=1

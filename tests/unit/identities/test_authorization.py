@@ -57,13 +57,23 @@ async def test_a_user_may_do_what_its_policies_allow(iam: Iam) -> None:
     assert (await iam.call("GetUser", access_key=key))["User"]["UserName"] == "alice"
     assert (await iam.call("GetUser", access_key=key, UserName="alice"))["User"]["UserName"] == "alice"
     await iam.refused("GetUser", "AccessDenied", access_key=key, UserName="bob")
-    await iam.refused("GetUser", "AccessDenied", access_key=key, UserName="ALICE")
+    assert (await iam.call("GetUser", access_key=key, UserName="ALICE"))["User"]["UserName"] == "alice"
     await iam.refused("ListUsers", "AccessDenied", access_key=key)
     made = (await iam.call("CreateAccessKey", access_key=key))["AccessKey"]
     assert made["UserName"] == "alice"
     await iam.refused("CreateAccessKey", "AccessDenied", access_key=key, UserName="bob")
     await iam.call("DeleteAccessKey", access_key=key, AccessKeyId=made["AccessKeyId"])
     await iam.refused("CreateAccessKey", "AccessDenied", access_key=key, AccessKeyId="x" * 20, SecretAccessKey="y" * 20)
+
+
+async def test_another_case_of_a_name_evades_no_denial(iam: Iam) -> None:
+    """Names are found in whatever case, so what counts is the ARN of the one that is found."""
+    bob = f"arn:aws:iam::{iam.number}:user/bob"
+    key = await user(iam, "alice", allow("iam:*"), allow("iam:*", bob, "Deny"))
+    await user(iam, "bob")
+    await iam.refused("GetUser", "AccessDenied", access_key=key, UserName="BOB")
+    await iam.refused("DeleteUser", "AccessDenied", access_key=key, UserName="Bob")
+    assert (await iam.call("GetUser", UserName="BOB"))["User"]["UserName"] == "bob"
 
 
 async def test_groups_paths_and_denials(iam: Iam) -> None:

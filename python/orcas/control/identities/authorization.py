@@ -160,7 +160,7 @@ async def _resource(call: Call, action: str, entry: Entry) -> tuple[str, Entity 
                 return own.arn, own, f"user {own.name}"
             # What is to be made is known by the path that it is to have.
             is_new = action == f"Create{kind.capitalize()}"
-            entity = None if is_new else await call.records.find(account.id, kind, name or "")
+            entity = None if is_new else await call.records.named(account.id, kind, name or "")
             arn = arn_of(account.number, kind, peek("Path") or "/", name or "") if entity is None else entity.arn
             return arn, entity, f"{kind} {name}"
         case "policy":

@@ -168,6 +168,12 @@ class Records:
         row = await self.one(query, account, kind, name)
         return None if row is None else _entity(row)
 
+    async def named(self, account: str, kind: str, name: str) -> Entity | None:
+        """The entity with this name, in whatever case, as AWS finds it by name; an ARN tells cases apart."""
+        query = f"{_ENTITIES} WHERE account = ?1 AND kind = ?2 AND entities.name = ?3 COLLATE NOCASE"
+        row = await self.one(query, account, kind, name)
+        return None if row is None else _entity(row)
+
     async def by_id(self, entity: str) -> Entity | None:
         """The entity with this id."""
         row = await self.one(f"{_ENTITIES} WHERE entities.id = ?", entity)

@@ -29,7 +29,7 @@ async def found(call: Call, kind: str) -> Entity:
         IamError: there is none.
     """
     name = call.parameters.name(f"{kind.capitalize()}Name", kind)
-    entity = await call.records.find(call.account.id, kind, name)
+    entity = await call.records.named(call.account.id, kind, name)
     if entity is None:
         raise missing(kind, name)
     return entity

@@ -20,6 +20,9 @@ from urllib.parse import urlsplit
 import orcas
 from orcas.testing import Control, settings_for_tests
 
+# Buckets of moto can be public, and have ACLs.
+SETTINGS = {"public_access": "open"}
+
 
 def forget_credentials() -> None:
     """Take the session of boto3 away, which keeps the credentials of its first client, if they are others."""
@@ -36,7 +39,7 @@ class ThreadedMotoServer:
     running: dict[int, Control] = {}  # noqa: RUF012
 
     def __init__(self, ip_address: str = "127.0.0.1", port: int = 5000, verbose: bool = True) -> None:
-        self._settings: dict[str, object] = {"host": ip_address, "port": port}
+        self._settings: dict[str, object] = {**SETTINGS, "host": ip_address, "port": port}
 
     def start(self) -> None:
         pair = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
@@ -60,7 +63,7 @@ class ThreadedMotoServer:
 @functools.cache
 def mocked() -> tuple[orcas.Server, Control]:
     """The server of all mocks, which ends with this process."""
-    server = orcas.Server(**settings_for_tests())
+    server = orcas.Server(**settings_for_tests(SETTINGS))
     return server, Control(server)
 
 

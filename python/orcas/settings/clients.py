@@ -48,11 +48,11 @@ def client_environment(
     return variables if ca is None else variables | {"AWS_CA_BUNDLE": ca}
 
 
-def client_variables() -> ClientVariables:
-    """The values of these variables in this process; an empty one counts as not set."""
+def client_variables(prefix: str = "") -> ClientVariables:
+    """The values of these variables in this process, of those with `prefix` before; an empty one counts as not set."""
 
     def value(name: str) -> str | None:
-        return os.environ.get(name) or None
+        return os.environ.get(prefix + name) or None
 
     region = value("AWS_REGION") or value("AWS_DEFAULT_REGION")
     return ClientVariables(

@@ -23,7 +23,7 @@ from orcas.control.files.lost import is_established
 from orcas.errors import UnavailableError
 from orcas.http.extensions import RESPONSE, split_response
 from orcas.settings.config import Settings
-from orcas.tools.session import Headers, Response, Session
+from orcas.tools.session import Body, Headers, Response, Session
 
 # Most messages of a response that wait to be read: two pieces of a download.
 _WAITING_MAX: Final = 2
@@ -44,7 +44,9 @@ class LocalTransport:
         """Nothing is kept between requests."""
 
     @contextlib.contextmanager
-    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Response]:
+    def exchange(
+        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
+    ) -> Iterator[Response]:
         """Run one ASGI exchange; it ends with the block."""
         messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue(_WAITING_MAX)
         scope: dict[str, Any] = {
@@ -63,15 +65,19 @@ class LocalTransport:
         finally:
             running.cancel()
 
-    async def _serve(self, scope: dict[str, Any], body: bytes, messages: asyncio.Queue[Any]) -> None:
+    async def _serve(self, scope: dict[str, Any], body: bytes | Body, messages: asyncio.Queue[Any]) -> None:
+        left = len(body)
         given = False
 
         async def receive() -> dict[str, Any]:
-            nonlocal given
+            nonlocal left, given
             if given:
                 await asyncio.Event().wait()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            # Pieces may come from another server, for which the loop must not wait.
+            piece = await asyncio.to_thread(next, body.pieces, b"") if isinstance(body, Body) else body
+            left -= len(piece)
+            given = left <= 0 or not piece
+            return {"type": "http.request", "body": piece, "more_body": not given}
 
         async def send(message: Any) -> None:
             for part in _plain(message) if message["type"] == RESPONSE else (message,):

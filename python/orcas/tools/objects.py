@@ -1,4 +1,4 @@
-"""The few S3 requests that an export makes: buckets, keys page by page, and objects with what is known of them.
+"""The few S3 requests that exports and imports make: buckets, keys page by page, objects with what is known of them.
 
 Keys are bytes: listings use `encoding-type=url`, because XML cannot contain every key.
 """
@@ -16,11 +16,12 @@ from urllib.parse import quote, unquote_to_bytes
 from orcas.errors import UnavailableError
 from orcas.tools.session import RefusedError, Response, Session, no_bucket
 
-_NAMESPACE: Final = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+# Any: not all servers have that of the documentation.
+_NAMESPACE: Final = "{*}"
 _DOCUMENT_MAX: Final = 16 << 20
-_USER: Final = "x-amz-meta-"
+USER: Final = "x-amz-meta-"
 # Headers of an object that say something about it, beside its size and times.
-_KEPT: Final = (
+KEPT: Final = (
     "content-type", "content-encoding", "content-disposition", "content-language", "cache-control", "expires",
 )  # fmt: skip
 
@@ -32,6 +33,14 @@ class Listed:
     key: bytes
     size: int
     etag: str
+
+
+@dataclass(frozen=True)
+class Version(Listed):
+    """A version of an object, or a delete marker, which has neither size nor ETag."""
+
+    id: str
+    is_marker: bool
 
 
 @dataclass
@@ -74,10 +83,41 @@ def listed(session: Session, bucket: str, prefix: bytes = b"") -> Iterator[Liste
         query += f"encoding-type=url&list-type=2&max-keys=1000&prefix={quote(prefix, safe='')}"
         document = _document(session, f"/{quote(bucket, safe='')}", query)
         for entry in document.iterfind(f"{_NAMESPACE}Contents"):
-            key = unquote_to_bytes(_text(entry, "Key").replace("+", " "))
-            yield Listed(key, int(_text(entry, "Size")), _text(entry, "ETag").strip('"'))
+            yield Listed(_key(document, entry), int(_text(entry, "Size")), _text(entry, "ETag").strip('"'))
         token = _text(document, "NextContinuationToken")
         if not token:
+            return
+
+
+def listed_versions(session: Session, bucket: str, prefix: bytes = b"") -> Iterator[Version]:
+    """Every version and delete marker, in the order of the keys, those of one key from the newest to the oldest.
+
+    Raises:
+        RefusedError: there is no such bucket.
+        UnavailableError: the server lists them in another order, from which that of a key cannot be told.
+    """
+    key, key_marker, id_marker = b"", b"", ""
+    while True:
+        # In the order in which they are signed.
+        query = f"encoding-type=url&key-marker={quote(key_marker, safe='')}&" if key_marker else "encoding-type=url&"
+        query += f"max-keys=1000&prefix={quote(prefix, safe='')}"
+        query += f"&version-id-marker={quote(id_marker, safe='')}" if id_marker else ""
+        document = _document(session, f"/{quote(bucket, safe='')}", f"{query}&versions=")
+        for entry in document:
+            kind = entry.tag.rpartition("}")[2]
+            if kind in ("Version", "DeleteMarker"):
+                before, key = key, _key(document, entry)
+                if key < before or (_text(entry, "IsLatest") == "true") != (key != before):
+                    raise UnavailableError(
+                        f"The server at {session.transport.host} does not list the versions of {bucket} in order: "
+                        "leave out --versions."
+                    )
+                yield Version(
+                    key, int(_text(entry, "Size") or 0), _text(entry, "ETag").strip('"'), _text(entry, "VersionId"),
+                    kind == "DeleteMarker",
+                )  # fmt: skip
+        key_marker, id_marker = _key(document, document, "NextKeyMarker"), _text(document, "NextVersionIdMarker")
+        if _text(document, "IsTruncated") != "true":
             return
 
 
@@ -102,8 +142,8 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
         modified = email.utils.parsedate_to_datetime(headers["last-modified"]).timestamp()
         yield Opened(
             answer, int(headers["content-length"]), headers.get("etag", "").strip('"'), modified,
-            {name: headers[name] for name in _KEPT if name in headers},
-            {name.removeprefix(_USER): value for name, value in headers.items() if name.startswith(_USER)},
+            {name: headers[name] for name in KEPT if name in headers},
+            {name.removeprefix(USER): value for name, value in headers.items() if name.startswith(USER)},
         )  # fmt: skip
 
 
@@ -120,7 +160,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
     except ET.ParseError:
         raise UnavailableError(
-            f"The server at {session.transport.host} does not speak S3: name the address of Orcas."
+            f"The server at {session.transport.host} does not speak S3: name the address of an S3 server."
         ) from None
 
 
@@ -132,6 +172,12 @@ def reason(answer: Response) -> str:
         return f"status {answer.status}"
     message = document.findtext("Message") or f"status {answer.status}"
     return message.rstrip(".")
+
+
+def _key(document: ET.Element, entry: ET.Element, name: str = "Key") -> bytes:
+    """The key of an entry of a list. A few servers do not encode keys although they were asked to."""
+    key = _text(entry, name)
+    return unquote_to_bytes(key.replace("+", " ")) if _text(document, "EncodingType") == "url" else key.encode()
 
 
 def _text(element: ET.Element, name: str) -> str:

@@ -32,6 +32,8 @@ _TIMEOUT_SECONDS: Final = 300
 _JSON_MAX: Final = 256 << 20
 
 Headers = list[tuple[bytes, bytes]]
+# What a signature says in place of the SHA-256 of a body that is not known before it is sent.
+_UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 
 
 class RefusedError(OrcasError):
@@ -70,6 +72,17 @@ class Response:
         return bytes(body)
 
 
+@dataclass
+class Body:
+    """A body that is sent piece by piece, once; its `length` in bytes is known."""
+
+    length: int
+    pieces: Iterator[bytes]
+
+    def __len__(self) -> int:
+        return self.length
+
+
 class Transport(Protocol):
     """Carries one request at a time for each thread. `remote`: to another process."""
 
@@ -77,7 +90,7 @@ class Transport(Protocol):
     remote: bool
 
     def exchange(
-        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes
+        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
     ) -> contextlib.AbstractContextManager[Response]:
         """Send, and give the answer until the block is left."""
 
@@ -126,7 +139,9 @@ class HttpTransport:
             self._open.pop().close()
 
     @contextlib.contextmanager
-    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Response]:
+    def exchange(
+        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
+    ) -> Iterator[Response]:
         """Send over this thread's connection, opened anew when the server has closed it meanwhile."""
         target = f"{raw_path}?{query}" if query else raw_path
         connection = None
@@ -166,7 +181,7 @@ class HttpTransport:
         return itertools.chain([first], pieces)
 
     def _send(
-        self, method: str, target: str, headers: Headers, body: bytes
+        self, method: str, target: str, headers: Headers, body: bytes | Body
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         kept = getattr(self._local, "connection", None)
         for connection in (kept, None):
@@ -176,13 +191,21 @@ class HttpTransport:
                 connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
                 for name, value in [*headers, (b"content-length", b"%d" % len(body))]:
                     connection.putheader(name.decode("latin-1"), value)
-                connection.endheaders(body or None)
+                if isinstance(body, Body):
+                    _send_pieces(connection, body)
+                else:
+                    connection.endheaders(body or None)
                 return connection, connection.getresponse()
             except (http.client.RemoteDisconnected, ConnectionError):
                 self._forget(connection)
-                # A kept connection may have ended while nobody used it; a second order of a job is another job.
-                if fresh or method == "POST":
+                # A kept connection may have ended while nobody used it; a second order of a job is another job, and
+                # pieces are there only once.
+                if fresh or method == "POST" or isinstance(body, Body):
                     raise
+            except BaseException:
+                # Half of a request may have been sent.
+                self._forget(connection)
+                raise
         raise AssertionError("the second connection is a fresh one")
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -225,6 +248,16 @@ class HttpTransport:
         self._local.connection = None
 
 
+def _send_pieces(connection: http.client.HTTPConnection, body: Body) -> None:
+    """Send a body. A server that refuses it may answer, and close the connection, before it has all of it."""
+    connection.endheaders()
+    for piece in body.pieces:
+        try:
+            connection.send(piece)
+        except ConnectionError:
+            return
+
+
 def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
     while piece := response.read(PIECE):
         yield piece
@@ -234,12 +267,12 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 class Session:
-    """A transport, the key that signs requests, a description of its owner, and headers for every request."""
+    """A transport, the key that signs requests (None: nobody does), a description of its owner, headers of every request."""
 
     def __init__(
         self,
         transport: Transport,
-        keys: tuple[str, str],
+        keys: tuple[str, str] | None,
         region: str,
         key_owner: str = "",
         *,
@@ -266,17 +299,18 @@ class Session:
 
     @contextlib.contextmanager
     def request(
-        self, method: str, raw_path: str, query: str = "", body: bytes = b"", extra: Headers | None = None
+        self, method: str, raw_path: str, query: str = "", body: bytes | Body = b"", extra: Headers | None = None
     ) -> Iterator[Response]:
         """A signed request, with these headers besides those of the session; its answer, whatever the status."""
         headers: Headers = [(b"host", self.transport.host.encode()), *self._headers, *(extra or [])]
         if body and not any(name == b"content-type" for name, _ in headers):
             headers.append((b"content-type", b"application/json"))
-        signed = sign(
-            method, raw_path.encode(), query.encode(), headers, hashlib.sha256(body).hexdigest(),
-            self._keys, self._region, int(time.time()),
-        )  # fmt: skip
-        headers += [(name.encode(), value.encode()) for name, value in signed]
+        if self._keys is not None:
+            payload = _UNSIGNED if isinstance(body, Body) else hashlib.sha256(body).hexdigest()
+            signed = sign(
+                method, raw_path.encode(), query.encode(), headers, payload, self._keys, self._region, int(time.time())
+            )
+            headers += [(name.encode(), value.encode()) for name, value in signed]
         with self.transport.exchange(method, raw_path, query, headers, body) as answer:
             yield answer
 

@@ -1,0 +1,133 @@
+"""Single S3 requests of an import, for both sides: what is refused becomes the reason why one object was not imported.
+
+Must not know in which order objects are copied, or what is done about a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import ssl
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from orcas.errors import OrcasError, UnavailableError
+from orcas.tools.session import Body, Headers, Response, Session
+
+# Bytes of an answer that is a document.
+ANSWER_MAX: Final = 16 << 20
+# The MD5 of the content, if the object is not encrypted in a way that makes it random.
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
+# Codes of errors that go away.
+_TRANSIENT: Final = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "SlowDown", "RequestTimeTooSkewed"})
+_SERVER_ERROR: Final = 500
+_TOO_MANY: Final = 429
+
+
+class ObjectError(Exception):
+    """One object cannot be imported. `status` is that of HTTP, 0 if nobody refused it; `at_target`: the store did."""
+
+    def __init__(self, reason: str, status: int = 0, code: str = "", *, at_target: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.code = code
+        self.at_target = at_target
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same may succeed later."""
+        return self.status >= _SERVER_ERROR or self.status == _TOO_MANY or self.code in _TRANSIENT
+
+
+class ChangedError(ObjectError):
+    """The object was replaced while it was read."""
+
+    def __init__(self) -> None:
+        super().__init__("it was replaced while it was read", code="SlowDown")
+
+
+class BrokenOffError(UnavailableError):
+    """The source ended in the middle of a body. Raised while the body is sent, so it must not count as the target's."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{host} broke off in the middle of an object: run the command again.")
+
+
+@dataclass
+class Side:
+    """One of the two servers."""
+
+    session: Session
+    is_target: bool
+
+    @contextlib.contextmanager
+    def opened(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: bytes | Body = b"",
+        headers: Headers | None = None,
+    ) -> Iterator[Response]:
+        """A request that must succeed.
+
+        Raises:
+            ObjectError: it is refused.
+            UnavailableError: there is no answer.
+        """
+        # In the order in which they are signed.
+        text = urlencode(sorted((query or {}).items()), quote_via=quote, safe="")
+        with self.session.request(method, path, text, body, headers) as answer:
+            if answer.status >= http.client.MULTIPLE_CHOICES:
+                raise self._refused(answer)
+            yield answer
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: bytes | Body = b"",
+        headers: Headers | None = None,
+    ) -> tuple[dict[str, str], bytes]:
+        """The same; the headers and the body of the answer."""
+        with self.opened(method, path, query, body, headers) as answer:
+            return answer.headers, answer.read(ANSWER_MAX)
+
+    def has(self, path: str, query: dict[str, str]) -> bool:
+        """Whether there is such a document."""
+        try:
+            self.ask("GET", path, query)
+        except ObjectError:
+            return False
+        return True
+
+    def pieces(self, answer: Response) -> Iterator[bytes]:
+        """The body of an answer, whose end is never mistaken for that of the other side."""
+        try:
+            yield from answer.pieces
+        except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+            raise BrokenOffError(self.session.transport.host) from error
+
+    def _refused(self, answer: Response) -> ObjectError:
+        code, message = f"status {answer.status}", ""
+        with contextlib.suppress(ET.ParseError, OrcasError):
+            document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - expat bounds the growth of entities
+            code, message = document.findtext("Code") or code, document.findtext("Message") or ""
+        text = f"{code}: {message.rstrip('.')}" if message else code
+        who = "the store" if self.is_target else self.session.transport.host
+        return ObjectError(f"{who} says {text}", answer.status, code, at_target=self.is_target)
+
+
+def path_of(bucket: str, key: bytes = b"") -> str:
+    """The path of a bucket or an object in a request line."""
+    return f"/{quote(bucket, safe='')}" + (f"/{quote(key, safe='/')}" if key else "")
+
+
+def is_md5(etag: str) -> bool:
+    """Whether an ETag may be the MD5 of the content."""
+    return _MD5.fullmatch(etag) is not None

@@ -1,0 +1,314 @@
+"""An import: both sides are listed and compared, and what the store lacks is copied, several objects at a time.
+
+Invariant: no state is kept anywhere else, so an import that was interrupted at any point is continued by running it again:
+an object is whole or absent, and of a key with versions the store has the oldest ones, without a gap.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from typing import Any, Final, Protocol
+
+from orcas.errors import OrcasError, UnavailableError
+from orcas.tools.imports.requests import ObjectError
+from orcas.tools.imports.server import Copied, ServerSource
+from orcas.tools.imports.target import Target
+from orcas.tools.objects import Listed, Version, listed, listed_versions
+from orcas.tools.session import Session
+
+Advance = Callable[[str, int, int], None]
+
+_PAUSES_SECONDS: Final = (0.2, 1.0, 3.0)
+# Objects that wait for a thread, for each thread.
+_WAITING: Final = 8
+# Failures that are kept with their reason; all are counted.
+_FAILURES_MAX: Final = 100
+_GONE: Final = 404
+
+
+class Source(Protocol):
+    """Where objects come from."""
+
+    name: str
+
+    def listed(self, bucket: str, prefix: bytes) -> Iterator[Listed]:
+        """The objects of a bucket, in the order of their keys."""
+
+    def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
+        """Whether the store has an object of the same size that was imported from this one."""
+
+    def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:
+        """Store an object."""
+
+
+@dataclass
+class Outcome:
+    """What an import did. Bytes are those of objects that were copied."""
+
+    source: str
+    dry_run: bool
+    buckets: int = 0
+    copied: int = 0
+    bytes: int = 0
+    present: int = 0
+    delete_markers: int = 0
+    gone: int = 0
+    unverified: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    failures: list[dict[str, str]] = field(default_factory=list)
+    not_kept: Counter[str] = field(default_factory=Counter)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "not_kept": dict(sorted(self.not_kept.items()))}
+
+
+@dataclass
+class _History:
+    """The versions of a key from the oldest on, and those that the store has, if they are known."""
+
+    key: bytes
+    versions: list[Version]
+    have: list[Version] | None
+    counted: bool = False
+
+
+class Import:
+    """One import under way.
+
+    Args:
+        session: the store.
+        source: where the objects are.
+        threads: how many objects are copied at a time.
+        advance: is told of the bytes so far.
+        dry_run: copy nothing, and count what would be copied.
+    """
+
+    def __init__(
+        self, session: Session, source: Source, threads: int, advance: Advance, *, dry_run: bool = False
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._threads = threads
+        self._advance = advance
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._fatal: BaseException | None = None
+        self._room = threading.BoundedSemaphore(threads * (_WAITING + 1))
+        self._done = Outcome(source.name, dry_run)
+
+    def run(self, buckets: list[tuple[str, str, bytes]], prefix: bytes, versions: bool) -> Outcome:
+        """Import each of `buckets`: its name in the source, that in the store, and what is put before every key.
+
+        Raises:
+            UnavailableError: one of the servers is gone, or the store takes nothing more.
+            OrcasError: a bucket cannot be read or created. What was imported before stays.
+        """
+        began = time.monotonic()
+        with ThreadPoolExecutor(self._threads, "orcas-import") as pool:
+            try:
+                for name, target_name, before in buckets:
+                    target = Target(self._session, target_name, before)
+                    if versions and isinstance(self._source, ServerSource):
+                        self._bucket_with_versions(self._source, name, prefix, target, pool)
+                    else:
+                        self._bucket(name, prefix, target, pool)
+                    self._done.buckets += 1
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        if self._fatal is not None:
+            raise self._fatal
+        self._done.seconds = round(time.monotonic() - began, 3)
+        return self._done
+
+    def _bucket(self, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor) -> None:
+        entries = self._source.listed(bucket, prefix)
+        # Before the bucket is made: there may be none of this name.
+        first = next(entries, None)
+        self._create(bucket, target)
+        there = listed(self._session, target.bucket, target.prefix + prefix) if self._is_there(target) else iter(())
+        for entry, known in _paired(bucket, _chained(first, entries), there, len(target.prefix)):
+            if known is not None and known.size == entry.size and known.etag == entry.etag:
+                self._count(present=1)
+            else:
+                self._submit(pool, self._object, bucket, entry, known, target)
+        self._wait()
+
+    def _bucket_with_versions(
+        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor
+    ) -> None:
+        entries = source.versions(bucket, prefix)
+        first = next(entries, None)
+        status = source.versioning(bucket)
+        self._create(bucket, target)
+        is_there = self._is_there(target)
+        # A delete marker in a bucket that was never versioned, or is no longer, would delete.
+        if status and not self._done.dry_run and target.versioning() != "Enabled":
+            target.set_versioning("Enabled")
+        there = listed_versions(self._session, target.bucket, target.prefix + prefix) if is_there else iter(())
+        before = len(target.prefix)
+        known_keys = groupby(there, lambda version: version.key[before:])
+        known_key, known = next(known_keys, (None, iter(())))
+        for key, group in groupby(_chained(first, entries), lambda version: version.key):
+            while known_key is not None and known_key < key:
+                known_key, known = next(known_keys, (None, iter(())))
+            have = list(known)[::-1] if known_key == key else []
+            self._submit(pool, self._history, bucket, _History(key, list(group)[::-1], have), target)
+        self._wait()
+        if status == "Suspended" and not self._done.dry_run:
+            target.set_versioning(status)
+
+    def _create(self, bucket: str, target: Target) -> None:
+        if isinstance(self._source, ServerSource):
+            for name in self._source.configurations(bucket):
+                self._done.not_kept[f"{name} of the bucket {bucket}"] += 1
+        if not self._done.dry_run:
+            target.create()
+
+    def _is_there(self, target: Target) -> bool:
+        return not self._done.dry_run or target.exists()
+
+    def _object(self, bucket: str, entry: Listed, known: Listed | None, target: Target) -> None:
+        """Copy an object unless it is there."""
+        if known is not None and known.size == entry.size and self._source.is_same(bucket, entry, known, target):
+            self._count(present=1)
+        else:
+            self._copy(bucket, entry, target)
+
+    def _copy(self, bucket: str, entry: Listed, target: Target) -> None:
+        copied = Copied(entry.size) if self._done.dry_run else self._source.copy(bucket, entry, target)
+        with self._lock:
+            self._done.not_kept.update(copied.not_kept)
+        self._count(copied=1, bytes=copied.size, unverified=not copied.is_verified)
+        self._advance(bucket, self._done.bytes, 0)
+
+    def _history(self, bucket: str, history: _History, target: Target) -> None:
+        """Copy the versions of a key that the store lacks."""
+        # Tried again, it must not copy what a request without an answer has stored.
+        have, history.have = history.have, None
+        if have is None:
+            whole = target.prefix + history.key
+            there = listed_versions(self._session, target.bucket, whole)
+            have = list(takewhile(lambda version: version.key == whole, there))[::-1]
+        same = len(have) <= len(history.versions) and all(
+            mine.is_marker == theirs.is_marker
+            and mine.size == theirs.size
+            and (mine.is_marker or self._source.is_same(bucket, theirs, mine, target))
+            for mine, theirs in zip(have, history.versions, strict=False)
+        )
+        if not same:
+            raise ObjectError("the store has other versions of it, so import into another bucket or prefix")
+        if not history.counted:
+            history.counted = True
+            self._count(present=len(have))
+        for version in history.versions[len(have) :]:
+            if self._stop.is_set():
+                return
+            if not version.is_marker:
+                self._copy(bucket, version, target)
+                continue
+            if not self._done.dry_run:
+                target.delete(version.key)
+            self._count(delete_markers=1)
+
+    def _submit(
+        self, pool: ThreadPoolExecutor, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any
+    ) -> None:
+        self._room.acquire()
+        if self._fatal is not None:
+            self._room.release()
+            raise self._fatal
+
+        def release(_: Future[None]) -> None:
+            self._room.release()
+
+        pool.submit(self._try, work, bucket, what, *rest).add_done_callback(release)
+
+    def _wait(self) -> None:
+        """Wait until everything that was submitted is done."""
+        size = self._threads * (_WAITING + 1)
+        for _ in range(size):
+            self._room.acquire()
+        for _ in range(size):
+            self._room.release()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _try(self, work: Callable[..., None], bucket: str, what: Listed | _History, *rest: Any) -> None:
+        """Do `work`, again after what may go away. Whatever it ends with is counted here."""
+        for pause in (*_PAUSES_SECONDS, None):
+            if self._stop.is_set():
+                return
+            try:
+                work(bucket, what, *rest)
+                return
+            except ObjectError as error:
+                if error.status == _GONE and error.code in ("NoSuchKey", "NoSuchVersion", "status 404"):
+                    self._count(gone=1)
+                    return
+                if pause is None or not error.is_transient:
+                    self._failed(bucket, what.key, error)
+                    return
+            except OrcasError as error:
+                if pause is None or not isinstance(error, UnavailableError):
+                    self._end(error)
+                    return
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+                self._end(error)
+                return
+            self._stop.wait(pause)
+
+    def _count(self, **more: int) -> None:
+        with self._lock:
+            for name, count in more.items():
+                setattr(self._done, name, getattr(self._done, name) + count)
+
+    def _failed(self, bucket: str, key: bytes, error: ObjectError) -> None:
+        # A store that is full, or stops, takes none of the others.
+        if error.at_target and error.is_transient and error.status:
+            self._end(UnavailableError(f"The import has stopped, because {error}: remove the cause, and run it again."))
+            return
+        with self._lock:
+            self._done.failed += 1
+            if len(self._done.failures) < _FAILURES_MAX:
+                text = key.decode(errors="backslashreplace")
+                self._done.failures.append({"bucket": bucket, "key": text, "reason": str(error)})
+
+    def _end(self, error: BaseException) -> None:
+        """Stop everything; the first reason is the one that is raised."""
+        with self._lock:
+            self._fatal = self._fatal or error
+        self._stop.set()
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _paired(
+    bucket: str, entries: Iterator[Listed], there: Iterator[Listed], skip: int
+) -> Iterator[tuple[Listed, Listed | None]]:
+    """Each entry with the object of the same key that the store has; the keys of those have `skip` bytes before."""
+    have = next(there, None)
+    before = b""
+    for entry in entries:
+        if entry.key < before:
+            raise UnavailableError(
+                f"The keys of {bucket} are not listed in order, so it cannot be compared: import it with --prefix, "
+                "part by part."
+            )
+        before = entry.key
+        while have is not None and have.key[skip:] < entry.key:
+            have = next(there, None)
+        yield entry, have if have is not None and have.key[skip:] == entry.key else None

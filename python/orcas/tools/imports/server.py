@@ -1,0 +1,243 @@
+"""An S3 server as the source of an import: its buckets, and objects with all that Orcas can keep of them.
+
+Invariant: bytes count as verified only if they match an MD5 or a checksum that the source gave.
+"""
+
+from __future__ import annotations
+
+import http.client
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from orcas.tools.imports.pieces import PUT_BYTES_MAX, SMALL_BYTES, store_in_parts
+from orcas.tools.imports.requests import ChangedError, ObjectError, Side, is_md5, path_of
+from orcas.tools.imports.target import MARK, Target, Upload, versioning_of
+from orcas.tools.objects import KEPT, USER, Listed, Version, buckets, listed, listed_versions
+from orcas.tools.session import Body, Headers, Session
+
+_CHECKSUM: Final = "x-amz-checksum-"
+_ASKING: Final[Headers] = [(b"x-amz-checksum-mode", b"ENABLED")]
+_REDIRECT: Final = "x-amz-website-redirect-location"
+_CLASS: Final = "x-amz-storage-class"
+_CLASSES: Final = frozenset(
+    {
+        "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE",
+        "GLACIER_IR",
+    }
+)  # fmt: skip
+# Configurations of buckets that are not imported; a server answers 404 where there is none.
+_CONFIGURATIONS: Final = ("policy", "lifecycle", "cors", "tagging", "website", "replication", "object-lock")
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What became of an object: its size in bytes, whether its bytes were verified, and what of it was not kept."""
+
+    size: int
+    is_verified: bool = True
+    not_kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Checksum:
+    """A checksum of an object, and whether it is that of all its bytes."""
+
+    algorithm: str
+    value: str
+    is_whole: bool
+
+    @property
+    def header(self) -> tuple[bytes, bytes]:
+        return f"{_CHECKSUM}{self.algorithm}".encode(), self.value.encode()
+
+    @property
+    def element(self) -> str:
+        name = f"Checksum{self.algorithm.upper()}"
+        return f"<{name}>{self.value}</{name}>"
+
+
+class ServerSource:
+    """Another S3 server."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self._side = Side(session, is_target=False)
+
+    def buckets(self) -> list[str]:
+        """Names of all buckets."""
+        return buckets(self._side.session)
+
+    def listed(self, bucket: str, prefix: bytes) -> Iterator[Listed]:
+        """The objects of a bucket."""
+        return listed(self._side.session, bucket, prefix)
+
+    def versions(self, bucket: str, prefix: bytes) -> Iterator[Version]:
+        """All versions of the objects of a bucket."""
+        return listed_versions(self._side.session, bucket, prefix)
+
+    def versioning(self, bucket: str) -> str:
+        """Enabled, Suspended, or nothing."""
+        return versioning_of(self._side, bucket)
+
+    def configurations(self, bucket: str) -> list[str]:
+        """What the bucket has that is not imported."""
+        return [name for name in _CONFIGURATIONS if self._side.has(path_of(bucket), {name: ""})]
+
+    def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
+        """Whether an object was imported before: it has the same ETag, or notes that of its source."""
+        return entry.etag == there.etag or target.imported_etag(there) == entry.etag
+
+    def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:
+        """Copy an object, or the version that `entry` is.
+
+        Raises:
+            ObjectError: it cannot be read or stored; nothing is stored then.
+        """
+        if "-" in entry.etag:
+            return self._copy_parts(bucket, entry, target)
+        path, query = self._place(bucket, entry)
+        with self._side.opened("GET", path, query, headers=_ASKING) as answer:
+            given, size = answer.headers, int(answer.headers["content-length"])
+            etag = given.get("etag", "").strip('"')
+            if "-" in etag:
+                raise ChangedError
+            headers, not_kept = self._described(bucket, entry, given)
+            checksum = _checksum(given)
+            pieces = self._side.pieces(answer)
+            known = etag if is_md5(etag) and not _is_random(given) else ""
+            if not known:
+                headers.append((MARK.encode(), etag.encode()))
+            if size > PUT_BYTES_MAX or not (known or (checksum and checksum.is_whole)):
+                store_in_parts(target, entry.key, pieces, size, headers)
+                return Copied(size, is_verified=False, not_kept=not_kept)
+            if checksum is not None and checksum.is_whole:
+                headers.append(checksum.header)
+            body = b"".join(pieces) if size <= SMALL_BYTES else Body(size, pieces)
+            target.put(entry.key, body, headers, known)
+        return Copied(size, not_kept=not_kept)
+
+    def _copy_parts(self, bucket: str, entry: Listed, target: Target) -> Copied:
+        """Copy an object that was uploaded in parts, in the same parts, so that it keeps its ETag."""
+        path, query = self._place(bucket, entry)
+        given, _ = self._side.ask("HEAD", path, query, headers=_ASKING)
+        if given.get("etag", "").strip('"') != entry.etag:
+            raise ChangedError
+        count, size = int(entry.etag.rpartition("-")[2]), int(given["content-length"])
+        first, _ = self._side.ask("HEAD", path, query | {"partNumber": "1"}, headers=_ASKING)
+        if first.get("x-amz-mp-parts-count", "1") != f"{count}":
+            return self._copy_whole(bucket, entry, target, given)
+        headers, not_kept = self._described(bucket, entry, given)
+        checksum = _checksum(given)
+        if checksum is not None and not checksum.is_whole and _checksum(first) is None:
+            checksum, not_kept = None, (*not_kept, "composite checksum")
+        if checksum is not None:
+            kind = b"FULL_OBJECT" if checksum.is_whole else b"COMPOSITE"
+            headers += [
+                (b"x-amz-checksum-algorithm", checksum.algorithm.upper().encode()),
+                (b"x-amz-checksum-type", kind),
+            ]
+        if _is_random(given):
+            headers.append((MARK.encode(), entry.etag.encode()))
+        try:
+            with target.upload(entry.key, headers) as upload:
+                for number in range(1, count + 1):
+                    own = checksum is not None and not checksum.is_whole
+                    self._copy_part(path, query | {"partNumber": f"{number}"}, entry.etag, upload, own)
+                if upload.etag != entry.etag and not _is_random(given):
+                    raise ObjectError("its bytes do not match its ETag", code="BadDigest")
+                whole = [checksum.header] if checksum is not None and checksum.is_whole else []
+                upload.complete(whole)
+        except ObjectError as error:
+            if error.code != "EntityTooSmall":
+                raise
+            return self._copy_whole(bucket, entry, target, given)
+        return Copied(size, upload.etag == entry.etag or checksum is not None, not_kept)
+
+    def _copy_part(self, path: str, query: dict[str, str], etag: str, upload: Upload, with_checksum: bool) -> None:
+        condition = (b"if-match", f'"{etag}"'.encode())
+        try:
+            with self._side.opened("GET", path, query, headers=[*_ASKING, condition]) as answer:
+                own = _checksum(answer.headers) if with_checksum else None
+                body = Body(int(answer.headers["content-length"]), self._side.pieces(answer))
+                upload.send(body, [own.header] if own else [], own.element if own else "")
+        except ObjectError as error:
+            if error.status == http.client.PRECONDITION_FAILED and not error.at_target:
+                raise ChangedError from None
+            raise
+
+    def _copy_whole(self, bucket: str, entry: Listed, target: Target, given: dict[str, str]) -> Copied:
+        """Copy an object whose parts are not known, or too small for the store. Its ETag becomes another one."""
+        headers, not_kept = self._described(bucket, entry, given)
+        headers.append((MARK.encode(), entry.etag.encode()))
+        path, query = self._place(bucket, entry)
+        with self._side.opened("GET", path, query, headers=_ASKING) as answer:
+            size = int(answer.headers["content-length"])
+            if answer.headers.get("etag", "").strip('"') != entry.etag:
+                raise ChangedError
+            checksum = _checksum(answer.headers)
+            pieces = self._side.pieces(answer)
+            if checksum is not None and checksum.is_whole and size <= PUT_BYTES_MAX:
+                target.put(entry.key, Body(size, pieces), [*headers, checksum.header])
+                return Copied(size, not_kept=(*not_kept, "ETag of parts"))
+            store_in_parts(target, entry.key, pieces, size, headers)
+        return Copied(size, is_verified=False, not_kept=(*not_kept, "ETag of parts"))
+
+    def _place(self, bucket: str, entry: Listed) -> tuple[str, dict[str, str]]:
+        version = {"versionId": entry.id} if isinstance(entry, Version) else {}
+        return path_of(bucket, entry.key), version
+
+    def _described(self, bucket: str, entry: Listed, given: dict[str, str]) -> tuple[Headers, tuple[str, ...]]:
+        """The headers with which an object is stored, and what is not kept of it."""
+        headers = [
+            (name.encode(), value.encode("latin-1"))
+            for name, value in given.items()
+            if name in KEPT or name == _REDIRECT or (name.startswith(USER) and name != MARK)
+        ]
+        if "content-type" not in given:
+            headers.append((b"content-type", b"binary/octet-stream"))
+        not_kept = []
+        kept_as = given.get(_CLASS, "STANDARD")
+        if kept_as not in _CLASSES:
+            not_kept.append(f"storage class {kept_as}")
+        elif kept_as != "STANDARD":
+            headers.append((_CLASS.encode(), kept_as.encode()))
+        if "x-amz-object-lock-mode" in given or given.get("x-amz-object-lock-legal-hold") == "ON":
+            not_kept.append("object lock")
+        if int(given.get("x-amz-tagging-count", "0")):
+            headers.append((b"x-amz-tagging", self._tags(bucket, entry)))
+        return headers, tuple(not_kept)
+
+    def _tags(self, bucket: str, entry: Listed) -> bytes:
+        path, version = self._place(bucket, entry)
+        _, answer = self._side.ask("GET", path, {"tagging": "", **version})
+        document = ET.fromstring(answer)  # noqa: S314 - expat bounds the growth of entities
+        pairs = [
+            (tag.findtext("{*}Key") or "", tag.findtext("{*}Value") or "") for tag in document.iter() if _is_tag(tag)
+        ]
+        return urlencode(pairs, quote_via=quote, safe="").encode()
+
+
+def _is_tag(element: ET.Element) -> bool:
+    return element.tag.rpartition("}")[2] == "Tag"
+
+
+def _is_random(given: dict[str, str]) -> bool:
+    """Whether the ETag says nothing about the content."""
+    return (
+        given.get("x-amz-server-side-encryption", "").startswith("aws:kms")
+        or "x-amz-server-side-encryption-customer-algorithm" in given
+    )
+
+
+def _checksum(given: dict[str, str]) -> _Checksum | None:
+    """The checksum in these headers, if there is one."""
+    for name, value in given.items():
+        algorithm = name.removeprefix(_CHECKSUM)
+        if name.startswith(_CHECKSUM) and algorithm not in ("type", "mode", "algorithm"):
+            return _Checksum(
+                algorithm, value, is_whole=given.get(_CHECKSUM + "type") != "COMPOSITE" and "-" not in value
+            )
+    return None

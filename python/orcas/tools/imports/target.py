@@ -1,0 +1,162 @@
+"""The bucket of a store that objects are imported into.
+
+Invariant: an object appears whole and verified or not at all. One that is sent in one request has a digest with it, which
+the store compares; one that is sent in parts is completed only when the digests of its parts are known to be right.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from orcas.errors import OrcasError, UnavailableError
+from orcas.tools.imports.requests import ObjectError, Side, is_md5, path_of
+from orcas.tools.objects import Listed, Version
+from orcas.tools.session import Body, Headers, Session
+
+# The ETag in the source of an object whose ETag here is another one.
+MARK: Final = "x-amz-meta-orcas-imported-etag"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that was uploaded. `md5` is that of its bytes; `checksum` its element in the list of parts."""
+
+    md5: bytes
+    etag: str
+    checksum: str = ""
+
+
+class Target:
+    """A bucket, and what is put before every key."""
+
+    def __init__(self, session: Session, bucket: str, prefix: bytes = b"") -> None:
+        self.side = Side(session, is_target=True)
+        self.bucket = bucket
+        self.prefix = prefix
+
+    def exists(self) -> bool:
+        """Whether there is such a bucket."""
+        try:
+            self.side.ask("HEAD", path_of(self.bucket))
+        except ObjectError:
+            return False
+        return True
+
+    def create(self) -> None:
+        """Create the bucket if there is none.
+
+        Raises:
+            OrcasError: it cannot be created.
+        """
+        if not self.exists():
+            try:
+                self.side.ask("PUT", path_of(self.bucket))
+            except ObjectError as error:
+                raise OrcasError(f"The bucket {self.bucket} cannot be created ({error}): name another one.") from None
+
+    def versioning(self) -> str:
+        """Enabled, Suspended, or nothing."""
+        return versioning_of(self.side, self.bucket)
+
+    def set_versioning(self, status: str) -> None:
+        """Change it."""
+        document = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
+        self.side.ask("PUT", path_of(self.bucket), {"versioning": ""}, document.encode())
+
+    def path(self, key: bytes) -> str:
+        """The path of an object, by its key in the source."""
+        return path_of(self.bucket, self.prefix + key)
+
+    def imported_etag(self, there: Listed) -> str:
+        """The ETag that an object of this bucket had in its source, if it was noted."""
+        version = {"versionId": there.id} if isinstance(there, Version) else {}
+        return self.side.ask("HEAD", path_of(self.bucket, there.key), version)[0].get(MARK, "")
+
+    def put(self, key: bytes, body: bytes | Body, headers: Headers, etag: str = "") -> None:
+        """Store an object. `etag`: the MD5 of its content, if it is known; the store compares it."""
+        digest = [(b"content-md5", base64.b64encode(bytes.fromhex(etag)))] if etag else []
+        self.side.ask("PUT", self.path(key), None, body, [*headers, *digest])
+
+    def delete(self, key: bytes) -> None:
+        """Delete an object; in a bucket with versions this adds a delete marker."""
+        self.side.ask("DELETE", self.path(key))
+
+    @contextlib.contextmanager
+    def upload(self, key: bytes, headers: Headers) -> Iterator[Upload]:
+        """An upload in parts, which is aborted unless it is completed in the block."""
+        _, answer = self.side.ask("POST", self.path(key), {"uploads": ""}, b"", headers)
+        identifier = ET.fromstring(answer).findtext("{*}UploadId")  # noqa: S314 - of the store
+        assert identifier is not None
+        upload = Upload(self.side, self.path(key), identifier)
+        try:
+            yield upload
+        finally:
+            if not upload.is_complete:
+                with contextlib.suppress(ObjectError, UnavailableError):
+                    self.side.ask("DELETE", upload.path, {"uploadId": identifier})
+
+
+@dataclass
+class Upload:
+    """An upload in parts."""
+
+    side: Side
+    path: str
+    id: str
+    parts: list[Part] = field(default_factory=list)
+    is_complete: bool = False
+
+    @property
+    def etag(self) -> str:
+        """The ETag that the object has if all bytes are those that were sent."""
+        whole = hashlib.md5(b"".join(part.md5 for part in self.parts), usedforsecurity=False).hexdigest()
+        return f"{whole}-{len(self.parts)}"
+
+    def send(self, body: Body, headers: Headers | None = None, checksum: str = "") -> None:
+        """Upload the next part.
+
+        Raises:
+            ObjectError: it is refused, or the store has other bytes than were sent.
+        """
+        digest = hashlib.md5(usedforsecurity=False)
+        query = {"partNumber": f"{len(self.parts) + 1}", "uploadId": self.id}
+        given, _ = self.side.ask("PUT", self.path, query, _digested(body, digest.update), headers)
+        etag = given["etag"].strip('"')
+        encrypted = given.get("x-amz-server-side-encryption", "").startswith("aws:kms")
+        if is_md5(etag) and not encrypted and etag != digest.hexdigest():
+            raise ObjectError("a part was changed on its way to the store", code="BadDigest", at_target=True)
+        self.parts.append(Part(digest.digest(), etag, checksum))
+
+    def complete(self, headers: Headers | None = None) -> None:
+        """Make the object of its parts."""
+        listed = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{part.etag}</ETag>{part.checksum}</Part>"
+            for number, part in enumerate(self.parts, 1)
+        )
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        _, answer = self.side.ask("POST", self.path, {"uploadId": self.id}, document, headers)
+        # The status was sent before the parts were joined.
+        if ET.fromstring(answer).tag.endswith("Error"):  # noqa: S314 - of the store
+            raise ObjectError("the store could not join the parts", code="SlowDown", at_target=True)
+        self.is_complete = True
+
+
+def _digested(body: Body, update: Callable[[bytes], None]) -> Body:
+    def pieces() -> Iterator[bytes]:
+        for piece in body.pieces:
+            update(piece)
+            yield piece
+
+    return Body(body.length, pieces())
+
+
+def versioning_of(side: Side, bucket: str) -> str:
+    """Enabled, Suspended, or nothing."""
+    _, answer = side.ask("GET", path_of(bucket), {"versioning": ""})
+    return ET.fromstring(answer).findtext("{*}Status") or ""  # noqa: S314 - expat bounds the growth of entities

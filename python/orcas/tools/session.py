@@ -105,7 +105,7 @@ _SPEAKS_TLS: Final = (b"This port speaks TLS", b"The plain HTTP request was sent
 
 
 class HttpTransport:
-    """A server at a URL. Each thread has a connection of its own.
+    """A server at a URL. Each thread has a connection of its own, and more if it asks before it has read an answer.
 
     Args:
         url: its address.
@@ -142,7 +142,7 @@ class HttpTransport:
     def exchange(
         self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
     ) -> Iterator[Response]:
-        """Send over this thread's connection, opened anew when the server has closed it meanwhile."""
+        """Send over a connection of this thread, opened anew when the server has closed it meanwhile."""
         target = f"{raw_path}?{query}" if query else raw_path
         connection = None
         try:
@@ -152,7 +152,9 @@ class HttpTransport:
             if response.status == 400 and self._parts.scheme == "http":
                 pieces = self._unless_tls(pieces)
             yield Response(response.status, given, pieces)
-            if not response.isclosed():
+            if response.isclosed():
+                self._idle.append(connection)
+            else:
                 self._forget(connection)
         except ssl.SSLCertVerificationError as error:
             raise UnavailableError(
@@ -183,7 +185,7 @@ class HttpTransport:
     def _send(
         self, method: str, target: str, headers: Headers, body: bytes | Body
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        kept = getattr(self._local, "connection", None)
+        kept = self._idle.pop() if self._idle else None
         for connection in (kept, None):
             fresh = connection is None
             connection = connection or self._connect()
@@ -214,7 +216,6 @@ class HttpTransport:
             connection: http.client.HTTPConnection = self._connect_tls(host, port)
         else:
             connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
-        self._local.connection = connection
         self._open.add(connection)
         return connection
 
@@ -245,7 +246,12 @@ class HttpTransport:
     def _forget(self, connection: http.client.HTTPConnection) -> None:
         connection.close()
         self._open.discard(connection)
-        self._local.connection = None
+
+    @property
+    def _idle(self) -> list[http.client.HTTPConnection]:
+        """The connections of this thread that wait for a request."""
+        idle: list[http.client.HTTPConnection] = self._local.__dict__.setdefault("idle", [])
+        return idle
 
 
 def _send_pieces(connection: http.client.HTTPConnection, body: Body) -> None:

@@ -55,7 +55,7 @@ INSIDE = {
         ),
         "orcas.cli.store.upkeep.resolve",
     ),
-    **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.store.upkeep.resolve"),
+    **dict.fromkeys(("backup x", "restore x --data y", "export x", "import . b"), "orcas.cli.store.upkeep.resolve"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,11 @@ def import_data(
     if prefix and not bucket:
         raise UsageError("--prefix needs a bucket as the source: add one to the URL, or name a directory below.")
     settings = settings_of(data)
-    with reached(settings, endpoint) as session, progress(shown=not as_json) as advance:
+    with (
+        contextlib.closing(place),
+        reached(settings, endpoint) as session,
+        progress(shown=not as_json) as advance,
+    ):
         buckets = target_of(target, bucket, place)
         done = Import(session, place, threads, advance, dry_run=dry_run).run(buckets, os.fsencode(prefix), versions)
     if not isinstance(place, ServerSource) and place.left_out:
@@ -85,7 +90,7 @@ def import_data(
     if done.failed:
         first = done.failures[0]
         raise OrcasError(
-            f"Objects that could not be imported: {done.failed}, such as {first['bucket']}/{first['key']}, because "
+            f"Objects that could not be imported: {done.failed}, such as {first['place']}/{first['key']}, because "
             f"{first['reason']}: remove the cause, and run it again."
         )
 
@@ -108,7 +113,7 @@ def _show(done: Outcome, as_json: bool) -> None:
     ]
     print_table(("", "import"), facts, right=1)
     for failure in done.failures[:_SHOWN_MAX]:
-        say(f"{failure['bucket']}/{failure['key']}: {failure['reason']}", err=True)
+        say(f"{failure['place']}/{failure['key']}: {failure['reason']}", err=True)
 
 
 def add_to(app: typer.Typer) -> None:

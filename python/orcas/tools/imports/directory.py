@@ -31,6 +31,9 @@ class DirectorySource:
         self.left_out = 0
         self._top = os.fsencode(top)
 
+    def close(self) -> None:
+        """Nothing is kept open."""
+
     def listed(self, bucket: str, prefix: bytes) -> Iterator[Listed]:
         """Every file, in the order in which S3 lists their keys. `prefix` is empty."""
         return self._below(b"")

@@ -56,7 +56,7 @@ def target_of(place: str | None, bucket: str, source: ServerSource | DirectorySo
     if isinstance(source, DirectorySource):
         if not name:
             raise UsageError("The files of a directory need a bucket: name it after the directory.")
-        return [("", name, os.fsencode(prefix))]
+        return [(source.name, name, os.fsencode(prefix))]
     if bucket:
         return [(bucket, name or bucket, os.fsencode(prefix))]
     if place is not None:

@@ -38,9 +38,14 @@ class ObjectError(Exception):
         self.at_target = at_target
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the server takes no request like this now."""
+        return self.status >= _SERVER_ERROR or self.status == _TOO_MANY
+
+    @property
     def is_transient(self) -> bool:
         """Whether the same may succeed later."""
-        return self.status >= _SERVER_ERROR or self.status == _TOO_MANY or self.code in _TRANSIENT
+        return self.is_busy or self.code in _TRANSIENT
 
 
 class ChangedError(ObjectError):

@@ -105,7 +105,7 @@ class Import:
         self._done = Outcome(source.name, dry_run)
 
     def run(self, buckets: list[tuple[str, str, bytes]], prefix: bytes, versions: bool) -> Outcome:
-        """Import each of `buckets`: its name in the source, that in the store, and what is put before every key.
+        """Import each of `buckets`: its name (or directory) in the source, that in the store, what is put before every key.
 
         Raises:
             UnavailableError: one of the servers is gone, or the store takes nothing more.
@@ -274,14 +274,14 @@ class Import:
 
     def _failed(self, bucket: str, key: bytes, error: ObjectError) -> None:
         # A store that is full, or stops, takes none of the others.
-        if error.at_target and error.is_transient and error.status:
+        if error.at_target and error.is_busy:
             self._end(UnavailableError(f"The import has stopped, because {error}: remove the cause, and run it again."))
             return
         with self._lock:
             self._done.failed += 1
             if len(self._done.failures) < _FAILURES_MAX:
                 text = key.decode(errors="backslashreplace")
-                self._done.failures.append({"bucket": bucket, "key": text, "reason": str(error)})
+                self._done.failures.append({"place": bucket, "key": text, "reason": str(error)})
 
     def _end(self, error: BaseException) -> None:
         """Stop everything; the first reason is the one that is raised."""

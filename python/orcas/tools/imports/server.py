@@ -50,11 +50,13 @@ class _Checksum:
     is_whole: bool
 
     @property
-    def header(self) -> tuple[bytes, bytes]:
+    def as_header(self) -> tuple[bytes, bytes]:
+        """For a request with all the bytes that it is of."""
         return f"{_CHECKSUM}{self.algorithm}".encode(), self.value.encode()
 
     @property
-    def element(self) -> str:
+    def as_element(self) -> str:
+        """For a part in a list of parts."""
         name = f"Checksum{self.algorithm.upper()}"
         return f"<{name}>{self.value}</{name}>"
 
@@ -65,6 +67,10 @@ class ServerSource:
     def __init__(self, session: Session, name: str) -> None:
         self.name = name
         self._side = Side(session, is_target=False)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._side.session.close()
 
     def buckets(self) -> list[str]:
         """Names of all buckets."""
@@ -104,9 +110,12 @@ class ServerSource:
             etag = given.get("etag", "").strip('"')
             if "-" in etag:
                 raise ChangedError
+            pieces = self._side.pieces(answer)
+            if size <= SMALL_BYTES:
+                # Before anything else is asked for, so that the connection is free.
+                pieces = iter([b"".join(pieces)])
             headers, not_kept = self._described(bucket, entry, given)
             checksum = _checksum(given)
-            pieces = self._side.pieces(answer)
             known = etag if is_md5(etag) and not _is_random(given) else ""
             if not known:
                 headers.append((MARK.encode(), etag.encode()))
@@ -114,7 +123,7 @@ class ServerSource:
                 store_in_parts(target, entry.key, pieces, size, headers)
                 return Copied(size, is_verified=False, not_kept=not_kept)
             if checksum is not None and checksum.is_whole:
-                headers.append(checksum.header)
+                headers.append(checksum.as_header)
             body = b"".join(pieces) if size <= SMALL_BYTES else Body(size, pieces)
             target.put(entry.key, body, headers, known)
         return Copied(size, not_kept=not_kept)
@@ -148,7 +157,7 @@ class ServerSource:
                     self._copy_part(path, query | {"partNumber": f"{number}"}, entry.etag, upload, own)
                 if upload.etag != entry.etag and not _is_random(given):
                     raise ObjectError("its bytes do not match its ETag", code="BadDigest")
-                whole = [checksum.header] if checksum is not None and checksum.is_whole else []
+                whole = [checksum.as_header] if checksum is not None and checksum.is_whole else []
                 upload.complete(whole)
         except ObjectError as error:
             if error.code != "EntityTooSmall":
@@ -162,7 +171,7 @@ class ServerSource:
             with self._side.opened("GET", path, query, headers=[*_ASKING, condition]) as answer:
                 own = _checksum(answer.headers) if with_checksum else None
                 body = Body(int(answer.headers["content-length"]), self._side.pieces(answer))
-                upload.send(body, [own.header] if own else [], own.element if own else "")
+                upload.send(body, [own.as_header] if own else [], own.as_element if own else "")
         except ObjectError as error:
             if error.status == http.client.PRECONDITION_FAILED and not error.at_target:
                 raise ChangedError from None
@@ -180,7 +189,7 @@ class ServerSource:
             checksum = _checksum(answer.headers)
             pieces = self._side.pieces(answer)
             if checksum is not None and checksum.is_whole and size <= PUT_BYTES_MAX:
-                target.put(entry.key, Body(size, pieces), [*headers, checksum.header])
+                target.put(entry.key, Body(size, pieces), [*headers, checksum.as_header])
                 return Copied(size, not_kept=(*not_kept, "ETag of parts"))
             store_in_parts(target, entry.key, pieces, size, headers)
         return Copied(size, is_verified=False, not_kept=(*not_kept, "ETag of parts"))

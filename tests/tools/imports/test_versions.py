@@ -1,0 +1,81 @@
+"""Imports with --versions: the whole history of every key, in order, and never a version twice."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from tests.fixtures.targets import Target, read
+from tests.fixtures.versions import listed, put, set_versioning
+from tests.tools.imports.conftest import Importing
+
+
+@pytest.fixture
+def bucket(source: Target) -> str:
+    name = f"v-{uuid.uuid4()}"
+    source.client().create_bucket(Bucket=name)
+    return name
+
+
+def history(target: Target, bucket: str) -> list[tuple[Any, ...]]:
+    """Key, ETag and kind of each version, those of a key from the newest on."""
+    return [
+        (entry["Key"], entry.get("ETag"), entry["IsLatest"], entry["marker"])
+        for entry in listed(target.client(), bucket)
+    ]
+
+
+def test_a_history_is_kept_and_continued(source: Target, target: Target, bucket: str, importing: Importing) -> None:
+    s3 = source.client()
+    s3.put_object(Bucket=bucket, Key="k", Body=b"before versioning")
+    set_versioning(s3, bucket, "Enabled")
+    put(s3, bucket, b"1", b"1", b"22", key="k")
+    s3.delete_object(Bucket=bucket, Key="k")
+    s3.delete_object(Bucket=bucket, Key="never")
+    put(s3, bucket, b"a", key="a+b c/ü")
+    s3.delete_object(Bucket=bucket, Key="k/")
+    put(s3, bucket, b"x", b"y", key="k/")
+    url = f"{source.server.endpoint}/{bucket}"
+    assert importing(url, "--versions", "--dry-run")["copied"] == 7
+    done = importing(url, "--versions")
+    assert (done["copied"], done["delete_markers"], done["present"]) == (7, 3, 0)
+    assert history(target, bucket) == history(source, bucket)
+    again = importing(url, "--versions")
+    assert (again["copied"], again["delete_markers"], again["present"]) == (0, 0, 10)
+    put(s3, bucket, b"again", key="k")
+    s3.delete_object(Bucket=bucket, Key="a+b c/ü")
+    more = importing(url, "--versions")
+    assert (more["copied"], more["delete_markers"], more["present"]) == (1, 1, 10)
+    assert history(target, bucket) == history(source, bucket)
+    assert read(target.client(), bucket, "k") == b"again"
+    assert target.client().get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+
+
+def test_versioning_that_is_suspended_is_so_in_the_end(
+    source: Target, target: Target, bucket: str, importing: Importing
+) -> None:
+    s3 = source.client()
+    set_versioning(s3, bucket, "Enabled")
+    put(s3, bucket, b"1", b"2", key="k")
+    set_versioning(s3, bucket, "Suspended")
+    put(s3, bucket, b"3", key="k")
+    importing(f"{source.server.endpoint}/{bucket}", f"{bucket}-copy/old/", "--versions")
+    copied = [("old/" + key, *rest) for key, *rest in history(source, bucket)]
+    assert history(target, f"{bucket}-copy") == copied
+    assert target.client().get_bucket_versioning(Bucket=f"{bucket}-copy")["Status"] == "Suspended"
+
+
+def test_another_history_is_left_as_it_is(source: Target, target: Target, bucket: str, importing: Importing) -> None:
+    s3 = source.client()
+    set_versioning(s3, bucket, "Enabled")
+    put(s3, bucket, b"1", b"2", key="k")
+    put(s3, bucket, b"1", key="other")
+    target.client().create_bucket(Bucket=bucket)
+    set_versioning(target.client(), bucket, "Enabled")
+    put(target.client(), bucket, b"2", b"1", key="k")
+    done = importing(f"{source.server.endpoint}/{bucket}", "--versions", code=1)
+    assert done["failures"][0]["key"] == "k"
+    assert "the store has other versions of it" in done["failures"][0]["reason"]
+    assert [entry[0] for entry in history(target, bucket)] == ["k", "k", "other"]
+    assert read(target.client(), bucket, "k") == b"1"

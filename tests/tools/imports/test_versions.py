@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
 import pytest
+from tests.fixtures.servers.tampering import Answer, tampering
 from tests.fixtures.targets import Target, read
 from tests.fixtures.versions import listed, put, set_versioning
 from tests.tools.imports.conftest import Importing
+
+OTHER = {b"true": b"false", b"false": b"true"}
 
 
 @pytest.fixture
@@ -79,3 +83,18 @@ def test_another_history_is_left_as_it_is(source: Target, target: Target, bucket
     assert "the store has other versions of it" in done["failures"][0]["reason"]
     assert [entry[0] for entry in history(target, bucket)] == ["k", "k", "other"]
     assert read(target.client(), bucket, "k") == b"1"
+
+
+def test_an_order_that_cannot_be_told_is_refused(source: Target, bucket: str, importing: Importing) -> None:
+    s3 = source.client()
+    set_versioning(s3, bucket, "Enabled")
+    put(s3, bucket, b"1", b"2", key="k")
+
+    def tamper(_: str, path: str, answer: Answer) -> None:
+        if "versions=" in path:
+            # As of a server that lists the oldest first, or delete markers after all others.
+            answer.body = re.sub(b"<IsLatest>(true|false)", lambda found: b"<IsLatest>" + OTHER[found[1]], answer.body)
+
+    with tampering(source.server.endpoint, tamper) as proxy:
+        sentence = importing(f"{proxy.url}/{bucket}", "--versions", code=69)
+    assert f"does not list the versions of {bucket} in order: leave out --versions." in sentence

@@ -34,7 +34,8 @@ from orcas.errors import OrcasError
 from orcas.serve import _Server
 from orcas.settings.config import child_environment, resolve
 from orcas.testing import Control
-from orcas.tools.objects import opened
+from orcas.tools.imports.requests import ObjectError
+from orcas.tools.objects import Listed, opened
 from orcas.tools.salvage import write_report
 from orcas.tools.session import HttpTransport, RefusedError, Session
 
@@ -153,6 +154,35 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
     ),
     ("usage --data {store}", 1, "ask for a shorter time", "orcas.control.usage.REPORT_ROWS_MAX", 0),
     ("backup s3://a/b --data {store}", 1, "needs boto3", "boto3.s3.transfer.TransferConfig", ABSENT),
+    ("import {url} --source-profile p --data {store}", 1, "A profile needs boto3", "botocore.session.Session", ABSENT),
+    (
+        "import {url} --source-profile p --data {store}",
+        78,
+        "The profile p has no keys",
+        "botocore.session.Session.get_credentials",
+        lambda _: None,
+    ),
+    (
+        "SOURCE_AWS_ACCESS_KEY_ID=a SOURCE_AWS_SECRET_ACCESS_KEY=b import {http500}/b c-d --data {store} --json",
+        1,
+        "such as b/k, because",
+        "orcas.tools.imports.run._PAUSES_SECONDS",
+        (),
+    ),
+    (
+        "import {full} e-f --data {store}",
+        69,
+        "The import has stopped, because the store says SlowDown: remove the cause",
+        "orcas.tools.imports.target.Target.put",
+        raising(ObjectError("the store says SlowDown", 503, at_target=True)),
+    ),
+    (
+        "import {full} e-f --data {store}",
+        69,
+        "are not listed in order",
+        "orcas.tools.imports.directory.DirectorySource.listed",
+        lambda *_: iter([Listed(b"b", 0, ""), Listed(b"a", 0, "")]),
+    ),
     ("fsck --repair --accept-loss --data {bad-quotas}", 69, "cannot be renamed", "pathlib.Path.replace", raising(FULL)),
     (
         "export {out}-c --endpoint {http500}",
@@ -233,6 +263,8 @@ ELSEWHERE: Final = {
         "A copy of the store's keys": "next_step(",
     },
     "tests/testing/test_installation.py": {"There is no home directory": "--data"},
+    "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
+    "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
     "tests/tools/test_keyring.py": {
         "Both copies of the keyring": "Both copies of the keyring",
         "The keyring in … is of generation": "of generation 2, older than",

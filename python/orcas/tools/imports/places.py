@@ -34,7 +34,9 @@ def source_of(place: str, profile: str | None, *, signed: bool) -> tuple[ServerS
     parts = urlsplit(place)
     bucket = unquote(parts.path.strip("/"))
     if parts.scheme not in {"http", "https"} or not parts.hostname or "/" in bucket or parts.query or parts.username:
-        raise UsageError(f"{place} must be http://HOST:PORT or https://HOST:PORT, with /BUCKET or without.")
+        raise UsageError(
+            f"{place} must be http://HOST:PORT or https://HOST:PORT, with /BUCKET or without: give such a value."
+        )
     url = f"{parts.scheme}://{parts.netloc}"
     transport = HttpTransport(url)
     if not signed:
@@ -82,18 +84,18 @@ def _keys(url: str, profile: str | None) -> tuple[tuple[str, str], str | None, s
 def _of_profile(name: str, region: str | None) -> tuple[tuple[str, str], str | None, str | None]:
     """What botocore makes of a profile: of static keys, of a login, or of a role."""
     try:
-        import botocore.exceptions
-        import botocore.session
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session as Profiles
     except ImportError:
         raise OrcasError("A profile needs boto3: run pip install 'orcas-s3[backup]'.") from None
     try:
-        session = botocore.session.Session(profile=name)
+        session = Profiles(profile=name)
         credentials = session.get_credentials()
         if credentials is None:
             raise ConfigurationError(f"The profile {name} has no keys: give another --source-profile.")
         found = credentials.get_frozen_credentials()
         region = region or session.get_config_variable("region")
-    except botocore.exceptions.BotoCoreError as error:
+    except BotoCoreError as error:
         reason = str(error).rstrip(".")
         raise ConfigurationError(
             f"The profile {name} cannot be used ({reason}): give another --source-profile."

@@ -22,6 +22,7 @@ import pytest
 import typer.main
 from tests.fixtures.commands import own_process
 
+import orcas
 from orcas.bench.workload import read_workload
 from orcas.cli import run
 from orcas.cli.commands import app
@@ -65,6 +66,10 @@ NOT_RUN: Final = {
 NO_CODE: Final = {"errors.py": "the tree of exceptions"}
 # Names in examples, and what replaces them here.
 PLACES: Final = {"/mnt/backups": "$HOME/backups"}
+# Servers from which examples import, each with its key, which is its secret as well; servers in memory replace them.
+SOURCES: Final = {
+    "https://minio.example.org": "minioadmin", "http://localhost:4566": "testing1", "http://localhost:5000": "testing1",
+}  # fmt: skip
 
 
 @dataclass
@@ -134,11 +139,12 @@ class Shell:
     stack: contextlib.ExitStack
     variables: dict[str, str]
     done: set[str] = field(default_factory=set)
+    sources: dict[str, str] = field(default_factory=dict)
 
     @property
     def seen(self) -> dict[str, str]:
         """Set the variables of the lines in this process."""
-        names = ("AWS_", "ORCAS_", "HOME", "XDG_")
+        names = ("AWS_", "ORCAS_", "SOURCE_", "HOME", "XDG_")
         return {name: value for name, value in self.variables.items() if name.startswith(names)}
 
     def run(self, line: str, place: str) -> None:
@@ -146,7 +152,7 @@ class Shell:
         if line in self.done:
             return
         self.done.add(line)
-        for name, stands in PLACES.items():
+        for name, stands in (PLACES | self.sources).items():
             line = line.replace(name, stands)
         if re.match(r"(\w+=\S+ )*orcas serve", line):
             self._serve(line, place)
@@ -194,8 +200,9 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    (tmp_path / "orcas").mkdir()
-    for name in ("README.md", "picture.jpg"):
+    for name in ("orcas", "pictures"):
+        (tmp_path / name).mkdir()
+    for name in ("README.md", "picture.jpg", "pictures/a.jpg"):
         (tmp_path / name).write_bytes(name.encode() * 10_000)
     variables = {name: value for name, value in child_environment().items() if not name.startswith("AWS_")}
     variables |= {
@@ -207,7 +214,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     mask = os.umask(0o077)
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, mask)
-        yield Shell(tmp_path, stack, variables)
+        old = {
+            key: stack.enter_context(
+                orcas.Server(memory=True, root_access_key=key, root_secret_key=key, buckets=[f"of-{key}"])
+            ).endpoint
+            for key in set(SOURCES.values())
+        }
+        yield Shell(tmp_path, stack, variables, sources={url: old[key] for url, key in SOURCES.items()})
 
 
 def is_understood(line: str) -> None:

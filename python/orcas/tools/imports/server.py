@@ -6,6 +6,7 @@ Invariant: bytes count as verified only if they match an MD5 or a checksum that 
 from __future__ import annotations
 
 import http.client
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from orcas.tools.objects import KEPT, USER, Listed, Version, buckets, listed, li
 from orcas.tools.session import Body, Headers, Session
 
 _CHECKSUM: Final = "x-amz-checksum-"
+_COUNT: Final = "x-amz-mp-parts-count"
+# The ETag of an object that was uploaded in parts.
+_IN_PARTS: Final = re.compile(r"[0-9a-f]{32}-[0-9]{1,5}")
 _ASKING: Final[Headers] = [(b"x-amz-checksum-mode", b"ENABLED")]
 _REDIRECT: Final = "x-amz-website-redirect-location"
 _CLASS: Final = "x-amz-storage-class"
@@ -102,13 +106,13 @@ class ServerSource:
         Raises:
             ObjectError: it cannot be read or stored; nothing is stored then.
         """
-        if "-" in entry.etag:
+        if _IN_PARTS.fullmatch(entry.etag):
             return self._copy_parts(bucket, entry, target)
         path, query = self._place(bucket, entry)
         with self._side.opened("GET", path, query, headers=_ASKING) as answer:
             given, size = answer.headers, int(answer.headers["content-length"])
             etag = given.get("etag", "").strip('"')
-            if "-" in etag:
+            if etag != entry.etag and _IN_PARTS.fullmatch(etag):
                 raise ChangedError
             pieces = self._side.pieces(answer)
             if size <= SMALL_BYTES:
@@ -136,7 +140,7 @@ class ServerSource:
             raise ChangedError
         count, size = int(entry.etag.rpartition("-")[2]), int(given["content-length"])
         first, _ = self._side.ask("HEAD", path, query | {"partNumber": "1"}, headers=_ASKING)
-        if first.get("x-amz-mp-parts-count", "1") != f"{count}":
+        if first.get(_COUNT) != f"{count}":
             return self._copy_whole(bucket, entry, target, given)
         headers, not_kept = self._described(bucket, entry, given)
         checksum = _checksum(given)
@@ -152,9 +156,10 @@ class ServerSource:
             headers.append((MARK.encode(), entry.etag.encode()))
         try:
             with target.upload(entry.key, headers) as upload:
+                start = 0
                 for number in range(1, count + 1):
                     own = checksum is not None and not checksum.is_whole
-                    self._copy_part(path, query | {"partNumber": f"{number}"}, entry.etag, upload, own)
+                    start += self._copy_part(path, query, entry.etag, (number, start), upload, own)
                 if upload.etag != entry.etag and not _is_random(given):
                     raise ObjectError("its bytes do not match its ETag", code="BadDigest")
                 whole = [checksum.as_header] if checksum is not None and checksum.is_whole else []
@@ -165,17 +170,27 @@ class ServerSource:
             return self._copy_whole(bucket, entry, target, given)
         return Copied(size, upload.etag == entry.etag or checksum is not None, not_kept)
 
-    def _copy_part(self, path: str, query: dict[str, str], etag: str, upload: Upload, with_checksum: bool) -> None:
-        condition = (b"if-match", f'"{etag}"'.encode())
+    def _copy_part(
+        self, path: str, query: dict[str, str], etag: str, part: tuple[int, int], upload: Upload, with_checksum: bool
+    ) -> int:
+        """Copy the part with this number and first byte; how many bytes it has."""
+        number, start = part
+        # Its length by its number, its bytes by their range: a few servers ignore the number in GetObject.
+        about, _ = self._side.ask("HEAD", path, query | {"partNumber": f"{number}"}, headers=_ASKING)
+        size = int(about["content-length"])
+        asking = [(b"if-match", f'"{etag}"'.encode()), (b"range", b"bytes=%d-%d" % (start, start + size - 1))]
         try:
-            with self._side.opened("GET", path, query, headers=[*_ASKING, condition]) as answer:
-                own = _checksum(answer.headers) if with_checksum else None
-                body = Body(int(answer.headers["content-length"]), self._side.pieces(answer))
+            with self._side.opened("GET", path, query, headers=asking if size else asking[:1]) as answer:
+                if int(answer.headers["content-length"]) != size:
+                    raise ObjectError("its parts cannot be read one by one")
+                own = _checksum(about) if with_checksum else None
+                body = Body(size, self._side.pieces(answer))
                 upload.send(body, [own.as_header] if own else [], own.as_element if own else "")
         except ObjectError as error:
             if error.status == http.client.PRECONDITION_FAILED and not error.at_target:
                 raise ChangedError from None
             raise
+        return size
 
     def _copy_whole(self, bucket: str, entry: Listed, target: Target, given: dict[str, str]) -> Copied:
         """Copy an object whose parts are not known, or too small for the store. Its ETag becomes another one."""

@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 from collections.abc import Coroutine, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import uvloop
@@ -28,6 +28,13 @@ from orcas.tools.session import Body, Headers, Response, Session
 # Most messages of a response that wait to be read: two pieces of a download.
 _WAITING_MAX: Final = 2
 _T = TypeVar("_T")
+
+
+@dataclass
+class _BrokenBody:
+    """The body of a request ended with this error. It is nobody's fault here."""
+
+    error: Exception
 
 
 class LocalTransport:
@@ -48,7 +55,7 @@ class LocalTransport:
         self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
     ) -> Iterator[Response]:
         """Run one ASGI exchange; it ends with the block."""
-        messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue(_WAITING_MAX)
+        messages: asyncio.Queue[dict[str, Any] | BaseException | _BrokenBody | None] = asyncio.Queue(_WAITING_MAX)
         scope: dict[str, Any] = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": raw_path, "raw_path": raw_path.encode(), "query_string": query.encode(), "root_path": "",
@@ -68,13 +75,18 @@ class LocalTransport:
     async def _serve(self, scope: dict[str, Any], body: bytes | Body, messages: asyncio.Queue[Any]) -> None:
         left = len(body)
         given = False
+        broken: Exception | None = None
 
         async def receive() -> dict[str, Any]:
-            nonlocal left, given
+            nonlocal left, given, broken
             if given:
                 await asyncio.Event().wait()
-            # Pieces may come from another server, for which the loop must not wait.
-            piece = await asyncio.to_thread(next, body.pieces, b"") if isinstance(body, Body) else body
+            try:
+                # Pieces may come from another server, for which the loop must not wait.
+                piece = await asyncio.to_thread(next, body.pieces, b"") if isinstance(body, Body) else body
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits for an answer
+                broken = error
+                return {"type": "http.disconnect"}
             left -= len(piece)
             given = left <= 0 or not piece
             return {"type": "http.request", "body": piece, "more_body": not given}
@@ -88,10 +100,12 @@ class LocalTransport:
         except Exception as error:  # noqa: BLE001 - handed to the thread that waits for an answer
             await messages.put(error)
         else:
-            await messages.put(None)
+            await messages.put(None if broken is None else _BrokenBody(broken))
 
     def _next(self, messages: asyncio.Queue[Any]) -> dict[str, Any] | None:
         message = wait(messages.get(), self._loop)
+        if isinstance(message, _BrokenBody):
+            raise message.error
         if isinstance(message, BaseException):
             raise UnavailableError(f"The store cannot be read: {message}; `orcas fsck` checks it.") from message
         return message  # type: ignore[no-any-return]

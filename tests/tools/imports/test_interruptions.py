@@ -7,10 +7,12 @@ import sys
 import threading
 import uuid
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from tests.fixtures.commands import command, document
 from tests.fixtures.servers.tampering import Answer, tampering
-from tests.fixtures.targets import MIB, Target, content, keys_of, put_keys, read
+from tests.fixtures.targets import MIB, Target, content, keys_of, put_keys, read, running
 from tests.fixtures.waiting import wait_until
 from tests.tools.imports.conftest import Importing
 
@@ -96,6 +98,27 @@ def test_what_a_network_does_is_tried_again(
     assert keys_of(target.client(), bucket) == keys_of(source.client(), bucket)
     assert read(target.client(), bucket, "k/2") == b"k/2"
     assert read(target.client(), bucket, "large") == content(4 * MIB)
+
+
+def test_a_body_that_breaks_off_is_not_the_fault_of_a_stopped_store(
+    source: Target, bucket: str, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orcas.tools.imports.run._PAUSES_SECONDS", (0.0,))
+    source.client().put_object(Bucket=bucket, Key="large", Body=content(4 * MIB))
+    with running(tmp_path / "data"):
+        pass
+    cuts = [1, 2]
+
+    def tamper(method: str, path: str, answer: Answer) -> None:
+        if method == "GET" and path.endswith("/large") and cuts:
+            answer.cut = bool(cuts.pop())
+
+    with tampering(source.server.endpoint, tamper) as proxy:
+        line = ("import", f"{proxy.url}/{bucket}", "--data", tmp_path / "data")
+        assert "broke off in the middle" in command(*line, code=69, **variables)
+        assert document(*line, **variables)["copied"] == 1
+    with running(tmp_path / "data") as target:
+        assert read(target.client(), bucket, "large") == content(4 * MIB)
 
 
 def test_wrong_bytes_are_refused_and_the_others_arrive(

@@ -178,6 +178,13 @@ FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
     ),
     (
         "import {full} e-f --data {store}",
+        1,
+        "cannot be imported (the store says no): remove the cause",
+        "orcas.tools.imports.target.Target.exists",
+        raising(ObjectError("the store says no", 403, at_target=True)),
+    ),
+    (
+        "import {full} e-f --data {store}",
         69,
         "are not listed in order",
         "orcas.tools.imports.directory.DirectorySource.listed",

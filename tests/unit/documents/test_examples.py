@@ -68,7 +68,7 @@ NO_CODE: Final = {"errors.py": "the tree of exceptions"}
 PLACES: Final = {"/mnt/backups": "$HOME/backups"}
 # Servers from which examples import, each with its key, which is its secret as well; servers in memory replace them.
 SOURCES: Final = {
-    "https://minio.example.org": "minioadmin", "http://localhost:4566": "testing1", "http://localhost:5000": "testing1",
+    "https://minio.example.org": "minioadmin", "http://localhost:4566": "testing1", "http://localhost:5000": "any-key-here",
 }  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         stack.callback(os.umask, mask)
         old = {
             key: stack.enter_context(
-                orcas.Server(memory=True, root_access_key=key, root_secret_key=key, buckets=[f"of-{key}"])
+                orcas.Server(memory=True, root_access_key=key, root_secret_key=key, buckets=[f"from-{key}"])
             ).endpoint
             for key in set(SOURCES.values())
         }

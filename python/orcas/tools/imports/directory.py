@@ -5,10 +5,12 @@ Symbolic links and special files are left out, because they may lead anywhere. M
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import http.client
 import mimetypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from orcas.errors import UnavailableError, because
@@ -41,7 +43,7 @@ class DirectorySource:
     def is_same(self, bucket: str, entry: Listed, there: Listed, target: Target) -> bool:
         """Whether the object has the bytes of the file, which is read for that."""
         with _reading(self._path(entry.key)) as descriptor:
-            found = _etag(descriptor, entry.size)
+            found = _etag(descriptor, entry.size, target.check)
         return found == there.etag or found == target.imported_etag(there)
 
     def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:
@@ -62,7 +64,7 @@ class DirectorySource:
             if size <= SMALL_BYTES:
                 store_in_parts(target, entry.key, _pieces(descriptor, size), size, headers)
             elif size <= PART_BYTES:
-                digest = _etag(descriptor, size)
+                digest = _etag(descriptor, size, target.check)
                 target.put(entry.key, Body(size, _pieces(descriptor, size)), headers, digest)
             else:
                 store_in_parts(target, entry.key, _pieces(descriptor, size), size, headers)
@@ -91,22 +93,19 @@ class DirectorySource:
                 self.left_out += 1
 
 
-class _reading:  # noqa: N801 - a context manager
+@contextlib.contextmanager
+def _reading(path: bytes) -> Iterator[int]:
     """A descriptor of a file; what the system refuses is a reason not to import it."""
-
-    def __init__(self, path: bytes) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def __enter__(self) -> int:
-        try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
-            raise ObjectError(f"the file cannot be read: {because(error)}") from error
-        return self._descriptor
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise ObjectError("the file was deleted", http.client.NOT_FOUND, "NoSuchKey") from None
+    except OSError as error:
+        raise ObjectError(f"the file cannot be read: {because(error)}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _pieces(descriptor: int, size: int, start: int = 0) -> Iterator[bytes]:
@@ -122,17 +121,18 @@ def _pieces(descriptor: int, size: int, start: int = 0) -> Iterator[bytes]:
         at += len(piece)
 
 
-def _etag(descriptor: int, size: int) -> str:
+def _etag(descriptor: int, size: int, check: Callable[[], None]) -> str:
     """The ETag that an object has which was imported from this file."""
     if size <= PART_BYTES:
-        return _digest(descriptor, 0, size).hex()
+        return _digest(descriptor, 0, size, check).hex()
     step = part_bytes(size)
-    digests = [_digest(descriptor, start, min(step, size - start)) for start in range(0, size, step)]
+    digests = [_digest(descriptor, start, min(step, size - start), check) for start in range(0, size, step)]
     return f"{hashlib.md5(b''.join(digests), usedforsecurity=False).hexdigest()}-{len(digests)}"
 
 
-def _digest(descriptor: int, start: int, size: int) -> bytes:
+def _digest(descriptor: int, start: int, size: int, check: Callable[[], None]) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
     for piece in _pieces(descriptor, size, start):
+        check()
         digest.update(piece)
     return digest.digest()

@@ -12,7 +12,7 @@ import ssl
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from orcas.errors import OrcasError, UnavailableError
@@ -23,7 +23,7 @@ ANSWER_MAX: Final = 16 << 20
 # The MD5 of the content, if the object is not encrypted in a way that makes it random.
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
 # Codes of errors that go away.
-_TRANSIENT: Final = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "SlowDown", "RequestTimeTooSkewed"})
+_TRANSIENT: Final = frozenset({"BadDigest", "IncompleteBody", "RequestTimeout", "SlowDown"})
 _SERVER_ERROR: Final = 500
 _TOO_MANY: Final = 429
 
@@ -53,6 +53,10 @@ class ChangedError(ObjectError):
 
     def __init__(self) -> None:
         super().__init__("it was replaced while it was read", code="SlowDown")
+
+
+class StoppedError(Exception):
+    """The import ends, and this object with it."""
 
 
 class BrokenOffError(UnavailableError):
@@ -103,6 +107,14 @@ class Side:
         with self.opened(method, path, query, body, headers) as answer:
             return answer.headers, answer.read(ANSWER_MAX)
 
+    def document(self, path: str, query: dict[str, str], method: str = "GET", **rest: Any) -> ET.Element:
+        """The same; the document in the answer."""
+        _, answer = self.ask(method, path, query, **rest)
+        try:
+            return ET.fromstring(answer)  # noqa: S314 - expat bounds the growth of entities
+        except ET.ParseError:
+            raise ObjectError(f"{self._name} gave an answer that is not XML") from None
+
     def has(self, path: str, query: dict[str, str]) -> bool:
         """Whether there is such a document."""
         try:
@@ -124,8 +136,23 @@ class Side:
             document = ET.fromstring(answer.read(1 << 20))  # noqa: S314 - expat bounds the growth of entities
             code, message = document.findtext("Code") or code, document.findtext("Message") or ""
         text = f"{code}: {message.rstrip('.')}" if message else code
-        who = "the store" if self.is_target else self.session.transport.host
-        return ObjectError(f"{who} says {text}", answer.status, code, at_target=self.is_target)
+        return ObjectError(f"{self._name} says {text}", answer.status, code, at_target=self.is_target)
+
+    @property
+    def _name(self) -> str:
+        return "the store" if self.is_target else self.session.transport.host
+
+
+def length_of(given: dict[str, str]) -> int:
+    """The length of an object, from the headers of an answer.
+
+    Raises:
+        ObjectError: it is not said, as by a proxy that changes the body.
+    """
+    try:
+        return int(given["content-length"])
+    except (KeyError, ValueError):
+        raise ObjectError("the source does not say how long it is") from None
 
 
 def path_of(bucket: str, key: bytes = b"") -> str:

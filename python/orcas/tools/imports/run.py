@@ -16,7 +16,7 @@ from itertools import groupby, takewhile
 from typing import Any, Final, Protocol
 
 from orcas.errors import OrcasError, UnavailableError
-from orcas.tools.imports.requests import ObjectError
+from orcas.tools.imports.requests import ObjectError, StoppedError
 from orcas.tools.imports.server import Copied, ServerSource
 from orcas.tools.imports.target import Target
 from orcas.tools.objects import Listed, Version, listed, listed_versions
@@ -30,6 +30,8 @@ _WAITING: Final = 8
 # Failures that are kept with their reason; all are counted.
 _FAILURES_MAX: Final = 100
 _GONE: Final = 404
+# The answer to HEAD has no code.
+_GONE_CODES: Final = ("NoSuchKey", "NoSuchVersion", "status 404")
 
 
 class Source(Protocol):
@@ -115,11 +117,16 @@ class Import:
         with ThreadPoolExecutor(self._threads, "orcas-import") as pool:
             try:
                 for name, target_name, before in buckets:
-                    target = Target(self._session, target_name, before)
-                    if versions and isinstance(self._source, ServerSource):
-                        self._bucket_with_versions(self._source, name, prefix, target, pool)
-                    else:
-                        self._bucket(name, prefix, target, pool)
+                    target = Target(self._session, target_name, before, self._stop)
+                    try:
+                        if versions and isinstance(self._source, ServerSource):
+                            self._bucket_with_versions(self._source, name, prefix, target, pool)
+                        else:
+                            self._bucket(name, prefix, target, pool)
+                    except ObjectError as error:
+                        raise OrcasError(
+                            f"{name} cannot be imported ({error}): remove the cause, and run it again."
+                        ) from None
                     self._done.buckets += 1
             except BaseException:
                 self._stop.set()
@@ -251,8 +258,10 @@ class Import:
             try:
                 work(bucket, what, *rest)
                 return
+            except StoppedError:
+                return
             except ObjectError as error:
-                if error.status == _GONE and error.code in ("NoSuchKey", "NoSuchVersion", "status 404"):
+                if error.status == _GONE and not error.at_target and error.code in _GONE_CODES:
                     self._count(gone=1)
                     return
                 if pause is None or not error.is_transient:

@@ -40,7 +40,7 @@ def import_data(
         bool, typer.Option("--versions", help="Import all versions and delete markers, not only the current objects.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Copy nothing; say what would be copied.")] = False,
-    threads: Threads = 16,
+    threads: Threads = 32,
     profile: Profile = None,
     unsigned: Annotated[
         bool, typer.Option("--source-unsigned", help="The source is public: do not sign the requests to it.")

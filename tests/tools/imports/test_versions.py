@@ -70,6 +70,19 @@ def test_versioning_that_is_suspended_is_so_in_the_end(
     assert target.client().get_bucket_versioning(Bucket=f"{bucket}-copy")["Status"] == "Suspended"
 
 
+def test_a_bucket_that_never_was_versioned_has_only_its_objects(
+    source: Target, target: Target, bucket: str, importing: Importing
+) -> None:
+    s3 = source.client()
+    put(s3, bucket, b"1", key="k")
+    url = f"{source.server.endpoint}/{bucket}"
+    assert importing(url, "--versions")["copied"] == 1
+    put(s3, bucket, b"2", key="k")
+    assert importing(url, "--versions")["copied"] == 1
+    assert read(target.client(), bucket, "k") == b"2"
+    assert "Status" not in target.client().get_bucket_versioning(Bucket=bucket)
+
+
 def test_another_history_is_left_as_it_is(source: Target, target: Target, bucket: str, importing: Importing) -> None:
     s3 = source.client()
     set_versioning(s3, bucket, "Enabled")

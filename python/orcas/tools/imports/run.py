@@ -119,8 +119,10 @@ class Import:
                 for name, target_name, before in buckets:
                     target = Target(self._session, target_name, before, self._stop)
                     try:
-                        if versions and isinstance(self._source, ServerSource):
-                            self._bucket_with_versions(self._source, name, prefix, target, pool)
+                        server = self._source if versions and isinstance(self._source, ServerSource) else None
+                        # A bucket that never was versioned has only its objects.
+                        if server is not None and (status := server.versioning(name)):
+                            self._bucket_with_versions(server, name, prefix, target, pool, status)
                         else:
                             self._bucket(name, prefix, target, pool)
                     except ObjectError as error:
@@ -151,15 +153,14 @@ class Import:
         self._wait()
 
     def _bucket_with_versions(
-        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor
+        self, source: ServerSource, bucket: str, prefix: bytes, target: Target, pool: ThreadPoolExecutor, status: str
     ) -> None:
         entries = source.versions(bucket, prefix)
         first = next(entries, None)
-        status = source.versioning(bucket)
         self._create(bucket, target)
         is_there = self._is_there(target)
         # A delete marker in a bucket that was never versioned, or is no longer, would delete.
-        if status and not self._done.dry_run and target.versioning() != "Enabled":
+        if not self._done.dry_run and target.versioning() != "Enabled":
             target.set_versioning("Enabled")
         there = listed_versions(self._session, target.bucket, target.prefix + prefix) if is_there else iter(())
         before = len(target.prefix)

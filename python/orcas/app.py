@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.requests import Request
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -345,6 +345,11 @@ def _mounted(path: str, app: ASGIApp) -> Mount:
     return mount
 
 
+async def _to_console(request: Request) -> RedirectResponse:
+    """The console, for those who leave out the slash at the end."""
+    return RedirectResponse(request.scope["root_path"] + "/_orcas/console/")
+
+
 class _Streams:
     """The streams of events of the open store, as an application: a route passes on all methods to one."""
 
@@ -396,6 +401,9 @@ class Orcas(FastAPI):
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
+        if settings.console:
+            self.routes.append(Route("/_orcas/console", _to_console))
+            self.routes.append(_mounted("/_orcas/console", self._serve_console))
         self.routes.append(Route(PATH, _Streams(self)))
         self.routes.append(Route("/_orcas/docs", self._docs))
         self.routes.append(Route("/_orcas/openapi.json", self._openapi))
@@ -465,6 +473,18 @@ class Orcas(FastAPI):
             await asyncio.to_thread(getattr, self, "_admin")
         await self._admin(scope, receive, send)
 
+    @functools.cached_property
+    def _console(self) -> ASGIApp:
+        """The console: made when it is first asked for, likewise."""
+        from orcas.console.app import console_app
+
+        return console_app(self, self.settings.region, lambda: self._tools().core, self._root)
+
+    async def _serve_console(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "_console" not in vars(self):
+            await asyncio.to_thread(getattr, self, "_console")
+        await self._console(scope, receive, send)
+
     def openapi(self) -> dict[str, Any]:
         """The routes under `/_orcas/`, including the admin API."""
         return self._documentation[0]
@@ -500,6 +520,11 @@ class Orcas(FastAPI):
 
     def _spans(self) -> tuple[int, int]:
         return (0, 0) if self.store is None else self.store.spans()
+
+    def _root(self) -> Root:
+        if self.store is None:
+            raise RuntimeError("the application's lifespan is not open")
+        return self.store.root
 
     def _metrics(self) -> metrics.Page:
         return self._tools().core.metrics

@@ -121,6 +121,7 @@ class Settings(ObservabilitySettings):
         "count",
         networks,
     )
+    console: bool = _setting(True, "serve the web console under `/_orcas/console/`", boolean)
     buckets: tuple[str, ...] = _setting(
         (), "comma-separated buckets that the start creates if they do not exist", names
     )

@@ -1,0 +1,214 @@
+"""What every request to the console passes: security headers, the session, and the check that its own page sent it.
+
+A request that is not GET or HEAD must say by Origin or Sec-Fetch-Site that it comes from this origin, and carry the token of
+the session, as the form field `_csrf` or the header `x-csrf-token`. Its body is received here, and bounded. Without a
+session, only sign-in, links and static files answer. Must not know what a page does.
+"""
+
+from __future__ import annotations
+
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+
+from orcas.console.calls import Visit
+from orcas.console.sessions import COOKIE, Session, Sessions, is_token
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Bytes and fields of a form.
+BODY_MAX: Final = 1024 * 1024
+_FIELDS_MAX: Final = 2_000
+_FORM: Final = "application/x-www-form-urlencoded"
+_SAFE: Final = frozenset({"GET", "HEAD"})
+# What answers without a session.
+_OPEN: Final = ("/sign-in", "/link", "/links")
+STATIC: Final = "/static/"
+# Objects of strangers have the same origin, so scripts and styles need the nonce of their page.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; media-src 'self'; "
+    "frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    # Nothing reaches another origin. Under `no-referrer`, browsers would withhold the Origin of forms, which is checked.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Guard:
+    """ASGI middleware: sets `state.visit` (None without a session), `state.form` and `state.nonce` of a request."""
+
+    def __init__(self, app: ASGIApp, server: ASGIApp, sessions: Sessions, region: str) -> None:
+        self._app = app
+        self._server = server
+        self._sessions = sessions
+        self._region = region
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        nonce, headers = secrets.token_urlsafe(16), Headers(scope=scope)
+        session = self._sessions.find(cookie_of(headers))
+        visit = None if session is None else self._visit(scope, headers, session)
+        scope["state"] = {**scope.get("state", {}), "visit": visit, "form": {}, "nonce": nonce}
+        guarded = _secured(scope, send, nonce)
+        refusal = await self._check(scope, headers, receive)
+        if isinstance(refusal, Response):
+            await refusal(scope, receive, guarded)
+        else:
+            await self._app(scope, refusal, guarded)
+
+    async def _check(self, scope: Scope, headers: Headers, receive: Receive) -> Response | Receive:
+        """A refusal, or what receives the body."""
+        path, visit = local_path(scope), scope["state"]["visit"]
+        is_open = path in _OPEN or path.startswith(STATIC)
+        if path == "/links":
+            # For commands, which sign. It uses no cookie.
+            return receive
+        if visit is None and not is_open:
+            if scope["method"] not in _SAFE:
+                return _refused("Your session has ended: open the page again, and sign in.")
+            return _to_sign_in(scope, headers, path)
+        if scope["method"] in _SAFE:
+            return receive
+        if not _is_own(headers):
+            return _refused("This request does not come from a page of the console: open the console, and try there.")
+        body = await _collect(receive)
+        if body is None:
+            return Response(f"The form has more than {BODY_MAX} bytes: send less.", 413, media_type="text/plain")
+        form = _form(headers, body)
+        if form is None:
+            return Response(
+                "The form cannot be read: send it from a page of the console.", 400, media_type="text/plain"
+            )
+        given = headers.get("x-csrf-token") or (form.get("_csrf") or [""])[0]
+        if not is_open and not is_token(visit.session, given):
+            return _refused("This form is not of your session: go back, reload the page, and send it again.")
+        scope["state"]["form"] = form
+        return _replayed(body, receive)
+
+    def _visit(self, scope: Scope, headers: Headers, session: Session) -> Visit:
+        return visit_of(scope, headers, session, self._server, self._region)
+
+
+def visit_of(scope: Scope, headers: Headers, session: Session, server: ASGIApp, region: str) -> Visit:
+    """The visit of a request, for calls."""
+    client = scope.get("client")
+    root = scope.get("root_path", "").rpartition("/_orcas/console")[0]
+    return Visit(
+        session, server, region, None if client is None else (client[0], client[1]), scope.get("scheme", "http"),
+        headers.get("host", "localhost"), root, headers.get("user-agent", ""),
+    )  # fmt: skip
+
+
+def local_path(scope: Scope) -> str:
+    """The path below the console."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
+
+
+def cookie_of(headers: Headers) -> str | None:
+    """The value of the console's cookie."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if morsel is None else morsel.value
+
+
+def set_cookie(response: Response, scope: Scope, value: str | None) -> None:
+    """Set the console's cookie, or remove it."""
+    response.set_cookie(
+        COOKIE, value or "", max_age=None if value else 0, path=scope["root_path"] or "/",
+        secure=scope.get("scheme") == "https", httponly=True, samesite="strict",
+    )  # fmt: skip
+
+
+def _to_sign_in(scope: Scope, headers: Headers, path: str) -> Response:
+    base, query = scope["root_path"], scope["query_string"].decode("latin-1")
+    if headers.get("sec-fetch-site") == "cross-site":
+        # A link on another site: the browser withholds the cookie. The page opens itself again, now from this site.
+        again = '<!DOCTYPE html><html lang="en"><title>Orcas</title><meta http-equiv="refresh" content="0"></html>'
+        return Response(again, media_type="text/html", headers={"cache-control": "no-store"})
+    wanted = path + (f"?{query}" if query else "")
+    suffix = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
+    return RedirectResponse(f"{base}/sign-in{suffix}", 303, headers={"cache-control": "no-store"})
+
+
+def _is_own(headers: Headers) -> bool:
+    """Whether the browser says that a page of this origin sent the request."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is None and origin is None:
+        return False
+    if site is not None and site != "same-origin":
+        return False
+    # A proxy may end TLS, so the scheme of the browser is not known here.
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
+
+
+def _form(headers: Headers, body: bytes) -> dict[str, list[str]] | None:
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        return {}
+    form: dict[str, list[str]] = {}
+    try:
+        for name, value in parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX):
+            form.setdefault(name, []).append(value)
+    except ValueError:
+        return None
+    return form
+
+
+async def _collect(receive: Receive) -> bytes | None:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if len(body) > BODY_MAX:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+def _refused(message: str) -> Response:
+    return Response(message, 403, media_type="text/plain", headers={"cache-control": "no-store"})
+
+
+def _secured(scope: Scope, send: Send, nonce: str) -> Send:
+    policy = _POLICY.format(nonce=nonce)
+    static = local_path(scope).startswith(STATIC)
+
+    async def secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message["headers"]))
+            given: dict[str, Any] = _HEADERS | {"content-security-policy": policy}
+            if not static:
+                given["cache-control"] = "no-store"
+            for name, value in given.items():
+                headers[name] = value
+            message = {**message, "headers": headers.raw}
+        await send(message)
+
+    return secured

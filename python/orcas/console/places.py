@@ -1,0 +1,17 @@
+"""Entries of the navigation, and what the modules of pages have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An entry of the navigation, or a tab of a bucket.
+
+    `path`: below the console, such as `/health`; of a tab, below `/b/BUCKET`. `group`: the heading in the navigation.
+    """
+
+    title: str
+    path: str
+    group: str = ""

@@ -1,0 +1,138 @@
+"""Pages from templates: what every template knows, redirects, messages for the next page, and static files.
+
+Templates escape by default and refuse names that they were not given. They are rendered in a thread, so that a long table
+delays no other request. Static files have a hash of their content in their URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from orcas.console import shown
+from orcas.console.calls import CallError, Visit
+from orcas.console.guard import local_path
+
+_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+@functools.cache
+def static_files() -> dict[str, tuple[str, bytes]]:
+    """Hash and content of each static file, by its name."""
+    found = {}
+    for path in files("orcas.console").joinpath("static").iterdir():
+        if path.name.endswith(tuple(_TYPES)):
+            content = path.read_bytes()
+            found[path.name] = hashlib.sha256(content).hexdigest()[:16], content
+    return found
+
+
+@functools.cache
+def environment() -> Environment:
+    """The templates."""
+    made = Environment(
+        loader=PackageLoader("orcas.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters.update(
+        key=shown.key, plain=shown.plain, size=shown.size, number=shown.number, when=shown.when,
+        raw=lambda text: quote(text, safe=""),
+    )  # fmt: skip
+    return made
+
+
+def visit(request: Request) -> Visit:
+    """Who sent the request; pages are reached only with a session."""
+    found: Visit = request.state.visit
+    return found
+
+
+def field(request: Request, name: str, default: str = "") -> str:
+    """A field of the form; the first one of this name."""
+    return fields(request, name)[0] if fields(request, name) else default
+
+
+def fields(request: Request, name: str) -> list[str]:
+    """All fields of the form with this name."""
+    form: dict[str, list[str]] = request.state.form
+    return form.get(name, [])
+
+
+def url(request: Request, path: str, **query: str | None) -> str:
+    """The URL of a page, from its path below the console, which is raw. A parameter that is None is left out."""
+    given = {name: value for name, value in query.items() if value is not None}
+    # As browsers encode: a form would change line ends of hidden fields, a query keeps them.
+    return str(request.scope["root_path"]) + path + (f"?{urlencode(given, quote_via=quote, safe='')}" if given else "")
+
+
+async def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
+    """A page. The template gets `request`, `base`, `url`, `asset`, `visit`, `csrf`, `nonce`, `flashes`, `places`, `path`."""
+    who: Visit | None = request.state.visit
+    context = {
+        "request": request, "base": request.scope["root_path"], "url": functools.partial(url, request),
+        "asset": functools.partial(_asset, request), "visit": who, "csrf": "" if who is None else who.session.csrf,
+        "nonce": request.state.nonce, "flashes": [] if who is None else who.session.take_flashes(),
+        "places": request.app.state.places, "tabs": request.app.state.tabs, "path": local_path(request.scope),
+        **context,
+    }  # fmt: skip
+    html = await asyncio.to_thread(lambda: environment().get_template(template).render(context))
+    return HTMLResponse(html, status)
+
+
+def redirect(request: Request, path: str, **query: str | None) -> Response:
+    """A redirect to a page, after a form was carried out."""
+    return RedirectResponse(url(request, path, **query), 303)
+
+
+def flash(request: Request, text: str, kind: str = "done") -> None:
+    """A message on the next page; `kind`: `done` or `failed`."""
+    visit(request).session.flashes.append((kind, text))
+
+
+def flash_error(request: Request, error: CallError, what: str) -> None:
+    """The same for a refusal: what was not done, and why."""
+    flash(request, f"{what}: {explained(error)}", "failed")
+
+
+_ADVICE: Final = {
+    "AccessDenied": "Your key may not do this. Ask whoever runs the server for a policy that allows it.",
+    "NoSuchBucket": "There is no such bucket, or it was deleted: go back to the list of buckets.",
+    "NoSuchKey": "There is no such object, or it was deleted: go back to its folder.",
+    "NotFound": "There is nothing of this name, or it was deleted: go back.",
+    "BucketAlreadyExists": "Another account has a bucket of this name: choose another name.",
+    "BucketAlreadyOwnedByYou": "You have a bucket of this name: choose another name.",
+    "BucketNotEmpty": "The bucket still has objects, versions or unfinished uploads: empty it first.",
+    "InvalidBucketName": "Use 3 to 63 lower-case letters, digits, dots and hyphens.",
+    "SlowDown": "The server is busy, or your key has reached its limit: wait a moment, and try again.",
+    "ServiceUnavailable": "The server is busy: wait a moment, and try again.",
+    "InternalError": "Look into the server's log for the reason.",
+}
+
+
+def explained(error: CallError) -> str:
+    """What the server said, and what to do, if that is known."""
+    said = error.message if error.message.endswith((".", "!", "?")) else f"{error.message}."
+    advice = _ADVICE.get(error.code)
+    return f"{said} {advice}" if advice else said
+
+
+def _asset(request: Request, name: str) -> str:
+    return f"{request.scope['root_path']}/static/{static_files()[name][0]}/{name}"
+
+
+async def serve_static(request: Request) -> Response:
+    """A static file; its URL changes with its content."""
+    name = request.path_params["name"]
+    found = static_files().get(name)
+    if found is None or found[0] != request.path_params["hash"]:
+        return Response("There is no such file: reload the page.", 404, media_type="text/plain")
+    headers = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(found[1], media_type=_TYPES[name[name.rindex(".") :]], headers=headers)

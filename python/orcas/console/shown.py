@@ -1,0 +1,82 @@
+"""How values from strangers and the store are shown: keys, sizes, times. Pure.
+
+Keys may have any character. Those that cannot be seen, or that would reorder the text around them, are replaced by marks,
+and the whole is isolated, so that what is on the screen is what the key says.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import unicodedata
+from typing import Final
+
+from markupsafe import Markup, escape
+
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+
+
+def _mark(character: str) -> str | None:
+    """What stands for a character that cannot be seen; None if it can."""
+    code = ord(character)
+    if unicodedata.category(character) in _HIDDEN or (code > 0x20 and character.isspace()):
+        return f"U+{code:04X}"
+    return None
+
+
+def key(text: str | None) -> Markup:
+    """A key or any other text of strangers, as HTML."""
+    parts = []
+    for character in text or "":
+        mark = _mark(character)
+        if mark is None:
+            parts.append(escape(character))
+        else:
+            name = unicodedata.name(character, "control character")
+            parts.append(Markup('<span class="mark" title="{}">{}</span>').format(name, mark))
+    return Markup('<bdi class="key">{}</bdi>').format(Markup("").join(parts))
+
+
+def plain(text: str) -> str:
+    """The same as text alone, for titles and messages."""
+    return "".join(character if (mark := _mark(character)) is None else f"[{mark}]" for character in text)
+
+
+def size(count: int | str | None) -> str:
+    """Bytes in the largest unit of which there is one."""
+    if count is None or count == "":
+        return "—"
+    count, power = int(count), 0
+    while count >> 10 * (power + 1) and power < len(_UNITS):
+        power += 1
+    if not power:
+        return f"{count} B"
+    amount = count / (1 << 10 * power)
+    return f"{amount:.0f} {_UNITS[power - 1]}" if amount >= 1000 else f"{amount:.3g} {_UNITS[power - 1]}"
+
+
+def number(count: int | str | None) -> str:
+    """A count, in groups of three digits."""
+    return "—" if count is None or count == "" else f"{int(count):,}"
+
+
+def when(moment: str | float | dt.datetime | None) -> Markup:
+    """A time as UTC, beside which the page shows that of the viewer's zone. ISO 8601, HTTP date or seconds since 1970."""
+    found = _moment(moment)
+    if found is None:
+        return Markup("—")
+    text = found.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}Z">{} UTC</time>').format(found.strftime("%Y-%m-%dT%H:%M:%S"), text)
+
+
+def _moment(moment: str | float | dt.datetime | None) -> dt.datetime | None:
+    if moment is None or moment == "":
+        return None
+    if isinstance(moment, (int, float)):
+        return dt.datetime.fromtimestamp(moment, dt.UTC)
+    if isinstance(moment, str):
+        if moment[:1].isalpha():
+            moment = dt.datetime.strptime(moment, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=dt.UTC)
+        else:
+            moment = dt.datetime.fromisoformat(moment)
+    return moment.astimezone(dt.UTC)

@@ -1,0 +1,109 @@
+// What every page of the console does in the browser: the theme, times in the viewer's zone, keys, and confirmations.
+// Texts become text nodes, never HTML: Trusted Types would refuse it.
+"use strict";
+
+const root = document.documentElement;
+
+function stored(name) {
+  try { return localStorage.getItem(name); } catch { return null; }
+}
+
+function store(name, value) {
+  try { localStorage.setItem(name, value); } catch { /* Private windows may refuse. */ }
+}
+
+const theme = stored("orcas-theme");
+if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+
+function switchTheme() {
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  store("orcas-theme", root.dataset.theme);
+}
+
+// Times: the viewer's zone, with UTC beside it. Other scripts call this for rows that they add.
+function showTimes(within) {
+  for (const time of within.querySelectorAll("time[datetime]:not([data-shown])")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.getTime())) continue;
+    const utc = document.createElement("span");
+    utc.className = "utc";
+    utc.textContent = ` (${time.textContent})`;
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    time.dataset.shown = "yes";
+    if (zone === "UTC") continue;
+    time.replaceChildren(moment.toLocaleString(), utc);
+    time.title = zone;
+  }
+}
+
+function rows() {
+  return [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, input, button"));
+}
+
+function moveRow(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.findIndex((row) => row.contains(document.activeElement));
+  const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
+  (next.querySelector("a") || next.querySelector("input, button")).focus();
+}
+
+let before = "";
+
+function onKey(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]")) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+  const key = event.key;
+  const pair = before + key;
+  before = key === "g" ? "g" : "";
+  const row = document.activeElement?.closest("main tbody tr");
+  const go = { gb: "/" , gh: "/health", gu: "/users" }[pair];
+  if (go) location.assign(document.body.dataset.base + go);
+  else if (key === "?") document.getElementById("keys")?.showModal();
+  else if (key === "t") switchTheme();
+  else if (key === "j") moveRow(1);
+  else if (key === "k") moveRow(-1);
+  else if (key === "u") document.querySelector("a[data-up]")?.click();
+  else if (key === "x" && row) row.querySelector("input[type=checkbox]")?.click();
+  else if (key === "/") document.querySelector("main [data-search]")?.focus();
+  else return;
+  event.preventDefault();
+}
+
+function confirmations() {
+  for (const input of document.querySelectorAll("input[data-confirm]")) {
+    const button = input.form.querySelector("button");
+    const check = () => { button.disabled = input.value !== input.dataset.confirm; };
+    input.addEventListener("input", check);
+    check();
+  }
+}
+
+// A copy button puts the text of the element that it names on the clipboard.
+async function copy(button) {
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  const former = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = former; }, 2000);
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  showTimes(document);
+  confirmations();
+  document.getElementById("theme")?.addEventListener("click", switchTheme);
+  document.getElementById("keys-button")?.addEventListener("click", () => document.getElementById("keys").showModal());
+  const menu = document.getElementById("menu-button");
+  menu?.addEventListener("click", () => {
+    menu.setAttribute("aria-expanded", String(document.getElementById("nav").classList.toggle("open")));
+  });
+  for (const all of document.querySelectorAll("input[data-all]")) {
+    all.addEventListener("change", () => {
+      for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
+    });
+  }
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.addEventListener("click", () => copy(button));
+  }
+  document.addEventListener("keydown", onKey);
+});

@@ -215,6 +215,7 @@ async def _assembled(
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen = streams.listen
+        dispatcher.console = settings.console
         traces = _traces(settings)
         dispatcher.traced = traces.add if traces is not None else None
         spans = traces.counts if traces is not None else lambda: (0, 0)
@@ -478,7 +479,7 @@ class Orcas(FastAPI):
         """The console: made when it is first asked for, likewise."""
         from orcas.console.app import console_app
 
-        return console_app(self, self.settings.region, lambda: self._tools().core, self._root)
+        return console_app(self, self.settings, lambda: self._tools().core, self._root)
 
     async def _serve_console(self, scope: Scope, receive: Receive, send: Send) -> None:
         if "_console" not in vars(self):

@@ -27,6 +27,7 @@ _WELCOME: Final = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Orcas</title><style>{STYLE}</style></head><body>
 <h1>Orcas</h1>
 <p>This is an S3 server, and it is running. It answers requests signed with an access key. Browsers do not sign.</p>
+<!-- console -->
 <h2>From a shell on the server's machine</h2>
 <pre><code>eval "$(orcas env --data DIR)"
 aws s3 mb s3://photos
@@ -44,6 +45,11 @@ routes. <code>aws s3 presign s3://BUCKET/KEY</code> creates a link to an
 object that works in a browser.</p>
 </body></html>
 """.encode()
+_PLACE: Final = b"<!-- console -->\n"
+_CONSOLE: Final = (
+    b'<p><strong><a href="/_orcas/console/">Open the console</a></strong> to see, upload and share files in the browser.'
+    b"</p>\n"
+)
 _REPLACED: Final = (b"content-type", b"content-length")
 
 Headers = list[tuple[bytes, bytes]]
@@ -59,15 +65,19 @@ def is_browser(headers: Headers) -> bool:
     return html
 
 
-def welcome(refusal: bytes) -> tuple[Headers, bytes]:
-    """Headers and body of the page. `refusal` is the response that it replaces, from its header lines on."""
+def welcome(refusal: bytes, *, console: bool) -> tuple[Headers, bytes]:
+    """Headers and body of the page. `refusal` is the response that it replaces, from its header lines on.
+
+    `console`: whether the server has a web console.
+    """
+    page = _WELCOME.replace(_PLACE, _CONSOLE if console else b"")
     lines = refusal.split(b"\r\n\r\n", 1)[0].split(b"\r\n")
     pairs = [line.partition(b": ") for line in lines if line]
     headers = [(name, value) for name, _, value in pairs if name.lower() not in _REPLACED]
     headers += [
         (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", b"%d" % len(_WELCOME)),
+        (b"content-length", b"%d" % len(page)),
         (b"content-security-policy", POLICY),
         (b"vary", b"accept"),
     ]
-    return headers, _WELCOME
+    return headers, page

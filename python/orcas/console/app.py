@@ -20,14 +20,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orcas.admin.guard import Gatekeeper, RootOnly
 from orcas.console.calls import CallError
 from orcas.console.guard import Guard, cookie_of, local_path, set_cookie
-from orcas.console.pages import buckets, signing_in
+from orcas.console.pages import buckets, details, objects, removal, share, signing_in, transfers, versions
 from orcas.console.rendering import explained, page, serve_static, url
 from orcas.console.sessions import Sessions
 from orcas.console.signing import Keys
+from orcas.settings.config import Settings
 
 MOUNT: Final = "/_orcas/console"
 # The order of the navigation is that of the modules.
-MODULES: Final = (signing_in, buckets)
+MODULES: Final = (signing_in, buckets, objects, details, versions, share, transfers, removal)
 # Refusals that say that the key of the session is no longer valid.
 _ENDED: Final = frozenset(
     {"InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken", "ExpiredToken", "SignatureDoesNotMatch"}
@@ -47,13 +48,13 @@ class Root(Protocol):
 
 
 def console_app(
-    server: ASGIApp, region: str, gatekeeper: Callable[[], Gatekeeper], root: Callable[[], Root]
+    server: ASGIApp, settings: Settings, gatekeeper: Callable[[], Gatekeeper], root: Callable[[], Root]
 ) -> ASGIApp:
     """The application to be mounted at `MOUNT`.
 
     Args:
         server: the whole application, which pages call.
-        region: of the store.
+        settings: of the server.
         gatekeeper: verifies the signature of the command that asks for a link.
         root: whose keys a link signs in with.
     """
@@ -70,11 +71,11 @@ def console_app(
     routes = [Route("/links", _App(links)), Route("/static/{hash}/{name}", serve_static), *found]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, server=server, sessions=sessions, region=region)],
+        middleware=[Middleware(Guard, server=server, sessions=sessions, region=settings.region)],
         exception_handlers={CallError: _refused, HTTPException: _lost},
     )
     app.router.redirect_slashes = False
-    app.state.sessions, app.state.server, app.state.region = sessions, server, region
+    app.state.sessions, app.state.server, app.state.settings = sessions, server, settings
     app.state.places = [place for module in MODULES for place in getattr(module, "PLACES", ())]
     app.state.tabs = [tab for module in MODULES for tab in getattr(module, "TABS", ())]
     return app

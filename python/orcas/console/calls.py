@@ -33,7 +33,13 @@ _PIECES_MAX: Final = 4
 PRESIGN_SECONDS: Final = 3600
 _ADMIN: Final = "/_orcas/admin/"
 _VERSIONS: Final = {"iam": "2010-05-08", "sts": "2011-06-15"}
-_CODES: Final = {403: "AccessDenied", 404: "NotFound", 412: "PreconditionFailed", 503: "ServiceUnavailable"}
+# What answers without a document say.
+_SAID: Final = {
+    403: ("AccessDenied", "Access denied."),
+    404: ("NotFound", "There is no such object or bucket."),
+    412: ("PreconditionFailed", "It has changed meanwhile: reload the page."),
+    503: ("ServiceUnavailable", "The server is not available now."),
+}
 
 
 class CallError(OrcasError):
@@ -289,7 +295,7 @@ class _Exchange:
 
 
 def _error(status: int, body: bytes) -> CallError:
-    code, message = _CODES.get(status, "Error"), f"The server answered with status {status}."
+    code, message = _SAID.get(status, ("Error", f"The server answered with status {status}."))
     if body.startswith(b"{"):
         said = json.loads(body).get("error", {})
         code, message = said.get("code", code), said.get("message", message)

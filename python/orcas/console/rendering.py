@@ -106,7 +106,7 @@ _ADVICE: Final = {
     "AccessDenied": "Your key may not do this. Ask whoever runs the server for a policy that allows it.",
     "NoSuchBucket": "There is no such bucket, or it was deleted: go back to the list of buckets.",
     "NoSuchKey": "There is no such object, or it was deleted: go back to its folder.",
-    "NotFound": "There is nothing of this name, or it was deleted: go back.",
+    "NotFound": "It may have been deleted: go back.",
     "BucketAlreadyExists": "Another account has a bucket of this name: choose another name.",
     "BucketAlreadyOwnedByYou": "You have a bucket of this name: choose another name.",
     "BucketNotEmpty": "The bucket still has objects, versions or unfinished uploads: empty it first.",

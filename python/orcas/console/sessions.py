@@ -43,6 +43,8 @@ class Session:
     used: float
     # Kind (`done` or `failed`) and text.
     flashes: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_FLASHES_MAX))
+    # What the last deletion has left, by which it can be undone: the bucket, and keys with their delete markers.
+    undo: tuple[str, list[tuple[str, str]]] | None = None
 
     @property
     def name(self) -> str:

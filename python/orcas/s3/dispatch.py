@@ -77,6 +77,8 @@ class Dispatcher:
         self._audit = audit
         # Takes the stages of traced requests, and what their spans say. Set before the first request.
         self.traced: Callable[[Stages, dict[str, object]], None] | None = None
+        # Whether there is a web console, to which the page for browsers leads. Set before the first request.
+        self.console = False
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, mount_length: int) -> Dispatcher:
@@ -115,7 +117,7 @@ class Dispatcher:
                     self._report(scope, response.status, response.error, trace_id=_trace_id(admission))
                     # Checked here, so that requests without an error do not pay for it.
                     if response.status == _FORBIDDEN and scope["raw_path"] == b"/" and _is_visit(scope):
-                        await _welcome(response, send)
+                        await _welcome(response, send, console=self.console)
                         sent = True
                         return
             await send({"type": RESPONSE, "response": response})
@@ -282,9 +284,9 @@ def _is_visit(scope: Scope) -> bool:
     return scope["method"] == "GET" and not scope["query_string"] and is_browser(scope["headers"])
 
 
-async def _welcome(refusal: Response, send: Send) -> None:
+async def _welcome(refusal: Response, send: Send, *, console: bool) -> None:
     """Answer a person who opened the server's address in a browser: the refusal, with a page as its body."""
-    headers, body = welcome(refusal.rest)
+    headers, body = welcome(refusal.rest, console=console)
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -67,7 +67,7 @@ def env(
     deadline = time.monotonic() + wait
     running: Address | None
     if memory:
-        settings, running = _in_memory(settings, port, deadline)
+        settings, running = in_memory(settings, port, deadline)
     else:
         running = _running(settings.data, deadline)
         if running is None and wait:
@@ -107,7 +107,7 @@ def _running(directory: Path, deadline: float) -> Address | None:
     return found
 
 
-def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[Settings, Address]:
+def in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[Settings, Address]:
     """The directory and the address of a server with a store in memory.
 
     Raises:

@@ -58,7 +58,7 @@ async def _enter(request: Request, keys: Keys, wanted: str) -> Response:
     state = request.app.state
     trial = Session(keys, "", "", 0, 0)
     try:
-        arn = await caller(visit_of(request.scope, request.headers, trial, state.server, state.region))
+        arn = await caller(visit_of(request.scope, request.headers, trial, state.server, state.settings.region))
     except CallError as error:
         if error.status >= 500:
             return await _form(request, explained(error), error.status)

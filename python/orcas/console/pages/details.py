@@ -1,0 +1,209 @@
+"""One object: its details, preview, tags; copying, moving and deleting it; and links to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from orcas.console.contents import head, remove_one
+from orcas.console.pages import (
+    CallError,
+    Visit,
+    call,
+    field,
+    flash,
+    flash_error,
+    object_path,
+    page,
+    presigned,
+    redirect,
+    visit,
+)
+from orcas.console.previews import preview
+from orcas.console.shown import when
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_META: Final = "x-amz-meta-"
+_CHECKSUM: Final = "x-amz-checksum-"
+_LOCKS: Final = (
+    ("x-amz-object-lock-mode", "Lock"),
+    ("x-amz-object-lock-retain-until-date", "Locked until"),
+    ("x-amz-object-lock-legal-hold", "Legal hold"),
+)
+_SEALED: Final = (
+    ("x-amz-server-side-encryption", "Encryption"),
+    ("x-amz-server-side-encryption-aws-kms-key-id", "Key"),
+    ("x-amz-server-side-encryption-bucket-key-enabled", "Bucket key"),
+)
+_HEADERS: Final = (
+    "content-type", "content-encoding", "content-language", "content-disposition", "cache-control", "expires",
+    "x-amz-storage-class", "x-amz-website-redirect-location", "x-amz-expiration", "x-amz-replication-status",
+)  # fmt: skip
+_LINE: Final = re.compile(r"([^=\r\n]+)=([^\r\n]*)")
+
+
+async def show(request: Request) -> Response:
+    """The details of an object or version, with a preview."""
+    who, bucket, key, version = _asked(request)
+    headers = await head(who, bucket, key, version)
+    tags, parts, shown = await asyncio.gather(
+        _tags(who, bucket, key, version), _parts(who, bucket, key, version), preview(who, bucket, key, version, headers)
+    )
+    return await page(
+        request, "object.html", bucket=bucket, key=key, version=version, folder=key[: key.rfind("/") + 1],
+        name=key[key.rfind("/") + 1 :], headers=headers, preview=shown, tags=tags, parts=parts,
+        facts=_facts(headers), meta=_meta(headers),
+    )  # fmt: skip
+
+
+def _asked(request: Request) -> tuple[Visit, str, str, str | None]:
+    """Who asks for which object or version."""
+    asked = request.query_params
+    return visit(request), request.path_params["bucket"], asked.get("key", ""), asked.get("version")
+
+
+def _facts(headers: Mapping[str, str]) -> list[tuple[str, Any]]:
+    facts: list[tuple[str, Any]] = [
+        ("Size", f"{int(headers.get('content-length', 0)):,} bytes"),
+        ("Modified", when(headers.get("last-modified"))),
+        ("ETag", headers.get("etag", "").strip('"')),
+    ]
+    facts += [(name, headers[name]) for name in _HEADERS if name in headers]
+    facts += [
+        (name.removeprefix(_CHECKSUM).upper(), text) for name, text in headers.items() if name.startswith(_CHECKSUM)
+    ]
+    facts += [(title, headers[name]) for name, title in (*_LOCKS, *_SEALED) if name in headers]
+    if "x-amz-version-id" in headers:
+        facts.append(("Version", headers["x-amz-version-id"]))
+    return facts
+
+
+def _meta(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name.removeprefix(_META), text) for name, text in headers.items() if name.startswith(_META)]
+
+
+async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[tuple[str, str]] | None:
+    """None if the key may not see them."""
+    query = {"tagging": ""} | ({"versionId": version} if version else {})
+    try:
+        found = (await call(who, "GET", object_path(bucket, key), query)).xml()
+    except CallError:
+        return None
+    return [(tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag")]
+
+
+async def _parts(who: Visit, bucket: str, key: str, version: str | None) -> int | None:
+    """How many parts it was uploaded in; None if not in parts, or if the key may not know it."""
+    query = {"attributes": ""} | ({"versionId": version} if version else {})
+    with contextlib.suppress(CallError):
+        found = await call(who, "GET", object_path(bucket, key), query, {"x-amz-object-attributes": "ObjectParts"})
+        count = found.xml().findtext("ObjectParts/PartsCount") or found.xml().findtext("ObjectParts/TotalPartsCount")
+        return int(count) if count else None
+    return None
+
+
+async def tag(request: Request) -> Response:
+    """Replace the tags of an object by the lines NAME=VALUE of the form."""
+    who, bucket, key, version = _asked(request)
+    lines = [line for line in field(request, "tags").splitlines() if line.strip()]
+    pairs = [_LINE.fullmatch(line) for line in lines]
+    if not all(pairs):
+        flash(request, "The tags were not changed: write one in each line, as NAME=VALUE.", "failed")
+        return _back(request)
+    written = "".join(
+        f"<Tag><Key>{escape(pair[1].strip())}</Key><Value>{escape(pair[2].strip())}</Value></Tag>"
+        for pair in pairs
+        if pair
+    )
+    query = {"tagging": ""} | ({"versionId": version} if version else {})
+    body = f"<Tagging><TagSet>{written}</TagSet></Tagging>".encode()
+    try:
+        await call(who, "PUT", object_path(bucket, key), query, {"content-type": "application/xml"}, body)
+    except CallError as error:
+        flash_error(request, error, "The tags were not changed")
+    else:
+        flash(request, "The tags were changed.")
+    return _back(request)
+
+
+async def copy(request: Request) -> Response:
+    """Copy an object or version, or move it: a move deletes the source once the copy is there."""
+    who, bucket, key, version = _asked(request)
+    target, name = field(request, "bucket").strip(), field(request, "target")
+    moves = field(request, "how") == "move"
+    source = f"{bucket}/{quote(key, safe='/~')}" + (f"?versionId={quote(version, safe='')}" if version else "")
+    if not target or not name or "/" in target or (target, name) == (bucket, key):
+        flash(request, "Nothing was copied: give another bucket or another key.", "failed")
+        return _back(request)
+    # Unless the person wants to replace it.
+    unless = {} if field(request, "replace") else {"if-none-match": "*"}
+    try:
+        etag = (await head(who, bucket, key, version)).get("etag", "")
+        same = {"x-amz-copy-source": source, "x-amz-copy-source-if-match": etag}
+        await call(who, "PUT", object_path(target, name), headers={**same, **unless})
+    except CallError as error:
+        if error.code == "PreconditionFailed":
+            flash(
+                request,
+                "Nothing was copied: there is an object of that key. Choose to replace it, or another key.",
+                "failed",
+            )
+        else:
+            flash_error(request, error, "Nothing was copied")
+        return _back(request)
+    if moves:
+        try:
+            # Only what was copied: somebody may have written the key since.
+            await remove_one(who, bucket, key, version, etag)
+        except CallError as error:
+            flash_error(request, error, "The copy is there, but the source was not deleted")
+    flash(request, "The object was moved." if moves else "The object was copied.")
+    return redirect(request, f"/b{object_path(target)}/object", key=name)
+
+
+async def delete(request: Request) -> Response:
+    """Delete an object, which leaves a delete marker where versions are kept; or a version for ever."""
+    who, bucket, key, version = _asked(request)
+    try:
+        gone = await remove_one(who, bucket, key, version)
+    except CallError as error:
+        flash_error(request, error, "Nothing was deleted")
+        return _back(request)
+    who.session.undo = (bucket, [(key, gone.version)]) if gone.marker and gone.version and not version else None
+    flash(request, "The version was deleted." if version else "The object was deleted.")
+    if version:
+        return redirect(request, f"/b{object_path(bucket)}/versions", key=key)
+    return redirect(request, f"/b{object_path(bucket)}", prefix=key[: key.rfind("/") + 1] or None)
+
+
+async def download(request: Request) -> Response:
+    """To the object itself, by a presigned request, as a file."""
+    who, bucket, key, version = _asked(request)
+    name = re.sub(r'[\x00-\x1f\x7f"\\/]', "_", key[key.rfind("/") + 1 :]) or "object"
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    query = {"response-content-disposition": disposition} | ({"versionId": version} if version else {})
+    return RedirectResponse(presigned(who, "GET", object_path(bucket, key), query), 303)
+
+
+def _back(request: Request) -> Response:
+    _, bucket, key, version = _asked(request)
+    return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
+
+
+ROUTES = [
+    Route("/b/{bucket}/object", show),
+    Route("/b/{bucket}/object/tags", tag, methods=["POST"]),
+    Route("/b/{bucket}/object/copy", copy, methods=["POST"]),
+    Route("/b/{bucket}/object/delete", delete, methods=["POST"]),
+    Route("/b/{bucket}/object/download", download),
+]

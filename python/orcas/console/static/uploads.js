@@ -1,0 +1,341 @@
+// Uploads: files and folders that were chosen or dropped go in parts to the S3 API, by requests that the server presigns.
+// What is kept in local storage to resume after a reload names the upload and the file; it holds no secret.
+"use strict";
+
+const MIB = 1024 * 1024;
+const WHOLE_MAX = 8 * MIB;
+const PART = 8 * MIB;
+const PARTS_MAX = 10000;
+const AT_ONCE = 4;
+const TRIES = 6;
+const STORE = "orcas-uploads";
+
+// CRC-32 by eight tables, which takes eight bytes a step.
+const tables = (() => {
+  const made = Array.from({ length: 8 }, () => new Uint32Array(256));
+  for (let n = 0; n < 256; n += 1) {
+    let c = n;
+    for (let bit = 0; bit < 8; bit += 1) c = c & 1 ? (c >>> 1) ^ 0xedb88320 : c >>> 1;
+    made[0][n] = c;
+  }
+  for (let n = 0; n < 256; n += 1) {
+    for (let k = 1; k < 8; k += 1) made[k][n] = (made[k - 1][n] >>> 8) ^ made[0][made[k - 1][n] & 255];
+  }
+  return made;
+})();
+
+function crc32(buffer) {
+  const bytes = new Uint8Array(buffer);
+  const [t0, t1, t2, t3, t4, t5, t6, t7] = tables;
+  let c = 0xffffffff;
+  let at = 0;
+  for (const end = bytes.length - 8; at <= end; at += 8) {
+    c ^= bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
+    c = t7[c & 255] ^ t6[(c >>> 8) & 255] ^ t5[(c >>> 16) & 255] ^ t4[c >>> 24]
+      ^ t3[bytes[at + 4]] ^ t2[bytes[at + 5]] ^ t1[bytes[at + 6]] ^ t0[bytes[at + 7]];
+  }
+  for (; at < bytes.length; at += 1) c = t0[(c ^ bytes[at]) & 255] ^ (c >>> 8);
+  c = (c ^ 0xffffffff) >>> 0;
+  return btoa(String.fromCharCode(c >>> 24, (c >>> 16) & 255, (c >>> 8) & 255, c & 255));
+}
+
+const place = () => document.getElementById("place");
+const bucket = () => place().dataset.bucket;
+const prefix = () => decodeURIComponent(place().dataset.prefix);
+
+class Refused extends Error {}
+
+async function step(name, order) {
+  const answer = await fetch(`${document.body.dataset.base}/b/${encodeURIComponent(bucket())}/upload/${name}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-csrf-token": document.body.dataset.csrf },
+    body: JSON.stringify(order),
+  });
+  if (answer.ok) return answer.json();
+  const said = answer.headers.get("content-type")?.includes("json") ? (await answer.json()).error : { message: await answer.text() };
+  const error = answer.status >= 500 || answer.status === 429 ? new Error(said.message) : new Refused(said.message);
+  error.code = said.code;
+  throw error;
+}
+
+function kept() {
+  try { return JSON.parse(localStorage.getItem(STORE)) || []; } catch { return []; }
+}
+
+function keep(uploads) {
+  try { localStorage.setItem(STORE, JSON.stringify(uploads.slice(-100))); } catch { /* Then a reload cannot resume. */ }
+}
+
+const known = (upload) => (each) => each.bucket === bucket() && each.key === upload.key;
+
+class Upload {
+  constructor(file, key) {
+    this.file = file;
+    this.key = key;
+    this.sent = 0;
+    this.inFlight = new Map();
+    this.paused = false;
+    this.state = "waiting";
+    this.partSize = Math.max(PART, Math.ceil(file.size / PARTS_MAX / MIB) * MIB);
+    this.row = this.makeRow();
+  }
+
+  makeRow() {
+    const row = document.createElement("div");
+    row.className = "upload";
+    const name = document.createElement("bdi");
+    name.className = "key";
+    name.textContent = this.key;
+    this.bar = document.createElement("progress");
+    this.bar.max = Math.max(1, this.file.size);
+    this.bar.value = 0;
+    this.bar.setAttribute("aria-label", `Upload of ${this.key}`);
+    this.says = document.createElement("span");
+    this.button = document.createElement("button");
+    this.button.type = "button";
+    this.button.textContent = "Pause";
+    this.button.addEventListener("click", () => this.toggle());
+    this.cancel = document.createElement("button");
+    this.cancel.type = "button";
+    this.cancel.textContent = "Cancel";
+    this.cancel.addEventListener("click", () => this.giveUp());
+    row.append(name, this.bar, this.says, this.button, this.cancel);
+    document.getElementById("upload-list").append(row);
+    return row;
+  }
+
+  show(text) {
+    let flying = 0;
+    for (const bytes of this.inFlight.values()) flying += bytes;
+    this.bar.value = this.file.size ? this.sent + flying : this.state === "done" ? 1 : 0;
+    this.says.textContent = text ?? `${Math.floor((100 * (this.sent + flying)) / Math.max(1, this.file.size))} %`;
+  }
+
+  toggle() {
+    if (this.state === "failed") {
+      this.state = "waiting";
+      this.button.textContent = "Pause";
+      pump();
+      return;
+    }
+    this.paused = !this.paused;
+    this.button.textContent = this.paused ? "Resume" : "Pause";
+    if (this.paused) {
+      for (const request of this.requests || []) request.abort();
+      this.show("paused");
+    } else {
+      this.wake?.();
+    }
+  }
+
+  async giveUp() {
+    this.cancelled = true;
+    this.paused = false;
+    this.wake?.();
+    for (const request of this.requests || []) request.abort();
+    if (this.id && this.state !== "done") {
+      await step("abort", { key: this.key, upload: this.id }).catch(() => {});
+      keep(kept().filter((each) => !known(this)(each)));
+    }
+    this.finish("cancelled", "cancelled");
+  }
+
+  finish(state, text) {
+    this.state = state;
+    this.show(text);
+    this.button.hidden = state !== "failed";
+    this.button.textContent = "Try again";
+    this.cancel.hidden = state === "done" || state === "cancelled";
+  }
+
+  async run() {
+    this.state = "running";
+    this.requests = new Set();
+    try {
+      await (this.file.size <= WHOLE_MAX ? this.whole() : this.inParts());
+      if (this.cancelled) return;
+      this.sent = this.file.size;
+      keep(kept().filter((each) => !known(this)(each)));
+      this.finish("done", "done");
+    } catch (error) {
+      if (!this.cancelled) this.finish("failed", error.message || "The connection was lost.");
+    }
+  }
+
+  async whole() {
+    const body = await this.file.arrayBuffer();
+    const order = { key: this.key, type: this.file.type, crc32: crc32(body) };
+    await this.trying(0, body, () => step("put", order));
+  }
+
+  async inParts() {
+    const count = Math.ceil(this.file.size / this.partSize);
+    const done = new Map();
+    const before = kept().find((each) => known(this)(each) && each.size === this.file.size
+      && each.modified === this.file.lastModified && each.partSize === this.partSize);
+    this.id ??= before?.upload;
+    if (this.id) {
+      try {
+        for (const part of (await step("parts", { key: this.key, upload: this.id })).parts) {
+          const length = Math.min(this.partSize, this.file.size - (part.part - 1) * this.partSize);
+          if (part.size === length && part.crc32) done.set(part.part, part);
+        }
+      } catch (error) {
+        // It was completed or aborted elsewhere.
+        if (error.code !== "NoSuchUpload") throw error;
+        this.id = undefined;
+      }
+    }
+    if (!this.id) {
+      this.id = (await step("begin", { key: this.key, type: this.file.type })).upload;
+      keep([...kept().filter((each) => !known(this)(each)), {
+        bucket: bucket(), key: this.key, size: this.file.size, modified: this.file.lastModified, partSize: this.partSize, upload: this.id,
+      }]);
+    }
+    this.sent = [...done.values()].reduce((sum, part) => sum + part.size, 0);
+    const left = [];
+    for (let part = 1; part <= count; part += 1) if (!done.has(part)) left.push(part);
+    const work = async () => {
+      for (let part = left.shift(); part !== undefined && !this.cancelled; part = left.shift()) {
+        const body = await this.file.slice((part - 1) * this.partSize, part * this.partSize).arrayBuffer();
+        const order = { key: this.key, upload: this.id, part, crc32: crc32(body) };
+        const etag = await this.trying(part, body, () => step("part", order));
+        done.set(part, { part, etag, crc32: order.crc32, size: body.byteLength });
+        this.inFlight.delete(part);
+        this.sent += body.byteLength;
+        this.show();
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    if (this.cancelled) return;
+    const parts = [...done.values()].sort((a, b) => a.part - b.part).map(({ part, etag, crc32: sum }) => ({ part, etag, crc32: sum }));
+    await step("complete", { key: this.key, upload: this.id, parts });
+  }
+
+  // Sends a body until it has arrived. A pause ends the attempt and does not count.
+  async trying(part, body, presign) {
+    for (let attempt = 1; ; ) {
+      while (this.paused) await new Promise((resolve) => { this.wake = resolve; });
+      if (this.cancelled) return undefined;
+      try {
+        const { url, headers } = await presign();
+        return await this.send(part, body, url, headers);
+      } catch (error) {
+        this.inFlight.delete(part);
+        if (this.paused || this.cancelled) continue;
+        if (error instanceof Refused || attempt >= TRIES) throw error;
+        this.show(`trying again: ${error.message}`);
+        await new Promise((resolve) => { setTimeout(resolve, 500 * 2 ** attempt); });
+        attempt += 1;
+      }
+    }
+  }
+
+  // XMLHttpRequest, because fetch tells nothing about the progress of a body.
+  send(part, body, url, headers) {
+    return new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.open("PUT", url);
+      for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+      request.upload.addEventListener("progress", (event) => { this.inFlight.set(part, event.loaded); this.show(); });
+      request.addEventListener("loadend", () => this.requests.delete(request));
+      request.addEventListener("error", () => reject(new Error("The connection was lost.")));
+      request.addEventListener("abort", () => reject(new Error("It was paused.")));
+      request.addEventListener("load", () => {
+        if (request.status < 300) return resolve(request.getResponseHeader("etag"));
+        const said = /<Message>([^<]*)<\/Message>/.exec(request.responseText)?.[1] || `The server answered ${request.status}.`;
+        return reject(request.status >= 500 || request.status === 408 ? new Error(said) : new Refused(said));
+      });
+      this.requests.add(request);
+      request.send(body);
+    });
+  }
+}
+
+const uploads = [];
+
+// One large file at a time, or a few small ones.
+async function pump() {
+  const running = uploads.filter((each) => each.state === "running");
+  for (const next of uploads.filter((each) => each.state === "waiting")) {
+    if (running.length >= AT_ONCE || running.some((each) => each.file.size > WHOLE_MAX)) break;
+    running.push(next);
+    next.run().then(pump);
+    if (next.file.size > WHOLE_MAX) break;
+  }
+  const count = (state) => uploads.filter((each) => each.state === state).length;
+  const open = count("running") + count("waiting");
+  const state = document.getElementById("upload-state");
+  if (!uploads.length) return;
+  state.textContent = open ? `${open} of ${uploads.length} files are left.`
+    : `${count("done")} of ${uploads.length} files were uploaded.`;
+  if (!open && count("done")) {
+    const again = document.createElement("a");
+    again.href = location.href;
+    again.textContent = "Show them";
+    state.append(" ", again);
+  }
+}
+
+function add(files) {
+  for (const [file, path] of files) {
+    if (file.name) uploads.push(new Upload(file, prefix() + path));
+  }
+  pump();
+}
+
+const chosen = (input) => [...input.files].map((file) => [file, file.webkitRelativePath || file.name]);
+
+async function dropped(entry, path, found) {
+  if (entry.isFile) {
+    found.push([await new Promise((resolve, reject) => { entry.file(resolve, reject); }), path + entry.name]);
+    return;
+  }
+  const reader = entry.createReader();
+  for (;;) {
+    const some = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+    if (!some.length) return;
+    for (const each of some) await dropped(each, `${path}${entry.name}/`, found);
+  }
+}
+
+function showKept() {
+  const own = kept().filter((each) => each.bucket === bucket());
+  for (const each of own) {
+    const row = document.createElement("p");
+    row.className = "upload";
+    const name = document.createElement("bdi");
+    name.className = "key";
+    name.textContent = each.key;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Give it up";
+    button.addEventListener("click", async () => {
+      await step("abort", { key: each.key, upload: each.upload }).catch(() => {});
+      keep(kept().filter((other) => other.upload !== each.upload));
+      row.remove();
+    });
+    row.append("The upload of ", name, " is unfinished: choose the same file again to resume it. ", button);
+    document.getElementById("upload-list").append(row);
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  if (!document.getElementById("uploads")) return;
+  showKept();
+  for (const id of ["choose-files", "choose-folder"]) {
+    const input = document.getElementById(id);
+    input.addEventListener("change", () => { add(chosen(input)); input.value = ""; });
+  }
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const found = [];
+    for (const entry of entries) await dropped(entry, "", found);
+    add(found.length ? found : [...event.dataTransfer.files].map((file) => [file, file.name]));
+  });
+  addEventListener("beforeunload", (event) => {
+    if (uploads.some((each) => each.state === "running")) event.preventDefault();
+  });
+});

@@ -214,8 +214,7 @@ async def _assembled(
             testing = TestControl(core, settings.domains, settings.website_host)
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
-        dispatcher.listen = streams.listen
-        dispatcher.console = settings.console
+        dispatcher.listen, dispatcher.console = streams.listen, settings.console
         traces = _traces(settings)
         dispatcher.traced = traces.add if traces is not None else None
         spans = traces.counts if traces is not None else lambda: (0, 0)

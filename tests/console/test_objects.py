@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import re
 import uuid
 import zipfile
@@ -17,9 +18,10 @@ from tests.fixtures.targets import Target
 
 # Keys that a page may show wrong, change on their way through a form, or be broken by.
 STRANGE = (
-    "plain.txt", "a b/c+d&e=f?g#h%20.txt", "<script>alert(1)</script>", '"onmouseover="alert(1)', "'; DROP TABLE--", "../../etc",
-    "line\nend\r\nkey", "tab\tkey", "bell\x07\x1b[31mred", "right\u202eto left.exe", "zero\u200bwidth", "schlüssel/日本語/🐋",
-    "trailing space ", "//double//slash//", "back\\slash", "{{ 7 * 7 }}", "x" * 1000, "\u2028line separator", ".", "a/./b",
+    "plain.txt", "a b/c+d&e=f?g#h%20.txt", "<script>alert(1)</script>", '"onmouseover="alert(1)', "'; DROP TABLE--",
+    "../../etc", "line\nend\r\nkey", "tab\tkey", "bell\x07\x1b[31mred", "right\u202eto left.exe", "zero\u200bwidth",
+    "schlüssel/日本語/🐋", "trailing space ", "//double//slash//", "back\\slash", "{{ 7 * 7 }}", "x" * 1000,
+    "\u2028line separator", ".", "a/./b",
 )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def test_every_strange_key_is_listed_opened_and_deleted(visitor: Visitor, s3: An
     assert sorted(found) == sorted(f"f/{key}" for key in STRANGE)
     for key in STRANGE:
         page = visitor.page(f"/b/{bucket}/object?key={in_query('f/' + key)}")
-        assert f"{len(key.encode())} bytes" in page
+        assert f"{len(key.encode()):,} bytes" in page
         assert "<script>alert" not in page
     page = visitor.done(f"/b/{bucket}/delete-objects", {"key": [quote(f"f/{key}", safe="") for key in STRANGE]})
     assert f"{len(STRANGE)} objects were deleted." in page
@@ -205,8 +207,8 @@ def test_a_zip_of_what_is_not_there_is_an_error_and_no_file(visitor: Visitor, bu
         ("a.txt", b"some <b>text</b>", "text/plain", "some &lt;b&gt;text&lt;/b&gt;"),
         ("a.json", b'{"a":[1,2]}', "application/json", "&#34;a&#34;: ["),
         ("a.csv", b"name;size\nx;1\ny;2\n", "text/csv", '<th scope="col"><bdi class="key">size</bdi></th>'),
-        ("a.png", b"\x89PNG", "text/html", 'response-content-type=image%2Fpng'),
-        ("a.svg", b"<svg onload=alert(1)/>", "image/svg+xml", "<img class=\"preview\""),
+        ("a.png", b"\x89PNG", "text/html", "response-content-type=image%2Fpng"),
+        ("a.svg", b"<svg onload=alert(1)/>", "image/svg+xml", '<img class="preview"'),
         ("a.mp3", b"ID3", "audio/mpeg", "<audio controls"),
         ("a.webm", b"film", "video/webm", "<video class"),
         ("a.pdf", b"%PDF", "text/html", "response-content-type=application%2Fpdf"),
@@ -280,10 +282,12 @@ def test_a_page_has_no_rights_of_its_own(target: Target, s3: Any, bucket: str) -
     iam = target.server.client("iam")
     name = f"u-{uuid.uuid4().hex[:12]}"
     iam.create_user(UserName=name)
-    document = (
-        '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject", '
-        f'"s3:ListAllMyBuckets"], "Resource": "*"}}, {{"Effect": "Deny", "Action": "s3:*", "Resource": "arn:aws:s3:::{bucket}/secret*"}}]}}'
-    )
+    actions = ["s3:ListBucket", "s3:GetObject", "s3:ListAllMyBuckets"]
+    statements = [
+        {"Effect": "Allow", "Action": actions, "Resource": "*"},
+        {"Effect": "Deny", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/secret*"},
+    ]
+    document = json.dumps({"Version": "2012-10-17", "Statement": statements})
     iam.put_user_policy(UserName=name, PolicyName="read", PolicyDocument=document)
     key = iam.create_access_key(UserName=name)["AccessKey"]
     s3.put_object(Bucket=bucket, Key="open", Body=b"readable", ContentType="text/plain")

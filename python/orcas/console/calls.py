@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from orcas.console.signing import encode_query, presign, sign
-from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
@@ -42,7 +41,7 @@ _SAID: Final = {
 }
 
 
-class CallError(OrcasError):
+class CallError(Exception):
     """The server refused or failed. `code`: of S3, the admin API or IAM; `message`: what it said."""
 
     def __init__(self, status: int, code: str, message: str) -> None:

@@ -205,9 +205,10 @@ def _secured(scope: Scope, send: Send, nonce: str) -> Send:
             headers = MutableHeaders(raw=list(message["headers"]))
             given: dict[str, Any] = _HEADERS | {"content-security-policy": policy}
             if not static:
-                given["cache-control"] = "no-store"
+                headers["cache-control"] = "no-store"
             for name, value in given.items():
-                headers[name] = value
+                # The frame of a preview has a policy of its own.
+                headers.setdefault(name, value)
             message = {**message, "headers": headers.raw}
         await send(message)
 

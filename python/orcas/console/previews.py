@@ -1,7 +1,8 @@
 """Previews of objects: text, JSON and tables from their first bytes; pictures, sound, film and PDF by the browser.
 
 An object comes from a stranger and has the origin of the console. So it is shown as text, or loaded by an element that runs
-nothing of it (`img`, `audio`, `video`), or in a frame with `sandbox`, which has another origin and runs no script.
+nothing of it (`img`, `audio`, `video`), or in a frame with `sandbox`, which has another origin, runs no script and loads
+nothing.
 """
 
 from __future__ import annotations
@@ -92,8 +93,7 @@ async def _preview(who: Visit, bucket: str, key: str, version: str | None, heade
     if not is_text and not _looks_like_text(first):
         return Preview("none", note="There is no preview of this kind of content.")
     is_page = ending in ("html", "htm") or kind in ("text/html", "application/xhtml+xml")
-    url = _url(who, bucket, key, version, "text/html; charset=utf-8") if is_page else ""
-    return Preview("page" if is_page else "text", text=first.decode(errors="replace"), url=url, note=note)
+    return Preview("page" if is_page else "text", text=first.decode(errors="replace"), note=note)
 
 
 def _url(who: Visit, bucket: str, key: str, version: str | None, kind: str) -> str:
@@ -106,6 +106,15 @@ async def _read(who: Visit, bucket: str, key: str, version: str | None, start: i
     query = {"versionId": version} if version else {}
     answer = await call(who, "GET", object_path(bucket, key), query, {"range": f"bytes={start}-{end - 1}"})
     return answer.body
+
+
+async def frame(who: Visit, bucket: str, key: str, version: str | None) -> bytes:
+    """The beginning of a page, for the frame.
+
+    Raises:
+        CallError: it cannot be read.
+    """
+    return await _read(who, bucket, key, version, 0, _JSON_MAX)
 
 
 async def first_text(who: Visit, bucket: str, key: str, version: str | None) -> str | None:

@@ -1,15 +1,155 @@
-"""Every page in Chromium: both themes, three widths, no findings of axe."""
+"""Every page in Chromium: both themes, three widths, no findings of axe; and the keyboard alone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib.resources
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from tests.console.visitors import BASE
 from tests.fixtures.targets import Target
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+WIDTHS = (320, 768, 1280)
+# Levels A and AA, and what axe itself recommends.
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PAGES = {
+    "buckets": "/", "new-bucket": "/buckets/new", "objects": "/b/{b}", "search": "/b/{b}?find=text",
+    "empty": "/b/{b}?prefix=x", "text": "/b/{b}/object?key=a.txt", "table": "/b/{b}/object?key=a.csv",
+    "page": "/b/{b}/object?key=a.html", "image": "/b/{b}/object?key=a.svg", "history": "/b/{b}/versions?key=a.txt",
+    "share": "/b/{b}/share?key=a.txt&seconds=3600", "snapshots": "/b/{b}/snapshots", "remove": "/b/{b}/remove",
+    "error": "/b/no-such-bucket", "compare": "/b/{b}/versions/compare?key=a.txt&old={old}&new={new}",
+}  # fmt: skip
 
-def test_the_first_page_shows_a_bucket(browser: Page, target: Target, bucket: str) -> None:
-    browser.reload()
+
+def screenshots() -> Path | None:
+    """Where pictures of all pages go, if they are wanted."""
+    return Path("target/console/pages") if "CI" in os.environ else None
+
+
+@pytest.fixture(scope="module")
+def shown(targets: Any) -> dict[str, str]:
+    """A bucket with something for every page; what its pages are called."""
+    s3, bucket = targets("memory").client(), f"t-{uuid.uuid4().hex}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    old = s3.put_object(Bucket=bucket, Key="a.txt", Body=b"one\n", ContentType="text/plain", Tagging="a=b")["VersionId"]
+    new = s3.put_object(Bucket=bucket, Key="a.txt", Body=b"two\n" * 2000, Metadata={"k": "v"})["VersionId"]
+    for key, body in (
+        ("a.csv", b"a,b\n1,\n"),
+        ("a.html", b"<p>x"),
+        ("a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+    ):
+        s3.put_object(Bucket=bucket, Key=key, Body=body)
+    s3.put_object(Bucket=bucket, Key="folder/right\u202eleft", Body=b"")
+    return {"b": bucket, "old": old, "new": new}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(browser: Page, target: Target, shown: dict[str, str], name: str, theme: Any) -> None:
+    axe = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    browser.emulate_media(color_scheme=theme)
+    browser.goto(target.server.endpoint + BASE + PAGES[name].format(**shown))
+    for summary in browser.locator("summary").all():
+        summary.click()
+    browser.evaluate(axe)
+    for width in WIDTHS:
+        browser.set_viewport_size({"width": width, "height": 800})
+        wide = browser.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{name} is {wide} pixels wide at {width}"
+        # A frame has another origin, in which axe cannot look.
+        options = {"runOnly": {"type": "tag", "values": TAGS}, "iframes": False}
+        found = browser.evaluate("options => axe.run(document, options)", options)
+        lines = [f"{each['id']}: {node['html']}" for each in found["violations"] for node in each["nodes"]]
+        assert lines == [], f"{name} {theme} {width}"
+        if (place := screenshots()) is not None:
+            place.mkdir(parents=True, exist_ok=True)
+            browser.screenshot(path=place / f"{name}-{theme}-{width}.png", full_page=True)
+
+
+def test_axe_finds_nothing_at_sign_in(browser: Page, target: Target) -> None:
+    axe = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    browser.get_by_role("button", name="Sign out").click()
+    browser.wait_for_url("**/sign-in")
+    browser.evaluate(axe)
+    assert browser.evaluate("axe.run().then(found => found.violations.map(each => each.id))") == []
+
+
+def test_the_first_page_is_small(browser: Page, target: Target, bucket: str) -> None:
+    requests: list[int] = []
+    browser.on("response", lambda answer: requests.append(len(answer.body())))
+    browser.goto(target.server.endpoint + BASE + "/", wait_until="networkidle")
     assert browser.get_by_role("link", name=bucket).is_visible()
+    assert 0 < len(requests) <= 12
+    assert sum(requests) <= 150 * 1024
+
+
+def test_the_keyboard_alone_suffices(browser: Page, target: Target, s3: Any, bucket: str) -> None:
+    """Find a bucket, open it, choose an object, delete it and undo it, go back to the buckets."""
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for key in ("first", "second"):
+        s3.put_object(Bucket=bucket, Key=key)
+    browser.goto(target.server.endpoint + BASE + "/")
+    keys = browser.keyboard
+    keys.press("/")
+    keys.type(bucket)
+    keys.press("Enter")
+    browser.wait_for_url(f"**/?prefix={bucket}")
+    keys.press("j")
+    keys.press("Enter")
+    browser.wait_for_url(f"**/b/{bucket}")
+    keys.press("j")
+    keys.press("j")
+    keys.press("x")
+    assert browser.get_by_label("Choose second").is_checked()
+    browser.get_by_role("button", name="Delete").focus()
+    keys.press("Enter")
+    browser.wait_for_url("**/confirm-delete")
+    keys.press("Enter")
+    browser.get_by_text("1 objects were deleted.").wait_for()
+    browser.get_by_role("button", name="Undo the deletion").focus()
+    keys.press("Enter")
+    browser.get_by_text("1 objects were restored.").wait_for()
+    keys.press("?")
+    assert browser.get_by_role("dialog").is_visible()
+    keys.press("Escape")
+    keys.press("g")
+    keys.press("b")
+    browser.wait_for_url(target.server.endpoint + BASE + "/")
+
+
+def test_emptying_a_bucket_shows_progress(browser: Page, target: Target, s3: Any, bucket: str) -> None:
+    for number in range(5):
+        s3.put_object(Bucket=bucket, Key=f"k{number}")
+    browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/remove")
+    button = browser.get_by_role("button", name="Empty the bucket")
+    assert button.is_disabled()
+    browser.locator("#f-confirm").fill(bucket)
+    button.click()
+    browser.get_by_text("The bucket is empty: 5 objects and versions were removed.").wait_for()
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_theme_is_kept(browser: Page) -> None:
+    browser.emulate_media(color_scheme="light")
+    browser.get_by_label("Switch between dark and light").click()
+    browser.reload()
+    assert browser.locator("html").get_attribute("data-theme") == "dark"
+    browser.get_by_label("Switch between dark and light").click()
+    browser.evaluate("localStorage.clear()")
+
+
+def test_times_are_those_of_the_viewer(browser: Page, s3: Any, bucket: str, target: Target) -> None:
+    cdp = browser.context.new_cdp_session(browser)
+    cdp.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
+    s3.put_object(Bucket=bucket, Key="k")
+    browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}")
+    time = browser.locator("tbody time").first
+    assert time.get_attribute("title") == "Asia/Tokyo"
+    assert "UTC" in (time.text_content() or "")

@@ -30,7 +30,7 @@ INSIDE = {
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
-        ("stats", "demo", "top", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),
+        ("stats", "demo", "top", "console", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),
         "orcas.cli.store.upkeep.resolve",
     ),
     **dict.fromkeys(

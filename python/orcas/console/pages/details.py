@@ -27,7 +27,7 @@ from orcas.console.pages import (
     redirect,
     visit,
 )
-from orcas.console.previews import preview
+from orcas.console.previews import frame, preview
 from orcas.console.shown import when
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ _HEADERS: Final = (
     "content-type", "content-encoding", "content-language", "content-disposition", "cache-control", "expires",
     "x-amz-storage-class", "x-amz-website-redirect-location", "x-amz-expiration", "x-amz-replication-status",
 )  # fmt: skip
+# Of the page of a stranger in a frame: it has an origin of its own, runs nothing, and loads nothing.
+_FRAME: Final = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
 _LINE: Final = re.compile(r"([^=\r\n]+)=([^\r\n]*)")
 
 
@@ -195,6 +200,13 @@ async def download(request: Request) -> Response:
     return RedirectResponse(presigned(who, "GET", object_path(bucket, key), query), 303)
 
 
+async def framed(request: Request) -> Response:
+    """The content of a page, for the frame of its preview."""
+    body = await frame(*_asked(request))
+    headers = {"content-security-policy": _FRAME, "x-frame-options": "SAMEORIGIN"}
+    return Response(body, media_type="text/html", headers=headers)
+
+
 def _back(request: Request) -> Response:
     _, bucket, key, version = _asked(request)
     return redirect(request, f"/b{object_path(bucket)}/object", key=key, version=version)
@@ -206,4 +218,5 @@ ROUTES = [
     Route("/b/{bucket}/object/copy", copy, methods=["POST"]),
     Route("/b/{bucket}/object/delete", delete, methods=["POST"]),
     Route("/b/{bucket}/object/download", download),
+    Route("/b/{bucket}/object/frame", framed),
 ]

@@ -43,7 +43,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        key=shown.key, plain=shown.plain, size=shown.size, number=shown.number, when=shown.when,
+        key=shown.key, text=shown.text, plain=shown.plain, size=shown.size, number=shown.number, when=shown.when,
         raw=lambda text: quote(text, safe=""),
     )  # fmt: skip
     return made

@@ -25,20 +25,34 @@ def _mark(character: str) -> str | None:
 
 
 def key(text: str | None) -> Markup:
-    """A key or any other text of strangers, as HTML."""
+    """A key or any other text of strangers in one line, as HTML."""
+    return Markup('<bdi class="key">{}</bdi>').format(_marked(text or ""))
+
+
+def text(content: str) -> Markup:
+    """A text of strangers that has lines and tabs, as HTML."""
+    lines = [Markup("\t").join(_marked(part) for part in line.split("\t")) for line in content.splitlines()]
+    return Markup('<bdi class="key">{}</bdi>').format(Markup("\n").join(lines))
+
+
+def _marked(line: str) -> Markup:
+    if line.isprintable():
+        return escape(line)
     parts = []
-    for character in text or "":
+    for character in line:
         mark = _mark(character)
         if mark is None:
             parts.append(escape(character))
         else:
             name = unicodedata.name(character, "control character")
             parts.append(Markup('<span class="mark" title="{}">{}</span>').format(name, mark))
-    return Markup('<bdi class="key">{}</bdi>').format(Markup("").join(parts))
+    return Markup("").join(parts)
 
 
 def plain(text: str) -> str:
     """The same as text alone, for titles and messages."""
+    if text.isprintable():
+        return text
     return "".join(character if (mark := _mark(character)) is None else f"[{mark}]" for character in text)
 
 

@@ -34,6 +34,8 @@ def browser(chromium: BrowserContext, target: Target) -> Iterator[Page]:
     """A page of Chromium that has signed in, whose errors fail the test."""
     chromium.clear_cookies()
     page = chromium.new_page()
+    # Only against what hangs: bodies of requests pass through this process.
+    page.set_default_timeout(300_000)
     problems: list[Any] = []
     page.on("pageerror", lambda error: problems.append(error))
     page.goto(target.server.endpoint + BASE + "/sign-in")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def folder(browser: Page, target: Target, bucket: str) -> Page:
 
 def test_files_are_uploaded_whole_and_in_parts(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
     files = [
-        file_of(tmp_path, name, size) for name, size in (("s é&.bin", 1000), ("none", 0), ("large.bin", 20 * MIB + 7))
+        file_of(tmp_path, name, size) for name, size in (("s é&.bin", 1000), ("none", 0), ("large.bin", 16 * MIB + 7))
     ]
     folder.locator("#choose-files").set_input_files(files)
     folder.get_by_text("3 of 3 files were uploaded.").wait_for()
@@ -76,7 +76,7 @@ def test_dropped_files_are_uploaded(folder: Page, s3: Any, bucket: str) -> None:
 def test_an_upload_resumes_after_a_reload_and_sends_nothing_twice(
     folder: Page, s3: Any, bucket: str, tmp_path: Path
 ) -> None:
-    path = file_of(tmp_path, "large.bin", 50 * MIB)
+    path = file_of(tmp_path, "large.bin", 33 * MIB)
     puts: list[str] = []
     folder.on("request", lambda request: puts.append(request.url) if request.method == "PUT" else None)
 
@@ -107,13 +107,13 @@ def test_an_upload_resumes_after_a_reload_and_sends_nothing_twice(
     folder.locator("#choose-files").set_input_files(path)
     folder.get_by_text("1 of 1 files were uploaded.").wait_for()
     numbers = sorted(int(url.split("partNumber=")[1].split("&")[0]) for url in puts)
-    assert numbers == [3, 4, 5, 6, 7]
+    assert numbers == [3, 4, 5]
     assert stored(s3, bucket, "in/large.bin") == sum_of(path)
     assert folder.evaluate("localStorage.getItem('orcas-uploads')") == "[]"
 
 
 def test_a_part_is_sent_again_if_the_connection_was_lost(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
-    path = file_of(tmp_path, "large.bin", 20 * MIB)
+    path = file_of(tmp_path, "large.bin", 17 * MIB)
     lost: list[str] = []
 
     def lose(route: Route) -> None:
@@ -133,7 +133,7 @@ def test_a_part_is_sent_again_if_the_connection_was_lost(folder: Page, s3: Any, 
 def test_a_changed_part_is_refused(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
     """The checksum that the page computed is signed, so what arrives otherwise is no part."""
     folder.route("**/*partNumber=2*", lambda route: route.continue_(post_data=b"x" * (8 * MIB)))
-    folder.locator("#choose-files").set_input_files(file_of(tmp_path, "large.bin", 20 * MIB))
+    folder.locator("#choose-files").set_input_files(file_of(tmp_path, "large.bin", 17 * MIB))
     folder.get_by_role("button", name="Try again").wait_for()
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
     folder.unroute("**/*partNumber=2*")
@@ -143,7 +143,7 @@ def test_a_changed_part_is_refused(folder: Page, s3: Any, bucket: str, tmp_path:
 
 def test_an_upload_is_paused_and_cancelled(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
     folder.route("**/*partNumber=3*", lambda route: None)
-    folder.locator("#choose-files").set_input_files(file_of(tmp_path, "large.bin", 20 * MIB))
+    folder.locator("#choose-files").set_input_files(file_of(tmp_path, "large.bin", 17 * MIB))
     folder.get_by_role("button", name="Pause").click()
     folder.get_by_text("paused", exact=True).wait_for()
     folder.get_by_role("button", name="Resume").click()
@@ -152,9 +152,14 @@ def test_an_upload_is_paused_and_cancelled(folder: Page, s3: Any, bucket: str, t
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
 
-def test_a_refusal_is_shown(folder: Page, s3: Any, bucket: str, tmp_path: Path) -> None:
-    refused = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
-    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [refused]}))
-    folder.locator("#choose-files").set_input_files(file_of(tmp_path, "small", 10))
-    folder.get_by_role("button", name="Try again").wait_for()
-    assert "ccess" in (folder.locator(".upload").text_content() or "")
+def test_a_refusal_is_shown(browser: Page, target: Target, tmp_path: Path) -> None:
+    name = f"t-{uuid.uuid4().hex}"
+    browser.goto(f"{target.server.endpoint}{BASE}/buckets/new")
+    browser.get_by_label("Name", exact=True).fill(name)
+    browser.get_by_label("Quota", exact=True).fill("1")
+    browser.get_by_label("Unit of the quota").select_option("MiB")
+    browser.get_by_role("button", name="Create the bucket").click()
+    browser.wait_for_url(f"**/b/{name}")
+    browser.locator("#choose-files").set_input_files(file_of(tmp_path, "large", 2 * MIB))
+    browser.get_by_role("button", name="Try again").wait_for()
+    assert "quota" in (browser.locator(".upload").text_content() or "").lower()

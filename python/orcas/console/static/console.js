@@ -99,7 +99,9 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   for (const all of document.querySelectorAll("input[data-all]")) {
     all.addEventListener("change", () => {
-      for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
+      for (const name of all.dataset.all.split(" ")) {
+        for (const box of document.querySelectorAll(`input[name="${name}"]`)) box.checked = all.checked;
+      }
     });
   }
   for (const button of document.querySelectorAll("button[data-copy]")) {

@@ -108,7 +108,8 @@ class Upload {
     let flying = 0;
     for (const bytes of this.inFlight.values()) flying += bytes;
     this.bar.value = this.file.size ? this.sent + flying : this.state === "done" ? 1 : 0;
-    this.says.textContent = text ?? `${Math.floor((100 * (this.sent + flying)) / Math.max(1, this.file.size))} %`;
+    const paused = this.paused && this.state === "running" ? "paused" : undefined;
+    this.says.textContent = text ?? paused ?? `${Math.floor((100 * (this.sent + flying)) / Math.max(1, this.file.size))} %`;
   }
 
   toggle() {
@@ -122,7 +123,7 @@ class Upload {
     this.button.textContent = this.paused ? "Resume" : "Pause";
     if (this.paused) {
       for (const request of this.requests || []) request.abort();
-      this.show("paused");
+      this.show();
     } else {
       this.wake?.();
     }

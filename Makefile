@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
 .PHONY: install run wheels fmt lint test full fuzz fuzz-seeds crash crash-long schedules planted flips conformance clients
-.PHONY: bench bench-short instructions compare compare-short notebooks docs clean
+.PHONY: console bench bench-short instructions compare compare-short notebooks docs clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -34,6 +34,8 @@ conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 clients:      ## tests with clients that the default run does not install; needs npm, restic, Node.js and Go for some
 	bash .ci/run clients
+console:      ## the web console in Chromium; needs Debian's package chromium
+	bash .ci/run console
 bench:        ## benchmarks, on a release build
 	bash .ci/run bench
 bench-short:  ## a short pass of the benchmarks; JSON in target/bench

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import ssl
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.console.visitors import BASE, Visitor, visitor_of
+from tests.fixtures.commands import command
 from tests.fixtures.targets import Target, running
 
+import orcas.console
 from orcas.console.sessions import IDLE_SECONDS, LIFE_SECONDS, LINK_SECONDS, SESSIONS_MAX, Sessions
 from orcas.console.signing import Keys
 
@@ -177,6 +180,35 @@ def test_the_console_can_be_turned_off(tmp_path: Any) -> None:
     with running(tmp_path, console=False) as target:
         for path in (BASE, f"{BASE}/", f"{BASE}/sign-in"):
             assert httpx.get(target.server.endpoint + path, trust_env=False).status_code == 404
+
+
+def test_the_command_opens_the_console_by_a_link_that_works_once(tmp_path: Any) -> None:
+    with running(tmp_path) as target:
+        link = command("console", "--data", str(tmp_path), "--print").strip()
+        assert link.startswith(f"{target.server.endpoint}{BASE}/link?code=")
+        visitor = Visitor(target.server.endpoint)
+        answer = visitor.http.get(link)
+        assert answer.headers["location"] == f"{BASE}/"
+        assert "Buckets" in visitor.page("/")
+        assert "was used, or has ended" in httpx.get(link, trust_env=False).text
+        visitor.close()
+        # Nobody else gets one.
+        assert httpx.post(f"{target.server.endpoint}{BASE}/links", trust_env=False).status_code == 403
+
+
+def test_the_page_of_the_server_leads_to_the_console(target: Target, tmp_path: Any) -> None:
+    accept = {"accept": "text/html"}
+    assert f'href="{BASE}/"' in httpx.get(f"{target.server.endpoint}/", headers=accept, trust_env=False).text
+    with running(tmp_path, console=False) as without:
+        assert BASE not in httpx.get(f"{without.server.endpoint}/", headers=accept, trust_env=False).text
+
+
+def test_what_the_console_adds_to_the_package_is_small() -> None:
+    folder = Path(orcas.console.__file__).parent
+    sizes = {path.suffix: path.stat().st_size for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    assert {".css", ".js", ".html", ".py"} <= set(sizes)
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(path.stat().st_size for path in files) <= 600 * 1024
 
 
 class Clock:

@@ -226,6 +226,18 @@ def test_previews(visitor: Visitor, s3: Any, bucket: str, key: str, body: bytes,
     assert "<script>alert" not in page
 
 
+@pytest.mark.parametrize(("key", "kind"), [("a.html", "text/html; charset=utf-8"), ("a.svg", "image/svg+xml")])
+def test_what_is_framed_runs_and_loads_nothing(visitor: Visitor, s3: Any, bucket: str, key: str, kind: str) -> None:
+    s3.put_object(Bucket=bucket, Key=key, Body=b"<script>alert(1)</script>")
+    answer = visitor.get(f"/b/{bucket}/object/frame?key={key}")
+    assert answer.headers["content-type"] == kind
+    policy = [part.strip() for part in answer.headers["content-security-policy"].split(";")]
+    assert policy[:2] == ["sandbox", "default-src 'none'"]
+    assert "frame-ancestors 'self'" in policy
+    assert not any(part.startswith(("script-src", "connect-src")) for part in policy)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_history_restores_any_version_and_compares_texts(visitor: Visitor, s3: Any, bucket: str) -> None:
     versioned(s3, bucket)
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"one\ntwo\n", ContentType="text/plain")["VersionId"]

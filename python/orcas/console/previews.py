@@ -26,9 +26,10 @@ _COLUMNS_MAX: Final = 50
 _CELL_MAX: Final = 300
 # A JSON document up to this size is read whole, and set out.
 _JSON_MAX: Final = 512 * 1024
+_SVG: Final = "image/svg+xml"
 _PICTURES: Final = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
-    "avif": "image/avif", "bmp": "image/bmp", "ico": "image/x-icon", "svg": "image/svg+xml",
+    "avif": "image/avif", "bmp": "image/bmp", "ico": "image/x-icon", "svg": _SVG,
 }  # fmt: skip
 _SOUNDS: Final = {
     "mp3": "audio/mpeg", "ogg": "audio/ogg", "oga": "audio/ogg", "wav": "audio/wav", "flac": "audio/flac",
@@ -76,6 +77,9 @@ async def _preview(who: Visit, bucket: str, key: str, version: str | None, heade
     for shown, types in (("image", _PICTURES), ("audio", _SOUNDS), ("video", _FILMS)):
         # With the type that belongs to the preview, not the one that the object claims.
         given = types.get(ending) or (kind if kind in types.values() else None)
+        if given == _SVG:
+            # Opened in a tab of its own, it would be a document with scripts: it comes from the frame's address.
+            return Preview(shown)
         if given:
             return Preview(shown, url=_url(who, bucket, key, version, given))
     if ending == "pdf" or kind == "application/pdf":
@@ -108,13 +112,16 @@ async def _read(who: Visit, bucket: str, key: str, version: str | None, start: i
     return answer.body
 
 
-async def frame(who: Visit, bucket: str, key: str, version: str | None) -> bytes:
-    """The beginning of a page, for the frame.
+async def frame(who: Visit, bucket: str, key: str, version: str | None) -> tuple[str, bytes]:
+    """The beginning of a page or SVG picture, for the frame: its type and bytes.
 
     Raises:
         CallError: it cannot be read.
     """
-    return await _read(who, bucket, key, version, 0, _JSON_MAX)
+    query = {"versionId": version} if version else {}
+    answer = await call(who, "GET", object_path(bucket, key), query, {"range": f"bytes=0-{_JSON_MAX - 1}"})
+    is_picture = key.lower().endswith(".svg") or answer.headers.get("content-type", "").startswith(_SVG)
+    return _SVG if is_picture else "text/html", answer.body
 
 
 async def first_text(who: Visit, bucket: str, key: str, version: str | None) -> str | None:

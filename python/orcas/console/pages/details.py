@@ -201,10 +201,10 @@ async def download(request: Request) -> Response:
 
 
 async def framed(request: Request) -> Response:
-    """The content of a page, for the frame of its preview."""
-    body = await frame(*_asked(request))
+    """The content of a page or SVG picture, for its preview."""
+    kind, body = await frame(*_asked(request))
     headers = {"content-security-policy": _FRAME, "x-frame-options": "SAMEORIGIN"}
-    return Response(body, media_type="text/html", headers=headers)
+    return Response(body, media_type=kind, headers=headers)
 
 
 def _back(request: Request) -> Response:

@@ -25,10 +25,11 @@ from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET
 
 from orcas.cli.server.top import _view
-from orcas.cli.server.top import document as document_of
 from orcas.errors import UnavailableError
 from orcas.settings.config import child_environment
-from orcas.tools.samples import Between, Page, read_page
+from orcas.telemetry.activity import document as document_of
+from orcas.telemetry.samples import Between, Page
+from orcas.tools.samples import read_page
 from orcas.tools.session import HttpTransport
 
 Serve = Callable[..., AbstractContextManager[Target]]

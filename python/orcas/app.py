@@ -33,6 +33,7 @@ from orcas.admin.metering import UsageKeeper
 from orcas.admin.schedule import Clock, Schedule, SystemClock
 from orcas.admin.tools import MOUNT, Tools
 from orcas.admin.upkeep import check_default, check_presence, keyring_noted, keyring_upkeep
+from orcas.admin.watching.history import History
 from orcas.control import Snapshot, prepared, salvaged, salvaged_root
 from orcas.control.quotas import ensure_quotas
 from orcas.control.root import Root, noted_keyring
@@ -61,9 +62,11 @@ from orcas.targets.delivery import Deliveries, TargetCounts
 from orcas.targets.file import check_targets, read_targets
 from orcas.telemetry.access import AccessLog
 from orcas.telemetry.reports import reporting
+from orcas.telemetry.watching import RequestWatch
 from orcas.tracing import Traces
 
 if TYPE_CHECKING:
+    from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
     from orcas.edge import SalvageReport, TaskNumbers
 
@@ -207,18 +210,16 @@ async def _assembled(
         clock = clock or SystemClock()
         tasks = tasks_of(core, settings, kept, clock, keyring=delivers) if report is None else []
         schedule = Schedule(tasks, clock)
-        testing = None
-        if settings.memory:
-            from orcas.admin.testing.control import TestControl
-
-            testing = TestControl(core, settings.domains, settings.website_host)
-        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory)
+        testing = _test_control(core, settings)
+        watch = RequestWatch(core.request_logs() if settings.access_log is None else None)
+        dispatcher.watch = watch
+        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory, watch)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen, dispatcher.console = streams.listen, settings.console
         traces = _traces(settings)
         dispatcher.traced = traces.add if traces is not None else None
         spans = traces.counts if traces is not None else lambda: (0, 0)
-        watch = asyncio.create_task(health.watch(core.health))
+        looking = asyncio.create_task(health.watch(core.health))
         delivering = asyncio.create_task(delivery.run())
         try:
             deliveries.start()
@@ -232,8 +233,9 @@ async def _assembled(
             yield OpenStore(dispatch, core.health, root, below, tools, opening, report, streams, iam, spans)
         finally:
             streams.close()
+            await asyncio.to_thread(watch.stop)
             await asyncio.to_thread(deliveries.close)
-            watch.cancel()
+            looking.cancel()
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
             await delivery.deliver_all()
@@ -248,6 +250,15 @@ async def _assembled(
         await asyncio.to_thread(close_core, core)
     await schedule.join()
     await tools.join()
+
+
+def _test_control(core: Core, settings: Settings) -> TestControl | None:
+    """What tests ask of a store in memory."""
+    if not settings.memory:
+        return None
+    from orcas.admin.testing.control import TestControl
+
+    return TestControl(core, settings.domains, settings.website_host)
 
 
 def _dispatch(dispatcher: Dispatcher, testing: TestControl | None) -> tuple[Dispatch, Callable[[int], Dispatch]]:
@@ -268,8 +279,8 @@ async def _access_log(store: OpenStore, settings: Settings) -> AsyncIterator[Acc
     if settings.access_log is None or store.tools is None:
         yield None
         return
-    logs = store.tools.core.request_logs()
-    access = AccessLog(logs, settings.access_log, settings.access_log_max_size, settings.access_log_files)
+    logs, copy = store.tools.core.request_logs(), store.tools.watch.take
+    access = AccessLog(logs, settings.access_log, settings.access_log_max_size, settings.access_log_files, copy)
     try:
         await asyncio.to_thread(access.start)
     except OSError as error:
@@ -378,7 +389,10 @@ class Orcas(FastAPI):
             openapi_url=None,
         )
         self.settings = settings
+        # Where the value of each setting is from, if that is known: `orcas.settings.config.Resolved`.
+        self.sources: Mapping[str, str] = {}
         self.store: OpenStore | None = None
+        self._history: History | None = None
         self._access: AccessLog | None = None
         self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -388,7 +402,7 @@ class Orcas(FastAPI):
         # When its certificate ends, and whether the files of a new one cannot be used; likewise.
         self.certificate: Callable[[], tuple[float, bool] | None] = lambda: None
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        shown = metrics.router(
+        self._reader = metrics.Reader(
             settings,
             self._metrics,
             lambda: self.connections(),
@@ -397,7 +411,7 @@ class Orcas(FastAPI):
             self._targets,
             self._tasks,
         )
-        self.include_router(shown, prefix="/_orcas")
+        self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.routes.append(_mounted(MOUNT, self._serve_admin))
@@ -465,7 +479,7 @@ class Orcas(FastAPI):
         """The admin API: made when it is first asked for, because making it would take a tenth of the start."""
         from orcas.admin.api import admin_app
 
-        return admin_app(self._tools)
+        return admin_app(self._tools, self._around)
 
     async def _serve_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
         if "_admin" not in vars(self):
@@ -501,6 +515,12 @@ class Orcas(FastAPI):
 
     def _openapi(self, _: Request) -> JSONResponse:
         return JSONResponse(self.openapi())
+
+    def _around(self) -> Around:
+        from orcas.admin.routes.server import Around
+
+        opening = {} if self.store is None else self.store.opening
+        return Around(self.settings, self.sources, opening, self._history)
 
     def _health(self) -> health.StoreHealth:
         if self.store is None:
@@ -543,7 +563,14 @@ class Orcas(FastAPI):
         """
         async with self._open_store(self.settings) as store, _access_log(store, self.settings) as access:
             self.store, self._loop, self._access = store, asyncio.get_running_loop(), access
+            sampling: asyncio.Task[None] | None = None
+            if self.settings.console and self.settings.metrics:
+                self._history = History(self._reader.read)
+                sampling = asyncio.create_task(self._history.run())
             try:
                 yield
             finally:
-                self.store = self._access = None
+                if sampling is not None:
+                    sampling.cancel()
+                    await asyncio.gather(sampling, return_exceptions=True)
+                self.store = self._access = self._history = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 DISTRIBUTION = "orcas-s3"
 
 
+# To find it takes a millisecond, and every page of metrics has it.
+@functools.cache
 def orcas_version() -> str:
     """The version of the installed distribution."""
     try:

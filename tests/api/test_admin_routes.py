@@ -95,6 +95,18 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
             ("target.prefix", [None, "x" * 1024, "ü" * 600, "x" * 1025]), ("overwrite", [None, "perhaps"]),
         ),
     ),
+    ("GET", "/about"): Row(),
+    ("GET", "/licences"): Row(),
+    ("GET", "/settings"): Row(),
+    ("GET", "/history"): Row(),
+    ("GET", "/disk"): Row(),
+    ("GET", "/requests"): Row(
+        queries=(
+            "limit=0", "limit=501", "limit=x", "after=-1", "after=" + "9" * 5_000, "failed=perhaps",
+            *(f"{name}=" + "x" * 1_025 for name in ("bucket", "code", "key", "access_key")),
+        )
+    ),
+    ("GET", "/jobs"): Row(),
     ("GET", "/jobs/{name}"): Row({"name": "job"}),
     ("DELETE", "/jobs/{name}"): Row({"name": "job"}),
     ("POST", "/backup-pins"): Row(status=201),
@@ -186,7 +198,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     ("DELETE", "/test/requests"): Row(),
 }  # fmt: skip
 # The application's own, and what has its own tests: those without parameters.
-DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json"}
+DOCUMENTATION: Final = {"/_orcas/docs", "/_orcas/openapi.json", "/_orcas/console"}
 TOP: Final = {"/_orcas/health/live", "/_orcas/health/ready", "/_orcas/health/writable", "/_orcas/metrics"}
 
 
@@ -302,7 +314,7 @@ def must_refuse(site: Prepared, method: str, path: str, body: bytes, content_typ
 
 
 def test_every_route_has_a_row(site: Prepared) -> None:
-    routes = [route for route in admin_app(lambda: site.tools).routes if hasattr(route, "methods")]
+    routes = [route for route in admin_app(lambda: site.tools, site.app._around).routes if hasattr(route, "methods")]
     assert {(method, route.path) for route in routes for method in route.methods} == set(ROWS)  # type: ignore[attr-defined]
     # Nothing else takes input outside of S3.
     assert {route.path for route in site.app.routes if hasattr(route, "path")} == {MOUNT, EVENTS, *DOCUMENTATION}

@@ -25,6 +25,7 @@ from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
 from orcas.admin.routes.quotas import add_quotas
+from orcas.admin.routes.server import Around, add_server
 from orcas.admin.routes.snapshots import add_snapshots
 from orcas.admin.routes.targets import add_targets
 from orcas.admin.routes.tasks import add_tasks
@@ -73,7 +74,7 @@ class MoveBody(Order):
     overwrite: bool = False
 
 
-def admin_app(tools: Callable[[], Tools]) -> FastAPI:
+def admin_app(tools: Callable[[], Tools], around: Callable[[], Around]) -> FastAPI:
     """The application to be mounted at `MOUNT`."""
     app = FastAPI(
         title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None, responses=_REFUSALS,
@@ -83,6 +84,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     )  # fmt: skip
     _add_errors(app)
     _add_work(app, tools)
+    _add_jobs(app, tools)
     _add_pins(app, tools)
     add_snapshots(app, tools)
     add_targets(app, tools)
@@ -90,6 +92,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     add_keys(app, tools)
     add_identities(app, tools)
     add_usage(app, tools)
+    add_server(app, tools, around)
     add_quotas(app, tools)
     add_testing(app, tools)
     return app
@@ -175,11 +178,18 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         log.info("%d objects were moved from %r to %r", moved["objects"], "/".join(source), "/".join(target))
         return moved
 
+
+def _add_jobs(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def found(name: str) -> Job:
         job = tools().jobs.find(name)
         if job is None:
             raise Refusal(404, "NoSuchJob", "There is no job with this id, or it has expired.")
         return job
+
+    @app.get("/jobs")
+    def jobs() -> dict[str, Any]:
+        """All jobs, the newest first: those that run, and those that ended within the hour."""
+        return {"jobs": [job.describe() for job in tools().jobs.all()]}
 
     @app.get("/jobs/{name}")
     def job(name: str) -> dict[str, Any]:

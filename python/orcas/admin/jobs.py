@@ -111,6 +111,12 @@ class Jobs:
             self._forget()
             return self._jobs.get(name)
 
+    def all(self) -> list[Job]:
+        """All jobs, the newest first."""
+        with self._lock:
+            self._forget()
+            return sorted(self._jobs.values(), key=lambda job: -job.started)
+
     def remove(self, job: Job) -> None:
         """Forget a job that is finished."""
         with self._lock:

@@ -45,20 +45,42 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 Page = Callable[[bool, "Surroundings"], str]
 
 
-def router(
-    settings: Settings,
-    page: Callable[[], Page],
-    connections: Callable[[], int],
-    certificate: Callable[[], tuple[float, bool] | None],
-    spans: Callable[[], tuple[int, int]],
-    targets: Callable[[], list[TargetCounts]],
-    tasks: Callable[[], list[TaskNumbers]],
-) -> APIRouter:
-    """The route. The functions are called for each request; `spans` counts those that were sent and dropped."""
+class Reader:
+    """Makes the page, one at a time: a reader that gives up does not end its page.
+
+    The functions are called for each page; `spans` counts those that were sent and dropped.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        page: Callable[[], Page],
+        connections: Callable[[], int],
+        certificate: Callable[[], tuple[float, bool] | None],
+        spans: Callable[[], tuple[int, int]],
+        targets: Callable[[], list[TargetCounts]],
+        tasks: Callable[[], list[TaskNumbers]],
+    ) -> None:
+        self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
+        self._spans, self._targets, self._tasks = spans, targets, tasks
+        self._turn = asyncio.Lock()
+
+    async def read(self, *, openmetrics: bool = False) -> str:
+        """The page."""
+        around: Surroundings = {
+            "version": orcas_version(), "connections": self._connections(), "certificate": self._certificate(),
+            "refusals": list(COUNTS.items()), "buckets_max": self._settings.metrics_buckets, "spans": self._spans(),
+            "targets": self._targets(), "tasks": self._tasks(), "process": process.counts(),
+        }  # fmt: skip
+        async with self._turn:
+            return await run_in_threadpool(self._page(), openmetrics, around)
+
+
+def router(settings: Settings, reader: Reader) -> APIRouter:
+    """The route."""
     routes = APIRouter(tags=["metrics"])
     if not settings.metrics:
         return routes
-    turn = asyncio.Lock()
 
     @routes.get("/metrics", response_model=None, response_class=Response, responses=_ANSWERS)
     async def metrics(request: Request) -> Response:
@@ -70,14 +92,7 @@ def router(
             headers = {"www-authenticate": "Bearer"} if status == 401 else None
             return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
-        around: Surroundings = {
-            "version": orcas_version(), "connections": connections(), "certificate": certificate(),
-            "refusals": list(COUNTS.items()), "buckets_max": settings.metrics_buckets, "spans": spans(),
-            "targets": targets(), "tasks": tasks(), "process": process.counts(),
-        }  # fmt: skip
-        # One at a time: a reader that gives up does not end its page.
-        async with turn:
-            text = await run_in_threadpool(page(), openmetrics, around)
+        text = await reader.read(openmetrics=openmetrics)
         kind = OPENMETRICS if openmetrics else TEXT
         return Response(text, headers={"content-type": kind, "cache-control": "no-store"})
 

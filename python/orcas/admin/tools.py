@@ -19,6 +19,7 @@ from orcas.admin.schedule import Schedule
 from orcas.edge import CheckProgress, Core, Refusal, SealProgress
 from orcas.errors import OrcasError
 from orcas.targets.delivery import Deliveries
+from orcas.telemetry.watching import RequestWatch
 
 if TYPE_CHECKING:
     from orcas.admin.testing.control import TestControl
@@ -46,8 +47,11 @@ class Tools:
         directory: Path | None = None,
         testing: TestControl | None = None,
         identities: Directory | None = None,
+        watch: RequestWatch | None = None,
     ) -> None:
         self.core = core
+        # The newest requests, while somebody watches.
+        self.watch = watch or RequestWatch(core.request_logs())
         # Of a store in memory.
         self.testing = testing
         # None for a store that is open for salvage.

@@ -145,4 +145,4 @@ def serve(
     }
     if report is not None and not salvage:
         raise UsageError("--report needs --salvage: give both or neither.")
-    serve_command(resolve(overrides).settings, None if report is None else Path(report).expanduser())
+    serve_command(resolve(overrides), None if report is None else Path(report).expanduser())

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # Seconds for which lines are gathered into one write.
@@ -44,8 +44,12 @@ class Lines(Protocol):
 class AccessLog:
     """The file and the thread that writes it. Renamed files are called `NAME.1` (the newest), `NAME.2` and so on."""
 
-    def __init__(self, lines: Lines, path: Path, max_size: int, files: int) -> None:
+    def __init__(
+        self, lines: Lines, path: Path, max_size: int, files: int, copy: Callable[[bytes], None] = lambda _: None
+    ) -> None:
+        """`copy`: also takes what is written."""
         self._lines = lines
+        self._copy = copy
         self._path = path
         self._max_size = max_size
         self._files = files
@@ -85,6 +89,7 @@ class AccessLog:
 
     def _run(self) -> None:
         while piece := self._lines.take_access_lines(_GATHER_SECONDS):
+            self._copy(piece)
             try:
                 self._write(piece)
             except OSError as error:

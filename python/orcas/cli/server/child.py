@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.errors import UnavailableError
 from orcas.process.failures import explain
-from orcas.settings.config import resolve
+from orcas.settings.config import Resolved, resolve
 
 if TYPE_CHECKING:
     from orcas.app import OpenStore
@@ -51,7 +51,10 @@ def _serve() -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
-    serve_with(resolve(order["settings"], ambient=False).settings, announce, owned=True)
+    resolved = resolve(order["settings"], ambient=False)
+    # There is no command line: a program has chosen them.
+    sources = {name: "program" if source == "command line" else source for name, source in resolved.sources.items()}
+    serve_with(Resolved(resolved.settings, sources), announce, owned=True)
 
 
 def _watch(parent: int) -> None:

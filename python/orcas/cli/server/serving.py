@@ -18,7 +18,7 @@ from orcas.errors import UnavailableError, because
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
-from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, has_tls, is_loopback
+from orcas.settings.config import DAY_SECONDS, DEV_SECRET_KEY, Resolved, Settings, has_tls, is_loopback
 from orcas.telemetry import logs
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("orcas")
 
 
-def serve_command(settings: Settings, report: Path | None = None) -> None:
+def serve_command(resolved: Resolved, report: Path | None = None) -> None:
     """Serve until a signal arrives. The ready line goes to stdout, everything else to stderr.
 
     `report`: the file to which the findings of a salvage are written.
@@ -37,6 +37,8 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
     Raises:
         OrcasError: the server cannot start.
     """
+
+    settings = resolved.settings
 
     def announce(address: Address, store: OpenStore) -> None:
         url = address.url
@@ -52,14 +54,15 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
         if sys.stderr.isatty() and not settings.salvage:
             _tell_use(url, env)
 
-    serve_with(settings, announce)
+    serve_with(resolved, announce)
 
 
-def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -> None:
+def serve_with(resolved: Resolved, announce: Announce, *, owned: bool = False) -> None:
     """Configure logging, create the directory of a store in memory, and run.
 
     `owned`: the server belongs to the program that started it.
     """
+    settings = resolved.settings
     logs.configure(settings.log_format, settings.log_level)
     # Everything created from here on, including the key files of the engine, is accessible only to its owner.
     os.umask(0o077)
@@ -73,7 +76,9 @@ def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -
                     f"A directory for the store in memory cannot be created: {because(error)}."
                 ) from None
             settings = dataclasses.replace(settings, data=data)
-        run(Orcas(settings), announce)
+        app = Orcas(settings)
+        app.sources = resolved.sources
+        run(app, announce)
 
 
 def _warn(settings: Settings) -> None:

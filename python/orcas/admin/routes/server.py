@@ -1,0 +1,117 @@
+"""What runs and what it does, over the admin API: versions, settings, the last hour, requests as they come, the disk."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import FastAPI, Query, Response
+
+from orcas.admin.routes.orders import Name
+from orcas.admin.tools import Tools
+from orcas.admin.watching.about import parts, settings_table
+from orcas.admin.watching.causes import CAUSES
+from orcas.edge import Refusal
+from orcas.process import counts
+from orcas.version import versions
+
+if TYPE_CHECKING:
+    from orcas.admin.watching.history import History
+    from orcas.settings.config import Settings
+
+# Requests in one answer.
+_SHOWN_MAX: Final = 500
+# They do not change while the process runs.
+_versions: Final = functools.cache(versions)
+
+
+class Around:
+    """What the application knows of itself: settings with their sources, how the store was opened, and its history."""
+
+    def __init__(
+        self, settings: Settings, sources: Mapping[str, str], opening: Mapping[str, object], history: History | None
+    ) -> None:
+        self.settings, self.sources, self.opening, self.history = settings, sources, opening, history
+
+
+def add_server(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Around]) -> None:
+    """Add these paths to the application. Not coroutines where the store, files or many lines are read."""
+    _add_watching(app, tools, around)
+
+    @app.get("/about")
+    def about() -> dict[str, Any]:
+        """The health of the store with its reason, versions, when and how the server started."""
+        health = tools().core.health()
+        started, cpu, memory = counts.counts()
+        return {
+            "health": {
+                "status": health.status, "reason": health.reason, "detail": health.detail, "writable": health.writable,
+                "durability": health.durability,
+            },
+            "versions": dict(_versions()), "started": started, "opening": dict(around().opening), "cpu_sec": cpu,
+            "memory_bytes": memory,
+        }  # fmt: skip
+
+    @app.get("/licences")
+    def licences() -> dict[str, Any]:
+        """The parts of Orcas with version and licence: Python packages, and Rust crates if the wheel names them."""
+        return {"parts": parts()}
+
+    @app.get("/settings")
+    def settings() -> dict[str, Any]:
+        """All settings with their values and sources. Secrets are masked."""
+        return {"settings": settings_table(around().settings, around().sources)}
+
+    @app.get("/disk", responses={409: {"description": "The store is in no directory of its own"}})
+    def disk() -> dict[str, Any]:
+        """The file system of the store in bytes: its size, what is free, what must stay free, and what the store takes."""
+        directory = tools().directory
+        if directory is None:
+            raise Refusal(409, "NoDirectory", "A store that is open for salvage is not asked about its disk.")
+        found, stats = shutil.disk_usage(directory), tools().core.stats()
+        files = stats["files"]
+        store = files["log_allocated"] + files["pack_allocated"] + files["index_bytes"] + files["index_wal_bytes"]
+        return {
+            "total": found.total, "free": found.free, "reserve": around().settings.disk_reserve, "store": store,
+            "others": max(0, found.total - found.free - store), "files": dict(files), "content": dict(stats["totals"]),
+        }  # fmt: skip
+
+
+def _add_watching(app: FastAPI, tools: Callable[[], Tools], around: Callable[[], Around]) -> None:
+    # A coroutine, because samples belong to the loop.
+    @app.get("/history", response_class=Response, responses={409: {"description": "No history is kept"}})
+    async def history() -> Response:
+        """The last hour from the metrics, as values every ten seconds, and what happened in the latest interval."""
+        found = around().history
+        if found is None:
+            raise Refusal(409, "NoHistory", "No history is kept: ORCAS_CONSOLE or ORCAS_METRICS is false.")
+        return Response(await found.describe(), media_type="application/json")
+
+    @app.get("/requests")
+    def requests(
+        limit: Annotated[int, Query(ge=1, le=_SHOWN_MAX)] = 100,
+        after: Annotated[int, Query(ge=0, le=1 << 62)] = 0,
+        failed: Annotated[bool, Query()] = False,
+        bucket: Annotated[Name | None, Query()] = None,
+        code: Annotated[Name | None, Query()] = None,
+        key: Annotated[Name | None, Query()] = None,
+        access_key: Annotated[Name | None, Query()] = None,
+    ) -> dict[str, Any]:
+        """Requests as they come, the newest first, from the first call on and until nobody calls for 30 seconds.
+
+        `key` and `access_key` give the beginning; `code` an error code; `failed` leaves out what succeeded. `after`: only
+        requests with a higher `number`. A refusal has its `cause`, what usually causes it, and what to do.
+        """
+        watch = tools().watch
+        watch.watch()
+        found, newest = watch.newest(
+            limit, after, failed=failed or code is not None, bucket=bucket, error=code, key=key, access_key=access_key
+        )
+        return {"requests": [_explained(entry) for entry in found], "newest": newest}
+
+
+def _explained(entry: dict[str, Any]) -> dict[str, Any]:
+    usual, advice = CAUSES.get(entry.get("error") or "", (None, None))
+    return {**entry, "usual_cause": usual, "advice": advice}

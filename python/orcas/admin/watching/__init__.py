@@ -1,0 +1,1 @@
+"""What operators watch: the last hour, requests as they come, and what runs."""

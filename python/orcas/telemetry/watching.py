@@ -1,0 +1,168 @@
+"""The newest requests in memory, for as long as somebody watches: lines of the access log, and why some were refused.
+
+Nobody watches by default, and then requests cost what they cost without it. Who watches asks again within `WATCH_SECONDS`.
+Bounded in lines and bytes; failures are kept apart, so that many successes do not displace them. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from orcas.telemetry.access import Lines
+
+WATCH_SECONDS: Final = 30.0
+# Lines of all requests, and of those that were refused or failed; bytes of each.
+KEPT_MAX: Final = 2000
+FAILED_MAX: Final = 1000
+BYTES_MAX: Final = 4 << 20
+# Reasons that wait for the line of their request.
+_CAUSES_MAX: Final = 1000
+# Seconds for which lines are gathered.
+_GATHER_SECONDS: Final = 0.3
+# Seconds between two refused signatures that are analysed.
+_DIAGNOSIS_SECONDS: Final = 0.1
+# Lines that are read until other threads have their turn.
+_TURN: Final = 50
+_GOOD: Final = (b'"status":2', b'"status":3')
+
+
+@dataclass
+class _Ring:
+    """The newest lines with their numbers."""
+
+    lines_max: int
+    lines: deque[tuple[int, bytes]] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, number: int, line: bytes) -> None:
+        """Keep a line, and drop the oldest beyond the bounds."""
+        self.lines.append((number, line))
+        self.size += len(line)
+        while len(self.lines) > self.lines_max or self.size > BYTES_MAX:
+            self.size -= len(self.lines.popleft()[1])
+
+
+class RequestWatch:
+    """The newest requests. `lines`: where lines of the access log come from; None if the access log passes them on."""
+
+    def __init__(self, lines: Lines | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lines = lines
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until = -1.0
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._number = 0
+        self._all, self._failed = _Ring(KEPT_MAX), _Ring(FAILED_MAX)
+        self._causes: dict[str, tuple[str, str | None]] = {}
+        self._diagnosed = -1.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether somebody watches."""
+        return self._clock() < self._until
+
+    def wants_diagnosis(self) -> bool:
+        """Whether a refused signature should be analysed now, which costs processor time."""
+        now = self._clock()
+        if now >= self._until or now - self._diagnosed < _DIAGNOSIS_SECONDS:
+            return False
+        self._diagnosed = now
+        return True
+
+    def note_cause(self, request_id: str, cause: str, likely: str | None) -> None:
+        """Remember why a request was refused, until its line comes."""
+        if self.is_on:
+            with self._lock:
+                self._causes[request_id] = cause, likely
+                if len(self._causes) > _CAUSES_MAX:
+                    del self._causes[next(iter(self._causes))]
+
+    def take(self, piece: bytes) -> None:
+        """Keep these lines, if somebody watches."""
+        if self.is_on:
+            with self._lock:
+                self._keep(piece)
+
+    def _keep(self, piece: bytes) -> None:
+        lines = piece.splitlines()
+        first = self._number + 1
+        self._number += len(lines)
+        for number, line in enumerate(lines, first):
+            # Quotes within values are escaped, so no value can look like a field.
+            if not any(mark in line for mark in _GOOD):
+                self._failed.add(number, line)
+        for number, line in list(enumerate(lines, first))[-KEPT_MAX:]:
+            self._all.add(number, line)
+
+    def watch(self) -> None:
+        """Watch from now on. Called again and again, at the latest after `WATCH_SECONDS`. Blocks for a moment."""
+        with self._lock:
+            if self._stopped:
+                return
+            if self._clock() >= self._until:
+                # What was before is no stream with what comes.
+                self._forget()
+            self._until = self._clock() + WATCH_SECONDS
+            if self._lines is not None and self._thread is None:
+                self._lines.log_access(True)
+                self._thread = threading.Thread(target=self._run, name="orcas-watch", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End for good. Blocks until the thread has ended."""
+        with self._lock:
+            self._stopped, self._until, thread = True, -1.0, self._thread
+            if self._lines is not None:
+                self._lines.log_access(False)
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        assert self._lines is not None
+        while piece := self._lines.take_access_lines(_GATHER_SECONDS):
+            with self._lock:
+                if self._clock() >= self._until:
+                    # Only a request wakes this thread, so until one comes, watching costs nothing.
+                    self._lines.log_access(False)
+                    self._thread = None
+                    self._forget()
+                    return
+                self._keep(piece)
+
+    def newest(
+        self, limit: int, after: int = 0, *, failed: bool = False, **wanted: str | None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The newest requests first, at most `limit`, whose numbers are above `after`; and the newest number.
+
+        `wanted`: values that fields must have; those of `key` and `access_key` must begin so. An error code is `error`.
+        """
+        with self._lock:
+            ring = list((self._failed if failed else self._all).lines)
+            number, causes = self._number, dict(self._causes)
+        found: list[dict[str, Any]] = []
+        for turn, (at, line) in enumerate(reversed(ring)):
+            if at <= after or len(found) >= limit:
+                break
+            if turn % _TURN == _TURN - 1:
+                time.sleep(0)
+            entry = json.loads(line)
+            if all(_fits(entry, name, value) for name, value in wanted.items() if value):
+                cause, likely = causes.get(entry.get("request_id", ""), (None, None))
+                found.append({**entry, "number": at, "cause": cause, "likely_cause": likely})
+        return found, number
+
+
+def _fits(entry: dict[str, Any], name: str, value: str) -> bool:
+    found = str(entry.get(name) or "")
+    return found.startswith(value) if name in ("key", "access_key") else found == value

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orcas.admin.guard import Gatekeeper, RootOnly
 from orcas.console.calls import CallError
 from orcas.console.guard import Guard, cookie_of, local_path, set_cookie
-from orcas.console.pages import buckets, details, objects, removal, share, signing_in, transfers, versions
+from orcas.console.pages import buckets, details, objects, removal, server, share, signing_in, transfers, versions
 from orcas.console.rendering import explained, page, serve_static, url
 from orcas.console.sessions import Sessions
 from orcas.console.signing import Keys
@@ -28,7 +28,9 @@ from orcas.settings.config import Settings
 
 MOUNT: Final = "/_orcas/console"
 # The order of the navigation is that of the modules.
-MODULES: Final = (signing_in, buckets, objects, details, versions, share, transfers, removal)
+MODULES: Final = (
+    signing_in, buckets, objects, details, versions, share, transfers, removal, *server.MODULES,
+)  # fmt: skip
 # Refusals that say that the key of the session is no longer valid.
 _ENDED: Final = frozenset(
     {"InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken", "ExpiredToken", "SignatureDoesNotMatch"}

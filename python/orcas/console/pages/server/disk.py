@@ -1,0 +1,143 @@
+"""What fills the disk, and what to do about it: buckets, old versions, unfinished uploads, what nothing refers to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final
+from urllib.parse import quote, unquote_plus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orcas.console.pages import (
+    CallError,
+    Place,
+    admin,
+    call,
+    field,
+    flash,
+    flash_error,
+    object_path,
+    page,
+    redirect,
+    visit,
+)
+from orcas.console.pages.server.charts import bar, stacked
+from orcas.console.shown import size
+
+# Buckets that are looked into, and uploads of one that are listed and measured.
+_BUCKETS_MAX: Final = 10
+_UPLOADS_MAX: Final = 1000
+_MEASURED_MAX: Final = 50
+# A key may have what XML may not.
+_LIST: Final = {"uploads": "", "max-uploads": str(_UPLOADS_MAX), "encoding-type": "url"}
+_SIZE: Final = re.compile(rb"<Size>(\d+)</Size>")
+
+
+async def show(request: Request) -> Response:
+    """The answer in one page."""
+    who = visit(request)
+    disk, stats = await asyncio.gather(admin(who, "GET", "disk"), admin(who, "GET", "stats"))
+    largest = sorted(stats["buckets"], key=lambda bucket: -bucket["logical"])[:_BUCKETS_MAX]
+    found = await asyncio.gather(*(_of_bucket(request, bucket) for bucket in largest))
+    most = max((bucket["logical"] for bucket in found), default=0)
+    for bucket in found:
+        bucket["bar"] = bar(bucket["logical"], most)
+    content, files = disk["content"], disk["files"]
+    parts = [
+        ("content in use", content["stored"]),
+        ("dead content", content["dead"]),
+        ("log, index and unused room", max(0, disk["store"] - content["stored"] - content["dead"])),
+        ("other programs", disk["others"]),
+        ("free", disk["free"]),
+    ]
+    chosen = request.query_params.get("bucket")
+    uploads = await _uploads(request, chosen) if chosen else []
+    picture = stacked("The disk", parts, lambda value: size(int(value)))
+    return await page(
+        request, "server/disk.html", disk=disk, parts=parts, picture=picture,
+        files=files, content=content, buckets=found, others=len(stats["buckets"]) - len(found), chosen=chosen,
+        uploads=uploads, measured=_MEASURED_MAX, verdict=verdict(disk, found),
+        shared=max(0, content["logical"] - content["stored"]),
+    )  # fmt: skip
+
+
+def verdict(disk: dict[str, Any], buckets: list[dict[str, Any]]) -> list[str]:
+    """What takes the most, in sentences."""
+    said = []
+    if disk["free"] <= disk["reserve"]:
+        said.append(f"The disk is full: {size(disk['free'])} are free, and {size(disk['reserve'])} have to stay free.")
+    else:
+        left = disk["free"] - disk["reserve"]
+        said.append(f"The disk is not full: {size(left)} can still be written before the reserve is reached.")
+    if disk["others"] > disk["store"]:
+        said.append(
+            f"Other programs take more of this disk ({size(disk['others'])}) than the store ({size(disk['store'])})."
+        )
+    if buckets and buckets[0]["logical"]:
+        said.append(f"The largest bucket is {buckets[0]['name']} with {size(buckets[0]['logical'])}.")
+    old = sum(bucket["old_bytes"] for bucket in buckets)
+    if old:
+        said.append(f"Old versions, snapshots and unfinished uploads take {size(old)}.")
+    if disk["content"]["dead"]:
+        said.append(f"{size(disk['content']['dead'])} are dead: reclamation frees them.")
+    return said
+
+
+async def _of_bucket(request: Request, bucket: dict[str, Any]) -> dict[str, Any]:
+    """A bucket with its unfinished uploads and snapshots counted."""
+    who, name = visit(request), bucket["name"]
+    uploads: int | None = None
+    snapshots: int | None = None
+    try:
+        uploads = (await call(who, "GET", object_path(name), _LIST)).body.count(b"<Upload>")
+        snapshots = len((await admin(who, "GET", f"buckets/{quote(name, safe='')}/snapshots"))["snapshots"])
+    except CallError as error:
+        # It was deleted meanwhile, or the key may not look into it.
+        if error.status not in (403, 404):
+            raise
+    return {
+        **bucket, "old_bytes": max(0, bucket["logical"] - bucket["bytes"]), "uploads": uploads, "snapshots": snapshots,
+        "uploads_max": _UPLOADS_MAX,
+    }  # fmt: skip
+
+
+async def _uploads(request: Request, bucket: str) -> list[dict[str, Any]]:
+    """The unfinished uploads of a bucket; the first ones with the bytes of their parts."""
+    who = visit(request)
+    found = (await call(who, "GET", object_path(bucket), _LIST)).xml()
+    uploads: list[dict[str, Any]] = [
+        {
+            "key": unquote_plus(entry.findtext("Key") or ""),
+            "id": entry.findtext("UploadId") or "",
+            "since": entry.findtext("Initiated"),
+        }
+        for entry in found.iter("Upload")
+    ]
+    for upload in uploads[:_MEASURED_MAX]:
+        try:
+            parts = (await call(who, "GET", object_path(bucket, upload["key"]), {"uploadId": upload["id"]})).body
+        except CallError:
+            # It was completed or aborted meanwhile.
+            continue
+        # It names the key as it is, which XML may not allow: it is not parsed.
+        sizes = _SIZE.findall(parts)
+        upload |= {"parts": len(sizes), "size": sum(map(int, sizes))}
+    return uploads
+
+
+async def abort(request: Request) -> Response:
+    """Abort an unfinished upload."""
+    bucket, key, upload = (field(request, name) for name in ("bucket", "key", "id"))
+    try:
+        await call(visit(request), "DELETE", object_path(bucket, key), {"uploadId": upload})
+        flash(request, f"The upload of {key} was aborted. Reclamation frees its parts.")
+    except CallError as error:
+        flash_error(request, error, f"The upload of {key} stays as it is")
+    return redirect(request, "/disk", bucket=bucket)
+
+
+ROUTES = [Route("/disk", show), Route("/disk/abort", abort, methods=["POST"])]
+PLACES = [Place("Disk", "/disk", "Server")]

@@ -1,0 +1,106 @@
+"""Events as they come, passed on from the stream of the server, and the targets with their dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from orcas.console.pages import CallError, Place, admin, field, flash, flash_error, page, redirect, stream, visit
+from orcas.http.extensions import ENDLESS
+
+_FILTERS: Final = ("bucket", "prefix", "event")
+# Seconds after which the browser connects again, so that a session that has ended reads no more.
+_STREAM_SECONDS: Final = 300.0
+_DEAD_SHOWN: Final = 20
+
+
+async def show(request: Request) -> Response:
+    """The page; its script reads the stream."""
+    who = visit(request)
+    targets = (await admin(who, "GET", "targets"))["targets"]
+    letters: dict[str, Any] = {}
+    for target in targets:
+        name = quote(target["name"], safe="")
+        letters[target["name"]] = await admin(who, "GET", f"targets/{name}/dead", query={"limit": str(_DEAD_SHOWN)})
+    wanted = {name: request.query_params.get(name, "").strip()[:1024] for name in _FILTERS}
+    return await page(request, "server/events.html", targets=targets, letters=letters, wanted=wanted)
+
+
+async def follow(request: Request) -> Response:
+    """The stream of events for the page."""
+    wanted = {name: value for name in _FILTERS if (value := request.query_params.get(name, "").strip())}
+    last = request.headers.get("last-event-id")
+    return _Passed(request, wanted, {} if last is None else {"last-event-id": last})
+
+
+class _Passed(Response):
+    """The stream of the server as an answer, until the browser leaves, or its time is over."""
+
+    def __init__(self, request: Request, query: dict[str, str], headers: dict[str, str]) -> None:
+        super().__init__()
+        self._visit, self._query, self._sent = visit(request), query, headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        left = asyncio.ensure_future(_left(receive))
+        passing = asyncio.ensure_future(self._pass(send))
+        try:
+            await asyncio.wait({left, passing}, timeout=_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                passing.result()
+            elif not left.done():
+                passing.cancel()
+                await asyncio.gather(passing, return_exceptions=True)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            for task in (left, passing):
+                task.cancel()
+            await asyncio.gather(left, passing, return_exceptions=True)
+
+    async def _pass(self, send: Send) -> None:
+        async with stream(self._visit, "GET", "/_orcas/events", self._query, self._sent) as answer:
+            headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers, ENDLESS: True})
+            async for piece in answer.pieces:
+                await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def resend(request: Request) -> Response:
+    """Send the dead letters of a target again."""
+    return await _act(request, "resend", "resent", "are sent again")
+
+
+async def discard(request: Request) -> Response:
+    """Discard them."""
+    return await _act(request, "discard", "discarded", "were discarded")
+
+
+async def _act(request: Request, action: str, counted: str, done: str) -> Response:
+    target = field(request, "target")
+    try:
+        answer = await admin(visit(request), "POST", f"targets/{quote(target, safe='')}/{action}")
+        flash(request, f"{answer[counted]} dead letters of {target} {done}.")
+    except CallError as error:
+        flash_error(request, error, f"The dead letters of {target} stay as they are")
+    return redirect(request, "/events")
+
+
+ROUTES = [
+    Route("/events", show),
+    Route("/events/stream", follow),
+    Route("/events/resend", resend, methods=["POST"]),
+    Route("/events/discard", discard, methods=["POST"]),
+]
+PLACES = [Place("Events", "/events", "Server")]

@@ -1,0 +1,244 @@
+"""The pages about the server: what they show and do, over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.console.visitors import Visitor, visitor_of
+from tests.fixtures.events.receivers import SECRET
+from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.targets import Target, refusal, running
+from tests.fixtures.waiting import wait_until
+
+from orcas.console.pages.server.charts import Series, bar, line_chart, stacked
+from orcas.console.pages.server.health import in_words
+from orcas.console.pages.server.live import charts
+from orcas.console.pages.server.requests import why
+
+PATHS = (
+    "/health", "/settings", "/licences", "/live", "/requests", "/events", "/tasks", "/disk", "/usage",
+    "/usage?by=day&of=sent", "/keyring",
+)  # fmt: skip
+
+
+def without_tags(page: str) -> str:
+    """The text of a page."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_is_one(visitor: Visitor, path: str) -> None:
+    text = visitor.page(path)
+    assert "<h1>" in text
+    assert f'href="/_orcas/console{path.partition("?")[0]}"' in text or path == "/licences"
+    # Inline styles and handlers would not work, and the policy would say so in a console that nobody reads.
+    assert not re.search(r"<[^>]+\s(style|on\w+)=", text)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nobody_but_root_is_shown_a_page(target: Target, path: str) -> None:
+    """The page has no rights of its own: what the admin API refuses is refused here."""
+    import boto3
+
+    keys = {"aws_access_key_id": target.server.access_key, "aws_secret_access_key": target.server.secret_key}
+    iam = boto3.client("iam", endpoint_url=target.server.endpoint, region_name=target.server.region, **keys)
+    name = "user-" + re.sub(r"\W", "-", path)
+    iam.create_user(UserName=name)
+    pair = iam.create_access_key(UserName=name)["AccessKey"]
+    visitor = visitor_of(target, signed_in=False)
+    assert visitor.sign_in(pair["AccessKeyId"], pair["SecretAccessKey"]).status_code == 303
+    answer = visitor.get(path)
+    # The keyring and usage say so in the page of the error, as all do.
+    assert answer.status_code == 403
+    visitor.close()
+
+
+def test_settings_show_sources_and_no_secret(tmp_path: Path) -> None:
+    with running(None, metrics_token="a-token-of-metrics", region="eu-north-1") as target:
+        visitor = visitor_of(target)
+        text = visitor.page("/settings")
+        assert "a-token-of-metrics" not in text
+        assert "***" in text
+        chosen = without_tags(text.partition("<h2>Defaults</h2>")[0])
+        assert "ORCAS_REGION eu-north-1 program" in chosen
+        visitor.close()
+
+
+def test_a_full_store_says_so_and_leads_to_the_disk() -> None:
+    with running(None, disk_reserve=1 << 43) as target:
+        visitor = visitor_of(target)
+        text = visitor.page("/health")
+        assert "<strong>full</strong>" in text
+        assert "What fills the disk" in text
+        assert "The disk is full" in visitor.page("/disk")
+        visitor.close()
+
+
+def test_requests_are_filtered_and_explained(visitor: Visitor, target: Target, bucket: str) -> None:
+    visitor.page("/requests")
+    client = target.client()
+    client.put_object(Bucket=bucket, Key="good", Body=b"1")
+    hostile = "<script>alert(1)</script>\x1b[2J"
+    refusal(client.get_object, Bucket=bucket, Key=hostile)
+    pages: list[str] = []
+
+    def shown() -> bool:
+        pages[:] = [visitor.page(f"/requests?bucket={bucket}")]
+        return "NoSuchKey" in pages[0] and ">good<" in pages[0]
+
+    assert wait_until(shown), pages
+    assert "&lt;script&gt;" in pages[0]
+    assert "<script>alert" not in pages[0]
+    assert "\x1b" not in pages[0]
+    assert "Usually: there is no object" in pages[0]
+    failed = visitor.page(f"/requests?bucket={bucket}&failed=yes")
+    assert ">good<" not in failed
+    assert "NoSuchKey" in failed
+    assert ">good<" in visitor.page(f"/requests?bucket={bucket}&key=go")
+    assert "No request has come" in visitor.page(f"/requests?bucket={bucket}&code=SlowDown")
+
+
+def test_tasks_are_run_and_jobs_are_followed(visitor: Visitor) -> None:
+    assert "has begun as job" in visitor.done("/tasks/run", {"task": "usage"})
+    assert "was not begun" in visitor.done("/tasks/run", {"task": "../none"})
+    text = visitor.done("/tasks/start", {"job": "check"})
+    assert "has begun as job" in text
+    assert "was not begun" in visitor.done("/tasks/start", {"job": "none"})
+    pages: list[str] = []
+
+    def ended() -> bool:
+        pages[:] = [visitor.page("/tasks")]
+        row = re.search(r"<td>fsck.*?</tr>", pages[0], re.DOTALL)
+        return row is not None and "done" in without_tags(row[0]).split()
+
+    assert wait_until(ended), pages
+    job = re.findall(r"<td>fsck<br><span class=\"hint code\">(\w+)</span>", pages[0])[0]
+    assert "was removed" in visitor.done("/tasks/end", {"id": job})
+    assert "stays as it is" in visitor.done("/tasks/end", {"id": job})
+
+
+def test_the_disk_names_uploads_and_aborts_them(visitor: Visitor, target: Target, bucket: str) -> None:
+    client = target.client()
+    upload = client.create_multipart_upload(Bucket=bucket, Key="half & <half>")["UploadId"]
+    client.upload_part(Bucket=bucket, Key="half & <half>", UploadId=upload, PartNumber=1, Body=b"x" * 4096)
+    text = visitor.page(f"/disk?bucket={bucket}")
+    assert "half &amp; &lt;half&gt;" in text
+    assert "4 KiB" in text
+    answer = visitor.done("/disk/abort", {"bucket": bucket, "key": "half & <half>", "id": upload})
+    assert "was aborted" in answer
+    assert client.list_multipart_uploads(Bucket=bucket).get("Uploads") is None
+    assert "stays as it is" in visitor.done("/disk/abort", {"bucket": bucket, "key": "k", "id": upload})
+
+
+def test_the_disk_of_a_bucket_that_is_gone_is_no_failure(visitor: Visitor) -> None:
+    answer = visitor.get("/disk?bucket=no-such-bucket-here")
+    assert answer.status_code == 404
+    assert "no such bucket" in answer.text
+
+
+def test_usage_is_drawn(visitor: Visitor, target: Target, bucket: str) -> None:
+    target.client().put_object(Bucket=bucket, Key="k", Body=b"x" * 2048)
+    assert f'<bdi class="key">{bucket}</bdi>' in visitor.page("/usage?by=bucket&of=received")
+    assert "must not be later" in visitor.page("/usage?since=2026-02-02&until=2026-02-01")
+    assert visitor.get("/usage?by=<b>&of=<b>&since=<b>").status_code == 200
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with running(tmp_path_factory.mktemp("sealed"), master_key=MASTER_KEY) as target:
+        yield target
+
+
+def test_keys_are_shown_made_and_rotated(sealed: Target) -> None:
+    visitor = visitor_of(sealed)
+    text = visitor.done("/keyring/create", {"name": "photos"})
+    assert "Key photos was created" in text
+    assert MASTER_KEY not in text
+    key = re.findall(r'photos</bdi><br><span class="hint code">([^<]+)</span>', text)[0]
+    rotated = visitor.done("/keyring/act", {"key": key, "name": "photos", "action": "rotate"})
+    assert "has a new version" in rotated
+    assert re.search(r"photos</bdi>.*?<td class=\"num\">2</td>", rotated, re.DOTALL)
+    assert "is disabled" in visitor.done("/keyring/act", {"key": key, "name": "photos", "action": "disable"})
+    assert "is enabled" in visitor.done("/keyring/act", {"key": key, "name": "photos", "action": "enable"})
+    for action in ("destroy", "", "accept-older"):
+        assert "stays as it is" in visitor.done("/keyring/act", {"key": key, "name": "photos", "action": action})
+    visitor.close()
+
+
+def test_a_store_without_a_keyring_says_how_to_get_one(visitor: Visitor) -> None:
+    assert "ORCAS_MASTER_KEY" in visitor.page("/keyring")
+
+
+def test_targets_and_their_dead_letters(tmp_path: Path) -> None:
+    targets = tmp_path / "targets.toml"
+    targets.write_text(
+        '[hook]\ntype = "webhook"\nurl = "http://127.0.0.1:9/"\nsecret = "' + SECRET + '"\n', encoding="utf-8"
+    )
+    with running(None, event_targets_file=str(targets)) as target:
+        visitor = visitor_of(target)
+        assert "hook" in visitor.page("/events")
+        assert "0 dead letters of hook are sent again" in visitor.done("/events/resend", {"target": "hook"})
+        assert "stay as they are" in visitor.done("/events/resend", {"target": "../x"})
+        assert "0 dead letters of hook were discarded" in visitor.done("/events/discard", {"target": "hook"})
+        visitor.close()
+
+
+def test_events_are_passed_on_and_only_to_who_has_signed_in(
+    visitor: Visitor, stranger: Visitor, target: Target, bucket: str
+) -> None:
+    assert stranger.get("/events/stream").status_code == 303
+    assert visitor.get("/events/stream?event=nonsense").status_code == 400
+    with visitor.http.stream("GET", f"/_orcas/console/events/stream?bucket={bucket}") as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        target.client().put_object(Bucket=bucket, Key="seen", Body=b"1")
+        lines = answer.iter_lines()
+        data = next(line for line in lines if line.startswith("data:"))
+        assert '"key":"seen"' in data
+
+
+def test_live_needs_the_history(tmp_path: Path) -> None:
+    with running(None, metrics=False) as target:
+        visitor = visitor_of(target)
+        answer = visitor.get("/live")
+        assert answer.status_code == 409
+        assert "No history is kept" in answer.text
+        visitor.close()
+
+
+def test_charts_say_what_they_show_and_leave_gaps() -> None:
+    chart = charts({"time": [1000.0, 1010.0, 1100.0], "requests_per_sec": [1.0, 3.0, 2.0]})[0]
+    assert (
+        'aria-label="Requests a second. all: now 2.0, from 1.0 to 3.0; refused or failed: nothing known."' in chart.svg
+    )
+    # Two pieces: between the second and the third there is no sample.
+    path = re.findall(r'class="line line-0" d="([^"]*)"', chart.svg)[0]
+    assert path.count("M") == 2
+    assert path.count("L") == 1
+    assert chart.legend[0] == ("all", "line-0", "2.0")
+
+
+def test_charts_of_nothing_and_of_hostile_names() -> None:
+    assert "nothing known" in line_chart("Empty", [], 3600, [Series("a", [])], str).svg
+    assert "<b>" not in line_chart("<b>", [1.0], 3600, [Series("<b>", [None])], str).svg
+    assert 'width="100.00"' in bar(7, 7)
+    assert 'width="0.00"' in bar(1, 0)
+    assert "a 1, b 3" in stacked("All", [("a", 1), ("b", 3)], lambda value: f"{value:.0f}")
+
+
+def test_time_spans_are_said_in_words() -> None:
+    assert [in_words(seconds) for seconds in (0, 61, 3600, 90_061)] == ["0 s", "1 min 1 s", "1 h", "1 d 1 h"]
+
+
+def test_a_policy_that_denies_is_named() -> None:
+    decision = {"action": "s3:GetObject", "decision": "denied", "policy": "the bucket policy", "statement": 2}
+    entry = {
+        "cause": "Access Denied",
+        "likely_cause": None,
+        "usual_cause": None,
+        "advice": None,
+        "decisions": [decision],
+    }
+    assert why(entry) == ["Access Denied.", "statement 2 of the bucket policy denies s3:GetObject."]

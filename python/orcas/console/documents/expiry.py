@@ -1,0 +1,260 @@
+"""What a lifecycle document would remove now: its rules, asked about the entries of lists, page by page.
+
+Decides as the engine does, from what lists show. Does not know of locks, which only make fewer entries go. What is known
+between two pages is a `Place`, which a browser can keep: it has no more than the end of the last page.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from orcas.console.documents.lifecycle import ROOT
+from orcas.console.documents.trees import Tree, parse
+
+DAY_MS: Final = 86_400_000
+# Rules of one document, and what of a key a place may hold.
+_KEY_MAX: Final = 1_024
+
+Tags = frozenset[tuple[str, str]]
+Kind = Literal["current", "marker", "noncurrent", "upload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that is in effect. Days are None for what it does not remove; `newer` old versions stay."""
+
+    id: str
+    prefix: bytes
+    tags: Tags
+    larger: int | None
+    smaller: int | None
+    days: int | None
+    date_ms: int | None
+    markers: bool
+    noncurrent_days: int | None
+    newer: int
+    abort_days: int | None
+
+    @property
+    def about_versions(self) -> bool:
+        """Whether it removes anything but uploads."""
+        return self.markers or any(each is not None for each in (self.days, self.date_ms, self.noncurrent_days))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An entry of a list of versions; `size` 0 for a delete marker."""
+
+    key: bytes
+    version_id: str
+    modified_ms: int
+    size: int
+    is_marker: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An entry of a list of uploads."""
+
+    key: bytes
+    begun_ms: int
+
+
+@dataclass
+class Count:
+    """What one rule would remove: current objects, old versions, delete markers, uploads, and bytes of the first two."""
+
+    current: int = 0
+    noncurrent: int = 0
+    marker: int = 0
+    upload: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Place:
+    """What is known of a key: when the version seen last came, how many old ones stay, and who removes its marker."""
+
+    key: bytes | None = None
+    newer_ms: int = 0
+    kept: int = 0
+    # The rule that would remove a delete marker if nothing follows it, by its place among the rules.
+    marker: int | None = None
+
+
+def read_rules(document: str) -> list[Rule]:
+    """The rules of a document that are in effect, in its order.
+
+    Raises:
+        ValueError: it is no lifecycle configuration.
+    """
+    root = parse(document)
+    if root.name != ROOT:
+        raise ValueError(f"the document is no {ROOT}")
+    return [_rule(rule, at) for at, rule in enumerate(root.all("Rule"), 1) if rule.value("Status").strip() == "Enabled"]
+
+
+def _rule(rule: Tree, at: int) -> Rule:
+    found = rule.get("Filter") or Tree("Filter")
+    filter_ = found.get("And") or found
+    expiration, noncurrent = rule.get("Expiration") or Tree(""), rule.get("NoncurrentVersionExpiration") or Tree("")
+    date = expiration.value("Date").strip()
+    return Rule(
+        rule.value("ID") or f"rule {at}",
+        (filter_.value("Prefix") or rule.value("Prefix")).encode(),
+        frozenset((tag.value("Key"), tag.value("Value")) for tag in filter_.all("Tag")),
+        _number(filter_, "ObjectSizeGreaterThan"),
+        _number(filter_, "ObjectSizeLessThan"),
+        _number(expiration, "Days"),
+        moment_ms(date) if date else None,
+        expiration.value("ExpiredObjectDeleteMarker").strip() == "true",
+        _number(noncurrent, "NoncurrentDays"),
+        _number(noncurrent, "NewerNoncurrentVersions") or 0,
+        _number(rule.get("AbortIncompleteMultipartUpload") or Tree(""), "DaysAfterInitiation"),
+    )
+
+
+def _number(tree: Tree, name: str) -> int | None:
+    text = tree.value(name).strip()
+    return int(text) if text else None
+
+
+def moment_ms(text: str) -> int:
+    """A time of a document, in milliseconds since 1970.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = dt.datetime.fromisoformat(text)
+    return round((found if found.tzinfo else found.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+def prefixes(rules: Iterable[Rule], kind: Literal["versions", "uploads"]) -> list[bytes]:
+    """The prefixes of all keys that rules are about, in ascending order; none begins with another."""
+    acting = [rule for rule in rules if (rule.about_versions if kind == "versions" else rule.abort_days is not None)]
+    found: list[bytes] = []
+    for prefix in sorted({rule.prefix for rule in acting}):
+        if not found or not prefix.startswith(found[-1]):
+            found.append(prefix)
+    return found
+
+
+@dataclass
+class Tally:
+    """Counts what rules would remove at a time, entry by entry in the order of lists."""
+
+    rules: list[Rule]
+    now_ms: int
+    day_ms: int = DAY_MS
+    place: Place = field(default_factory=Place)
+    counts: dict[int, Count] = field(default_factory=dict)
+    seen: int = 0
+
+    def needs_tags(self, version: Version) -> bool:
+        """Whether the tags of a version matter."""
+        return not version.is_marker and any(
+            rule.tags and rule.about_versions and _admits(rule, version.key, version.size) for rule in self.rules
+        )
+
+    def version(self, version: Version, tags: Tags = frozenset()) -> None:
+        """The next version: those of a key follow each other, the newest first."""
+        self.seen += 1
+        is_newest = self.place.key != version.key
+        if is_newest:
+            self.end()
+            self.place = Place(version.key)
+        place = self.place
+        place.marker = None
+        newer_ms, place.newer_ms = place.newer_ms, version.modified_ms
+        if not is_newest:
+            since_ms = max(newer_ms, version.modified_ms)
+            at = self._due(version, tags, "noncurrent", since_ms, place.kept)
+            if at is None:
+                place.kept += 1
+            else:
+                self._count(at, "noncurrent", version.size)
+        elif version.is_marker:
+            place.marker = self._due(version, tags, "marker", version.modified_ms)
+        elif (at := self._due(version, tags, "current", version.modified_ms)) is not None:
+            self._count(at, "current", version.size)
+
+    def upload(self, upload: Upload) -> None:
+        """An unfinished upload."""
+        self.seen += 1
+        entry = Version(upload.key, "", upload.begun_ms, 0, True)
+        at = self._due(entry, frozenset(), "upload", upload.begun_ms)
+        if at is not None:
+            self._count(at, "upload", 0)
+
+    def end(self) -> None:
+        """The list of a prefix is at its end."""
+        if self.place.marker is not None:
+            self._count(self.place.marker, "marker", 0)
+        self.place = Place()
+
+    def _count(self, at: int, kind: Kind, size: int) -> None:
+        count = self.counts.setdefault(at, Count())
+        setattr(count, kind, getattr(count, kind) + 1)
+        count.bytes += size
+
+    def _due(self, version: Version, tags: Tags, kind: Kind, from_ms: int, newer: int = 0) -> int | None:
+        """The rule that removes it first, of several at the same time the first one; None if it stays."""
+        due = []
+        for at, rule in enumerate(self.rules):
+            at_ms = self._at_ms(rule, kind, from_ms, newer)
+            if at_ms is not None and at_ms <= self.now_ms and _fits(rule, version, tags, kind):
+                due.append((at_ms, at))
+        return min(due)[1] if due else None
+
+    def _at_ms(self, rule: Rule, kind: Kind, from_ms: int, newer: int) -> int | None:
+        if kind == "upload":
+            return None if rule.abort_days is None else self._after(from_ms, rule.abort_days)
+        if kind == "noncurrent":
+            if rule.noncurrent_days is None or newer < rule.newer:
+                return None
+            return self._after(from_ms, rule.noncurrent_days)
+        if kind == "marker" and rule.markers:
+            return from_ms
+        return self._after(from_ms, rule.days) if rule.days is not None else rule.date_ms
+
+    def _after(self, from_ms: int, days: int) -> int:
+        """The beginning of the day after the one that is so many days later."""
+        return ((from_ms + days * self.day_ms) // self.day_ms + 1) * self.day_ms
+
+
+def _fits(rule: Rule, version: Version, tags: Tags, kind: Kind) -> bool:
+    if kind in ("marker", "upload"):
+        plain = not rule.tags and rule.larger is None and rule.smaller is None
+        return plain and version.key.startswith(rule.prefix)
+    return _admits(rule, version.key, version.size) and rule.tags <= tags
+
+
+def _admits(rule: Rule, key: bytes, size: int) -> bool:
+    return (
+        key.startswith(rule.prefix)
+        and (rule.larger is None or size > rule.larger)
+        and (rule.smaller is None or size < rule.smaller)
+    )
+
+
+def place_of(known: Mapping[str, Any]) -> Place:
+    """A place as `kept` gave it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    key, newer_ms, kept, marker = (known.get(name) for name in ("key", "newer_ms", "kept", "marker"))
+    if not (key is None or isinstance(key, str)) or not isinstance(newer_ms, int) or not isinstance(kept, int):
+        raise ValueError("the place is malformed")
+    if not (marker is None or isinstance(marker, int)) or len(key or "") > 2 * _KEY_MAX:
+        raise ValueError("the place is malformed")
+    return Place(None if key is None else bytes.fromhex(key), newer_ms, kept, marker)
+
+
+def kept(place: Place) -> dict[str, Any]:
+    """A place as JSON can have it."""
+    key = None if place.key is None else place.key.hex()
+    return {"key": key, "newer_ms": place.newer_ms, "kept": place.kept, "marker": place.marker}

@@ -1,0 +1,109 @@
+"""Policies as text: templates for what people ask for most, and the statement of a policy that a decision names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+VERSION: Final = "2012-10-17"
+_READ: Final = ["s3:GetObject"]
+_WRITE: Final = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A policy to begin with. `whose`: it names a user or role. `build` takes the bucket, a prefix and the ARN of that."""
+
+    title: str
+    whose: bool
+    build: Callable[[str, str, str], list[dict[str, Any]]]
+
+
+def _everything(bucket: str, prefix: str) -> str:
+    return f"arn:aws:s3:::{bucket}/{prefix}*"
+
+
+def _list(bucket: str, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}"}
+    return found | ({"Condition": {"StringLike": {"s3:prefix": f"{prefix}*"}}} if prefix else {})
+
+
+def _of_bucket(statements: list[dict[str, Any]], principal: Any) -> list[dict[str, Any]]:
+    return [{"Effect": each["Effect"], "Principal": principal, **each} for each in statements]
+
+
+def _reading(bucket: str, prefix: str) -> list[dict[str, Any]]:
+    return [{"Effect": "Allow", "Action": _READ, "Resource": _everything(bucket, prefix)}]
+
+
+def _writing(bucket: str, prefix: str) -> list[dict[str, Any]]:
+    return [{"Effect": "Allow", "Action": _WRITE, "Resource": _everything(bucket, prefix)}]
+
+
+def _encrypted_only(bucket: str, _prefix: str, _whose: str) -> list[dict[str, Any]]:
+    statement = {
+        "Sid": "OnlyOverTls", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }  # fmt: skip
+    return [statement]
+
+
+BUCKET: Final[dict[str, Template]] = {
+    "public-read": Template(
+        "Everybody may read objects", False, lambda bucket, prefix, _: _of_bucket(_reading(bucket, prefix), "*")
+    ),
+    "read": Template(
+        "One user or role may list and read",
+        True,
+        lambda bucket, prefix, whose: _of_bucket([_list(bucket, prefix), *_reading(bucket, prefix)], {"AWS": whose}),
+    ),
+    "write": Template(
+        "One user or role may list, read, write and delete",
+        True,
+        lambda bucket, prefix, whose: _of_bucket([_list(bucket, prefix), *_writing(bucket, prefix)], {"AWS": whose}),
+    ),
+    "tls": Template("Refuse requests that are not encrypted on their way", False, _encrypted_only),
+}
+IDENTITY: Final[dict[str, Template]] = {
+    "read": Template(
+        "List and read one bucket", False, lambda bucket, prefix, _: [_list(bucket, prefix), *_reading(bucket, prefix)]
+    ),
+    "write": Template(
+        "List, read, write and delete in one bucket",
+        False,
+        lambda bucket, prefix, _: [_list(bucket, prefix), *_writing(bucket, prefix)],
+    ),
+}
+
+
+def build(template: Template, bucket: str, prefix: str = "", whose: str = "") -> str:
+    """The policy as text."""
+    return shown({"Version": VERSION, "Statement": template.build(bucket, prefix, whose)})
+
+
+def shown(policy: Any) -> str:
+    """A policy, or a part of one, with line breaks."""
+    return json.dumps(policy, indent=2, ensure_ascii=False) + "\n"
+
+
+def readable(text: str) -> str:
+    """A policy with line breaks; as it is, if it has some or is no JSON."""
+    if "\n" in text.strip():
+        return text
+    try:
+        return shown(json.loads(text))
+    except ValueError:
+        return text
+
+
+def statement(text: str, number: int) -> str | None:
+    """The statement of this number, from 1, as text; None if there is none."""
+    try:
+        found = json.loads(text)["Statement"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    listed = found if isinstance(found, list) else [found]
+    return shown(listed[number - 1]) if 0 < number <= len(listed) else None

@@ -15,8 +15,8 @@ from orcas.console.documents.trees import Tree, parse, render
 
 # What a flag has that is set.
 ON: Final = "on"
-# Groups of one form: the most that a document has, a lifecycle configuration.
-GROUPS_MAX: Final = 1_000
+# Groups of one form. A document with more is text.
+GROUPS_MAX: Final = 100
 _GROUP: Final = re.compile(r"rule\.([0-9]{1,4})\.([a-z_-]+)", re.ASCII)
 _UNITS: Final = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _SIZE: Final = re.compile(r"([0-9]{1,19})\s*([kmgt]ib|)", re.ASCII | re.IGNORECASE)
@@ -78,14 +78,19 @@ class Form:
     def fill(self, document: str | None) -> Filled | None:
         """The document as a form; None if it can only be edited as text. Without a document, the form is empty."""
         try:
+            filled = self._whole(self.read(document or ""))
             if document is None:
-                return self.read("")
-            filled = self.read(document)
+                return filled
             again = self.write(self.shown(filled))
             same = again is not None and self.normal(again) == self.normal(document)
         except ValueError:
             return None
-        return filled if same else None
+        return filled if same and len(filled.rules) <= GROUPS_MAX else None
+
+    def _whole(self, filled: Filled) -> Filled:
+        """With all fields, those that the document says nothing about as well."""
+        fixed = {each.name: filled.fixed.get(each.name, "") for each in self.fixed} | filled.fixed
+        return Filled(fixed, [{each.name: rule.get(each.name, "") for each in self.rule} for rule in filled.rules])
 
     def shown(self, filled: Filled) -> Filled:
         """What a browser sends if nobody changes the form."""

@@ -1,0 +1,1 @@
+"""The settings of a bucket: a page for each, with the document beside the form."""

@@ -1,0 +1,167 @@
+"""The settings of a bucket: what is set at a glance, and a page for each with a form and its document.
+
+What somebody has typed is on the page again if it is refused. A document that has changed since the page was made is not
+overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orcas.console.documents.forms import GROUPS_MAX, FieldError, Filled
+from orcas.console.pages import CallError, Place, Visit, explained, field, flash, page, redirect, visit
+from orcas.console.pages.settings import expiry, policy
+from orcas.console.pages.settings.sections import SECTIONS, Section
+from orcas.console.pages.settings.targets import known_targets
+
+_ONES: Final = "The document has changed since this page was made: compare it with what you typed, and save again."
+
+
+def bucket_of(request: Request) -> str:
+    """The bucket of the address."""
+    return str(request.path_params["bucket"])
+
+
+def _section(request: Request) -> Section:
+    found = SECTIONS.get(request.path_params["section"])
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+async def index(request: Request) -> Response:
+    """All settings, each with whether it is set."""
+    bucket, who = bucket_of(request), visit(request)
+    states = await asyncio.gather(
+        policy.state(who, bucket), *(_state(who, bucket, section) for section in SECTIONS.values())
+    )
+    rows = [("policy", policy.TITLE, policy.ABOUT, states[0])]
+    rows += [
+        (each.slug, each.title, each.about, state) for each, state in zip(SECTIONS.values(), states[1:], strict=True)
+    ]
+    if all(state[0] == "refused" for *_, state in rows):
+        # Not a page of refusals only: one sentence.
+        raise CallError(403, "AccessDenied", rows[0][3][1])
+    return await page(request, "settings/index.html", bucket=bucket, rows=rows)
+
+
+async def _state(who: Visit, bucket: str, section: Section) -> tuple[str, str]:
+    """`set`, `none` or `refused`, and that in words."""
+    try:
+        document = await section.source.load(who, bucket)
+    except CallError as error:
+        if error.code == "NoSuchBucket":
+            raise
+        return "refused", explained(error)
+    if document is None:
+        return "none", section.none
+    filled = section.form.fill(document)
+    if filled is None or not section.form.rule:
+        return "set", "Set"
+    count = len(filled.rules)
+    return ("set", f"{count} {section.form.rule_name}{'' if count == 1 else 's'}") if count else ("none", section.none)
+
+
+async def show(request: Request) -> Response:
+    """One setting."""
+    section, bucket = _section(request), bucket_of(request)
+    document = await section.source.load(visit(request), bucket)
+    return await _page(request, section, document)
+
+
+async def change(request: Request) -> Response:
+    """Save the form or the document, or only show the form with another group or without one."""
+    section, bucket, who = _section(request), bucket_of(request), visit(request)
+    document = await section.source.load(who, bucket)
+    action, typed = field(request, "do"), None
+    try:
+        if action == "remove":
+            wanted: str | None = None
+        elif action == "text":
+            wanted = field(request, "document").replace("\r\n", "\n")
+            wanted = wanted if wanted.strip() else None
+        else:
+            typed = section.form.take({name: values[0] for name, values in request.state.form.items()})
+            if action != "form":
+                return await _page(request, section, document, typed=_edited(section, typed, action), unsaved=True)
+            wanted = section.form.write(typed)
+        if field(request, "seen") != _mark(document):
+            return await _page(request, section, document, typed=typed, problem=_ONES, status=409)
+        if wanted is None and not section.source.removable:
+            problem = f"{section.title} cannot be removed: change it instead."
+            return await _page(request, section, document, typed=typed, problem=problem, status=400)
+        await section.source.save(who, bucket, wanted)
+    except FieldError as error:
+        return await _page(request, section, document, typed=typed, error=error, problem=error.message, status=400)
+    except CallError as error:
+        problem = f"Nothing was changed. {explained(error)}"
+        return await _page(request, section, document, typed=typed, problem=problem, status=error.status)
+    flash(request, f"{section.title}: {'removed' if wanted is None else 'saved'}.")
+    return redirect(request, f"/b/{bucket}/settings/{section.slug}")
+
+
+def _edited(section: Section, typed: Filled, action: str) -> Filled:
+    """The form with one more group, or without one."""
+    if action == "add" and len(typed.rules) < GROUPS_MAX:
+        typed.rules.append({each.name: section.form.new_rule.get(each.name, "") for each in section.form.rule})
+    kind, _, place = action.partition(".")
+    if kind == "drop" and place.isdecimal() and int(place) < len(typed.rules):
+        del typed.rules[int(place)]
+    return typed
+
+
+async def _page(
+    request: Request,
+    section: Section,
+    document: str | None,
+    *,
+    typed: Filled | None = None,
+    error: FieldError | None = None,
+    problem: str = "",
+    unsaved: bool = False,
+    status: int = 200,
+) -> Response:
+    filled = typed or section.form.fill(document)
+    text = field(request, "document") if field(request, "do") == "text" else document or ""
+    more: dict[str, Any] = {}
+    if section.slug == "notifications":
+        more["targets"] = await known_targets(visit(request))
+    return await page(
+        request, "settings/section.html", status, bucket=bucket_of(request), section=section, form=section.form,
+        filled=filled, document=document, text=text, seen=_mark(document), error=error, problem=problem, unsaved=unsaved,
+        targets=more.get("targets", []),
+    )  # fmt: skip
+
+
+def _mark(document: str | None) -> str:
+    """By which a page knows again the document that it was made of."""
+    return "" if document is None else hashlib.sha256(document.encode()).hexdigest()[:32]
+
+
+async def send_test(request: Request) -> Response:
+    """Store the notifications of a bucket once more: each target that a topic or a queue names gets a test message."""
+    section, bucket, who = SECTIONS["notifications"], bucket_of(request), visit(request)
+    document = await section.source.load(who, bucket)
+    await section.source.save(who, bucket, document)
+    flash(request, "Test messages are on their way to the targets of topics and queues.")
+    return redirect(request, f"/b/{bucket}/settings/notifications")
+
+
+_BELOW: Final = "/b/{bucket}/settings"
+ROUTES = [
+    Route(_BELOW, index, methods=["GET"]),
+    Route(f"{_BELOW}/policy", policy.show, methods=["GET"]),
+    Route(f"{_BELOW}/policy", policy.change, methods=["POST"]),
+    Route(f"{_BELOW}/lifecycle/count", expiry.count, methods=["POST"]),
+    Route(f"{_BELOW}/notifications/test", send_test, methods=["POST"]),
+    Route(f"{_BELOW}/{{section}}", show, methods=["GET"]),
+    Route(f"{_BELOW}/{{section}}", change, methods=["POST"]),
+]
+TABS = [Place("Settings", "/settings")]

@@ -143,6 +143,13 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
         ),
     ),
     ("POST", "/iam/root-key"): Row(),
+    ("GET", "/audit"): Row(
+        queries=(
+            "since=yesterday", "since=2026-02-30", "before=0", "before=-1", "before=x", "before=" + "9" * 20, "limit=0",
+            "limit=1001", "limit=", "user=" + "x" * 129, "action=" + "x" * 129,
+        )
+    ),
+    ("GET", "/audit/verify"): Row(),
     ("GET", "/keys"): Row(),
     ("POST", "/keys"): Row(order={"name": "new"}, wrong=(("name", [*NAMES, "x" * 251, "key"]),), status=201),
     ("POST", "/keys/action"): Row(

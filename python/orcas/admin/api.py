@@ -21,6 +21,7 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
+from orcas.admin.routes.audit import add_audit
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
@@ -91,6 +92,7 @@ def admin_app(tools: Callable[[], Tools], around: Callable[[], Around]) -> FastA
     add_tasks(app, tools)
     add_keys(app, tools)
     add_identities(app, tools)
+    add_audit(app, tools)
     add_usage(app, tools)
     add_server(app, tools, around)
     add_quotas(app, tools)

@@ -51,7 +51,7 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    from orcas.control.files.audit import read_audit, unreadable
+    from orcas.control.files.audit import is_about, read_audit, unreadable
 
     begin = None if since is None else _time(since)
     for read in read_audit(settings_of(data).data):
@@ -59,7 +59,7 @@ def show(
             raise unreadable(read)
         if begin is not None and dt.datetime.fromisoformat(line["time"]) < begin:
             continue
-        if (user is not None and not _is_about(line, user)) or action not in (None, line["action"]):
+        if (user is not None and not is_about(line, user)) or action not in (None, line["action"]):
             continue
         if as_json:
             sys.stdout.write(json.dumps(line) + "\n")
@@ -94,11 +94,6 @@ def _time(text: str) -> dt.datetime:
             f"--since must be a day or a time, not {text}: write 2026-11-01 or 2026-11-01T08:00:00."
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
-
-
-def _is_about(line: dict[str, Any], user: str) -> bool:
-    actor = str(line["actor"])
-    return line["parameters"].get("UserName") == user or (":user/" in actor and actor.rpartition("/")[2] == user)
 
 
 def _shown(line: dict[str, Any]) -> str:

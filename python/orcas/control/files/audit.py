@@ -195,6 +195,37 @@ def read_audit(directory: Path) -> Iterator[Read]:
             raise UnavailableError(f"The audit log cannot be read: {because(error)}.") from None
 
 
+def is_about(line: dict[str, Any], user: str) -> bool:
+    """Whether a user has made a change, or it was about that user."""
+    actor = str(line["actor"])
+    return line["parameters"].get("UserName") == user or (":user/" in actor and actor.rpartition("/")[2] == user)
+
+
+def newest_audit(directory: Path, before: int | None = None) -> Iterator[Read]:
+    """The lines with numbers below `before`, the newest first, without one that is not complete. A file is in memory.
+
+    Raises:
+        UnavailableError: a file cannot be read.
+    """
+    paths = audit_files(directory)
+    for path in reversed(paths):
+        # Its name is the number of its first line.
+        if before is not None and int(path.stem) >= before:
+            continue
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            # It was the oldest, and is gone meanwhile.
+            return
+        except OSError as error:
+            raise UnavailableError(f"The audit log cannot be read: {because(error)}.") from None
+        # What follows the last line end is empty, or is being written.
+        for at in range(len(lines) - 2, -1, -1):
+            read = Read(f"line {at + 1} of {FOLDER}/{path.name}", lines[at], _parsed(lines[at] + b"\n"))
+            if before is None or read.content is None or read.content["sequence"] < before:
+                yield read
+
+
 def verify_audit(directory: Path, head: Head) -> tuple[Head, Head]:
     """The first and the last line. `head`: that of `control.db`, which was read before.
 

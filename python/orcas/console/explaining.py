@@ -1,4 +1,4 @@
-"""May somebody do something, and which statement decides: the simulation of IAM, with the text of that statement."""
+"""Whether a policy is valid, and whether somebody may do something: the checks of IAM, and the text that decides."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from orcas.console.calls import CallError, Visit, call, iam
 from orcas.console.documents.policies import statement
 from orcas.console.signing import object_path
+from orcas.edge import check_policy
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
@@ -51,6 +52,22 @@ class Question:
     action: str
     resource: str
     context: Mapping[str, str]
+
+
+def checked(text: str, kind: str, bucket: str | None = None) -> tuple[list[str], str]:
+    """Warnings about a policy, and the sentence that says what is wrong with it.
+
+    Args:
+        text: the policy.
+        kind: identity, resource, session, boundary or trust.
+        bucket: whose policy it is, if it is of a bucket.
+    """
+    if not text.strip():
+        return [], "Write a policy."
+    try:
+        return check_policy(text, kind, bucket), ""
+    except ValueError as error:
+        return [], f"The policy is not valid: {str(error).rstrip('.')}. Correct it."
 
 
 def resource_arn(text: str) -> str:

@@ -118,7 +118,7 @@ def test_the_rules_of_a_form_are_counted_before_they_are_saved(visitor: Visitor,
     shown = visitor.post(path, {"do": "count", **rule})
     assert shown.status_code == 200
     assert '<td class="key">past</td><td class="num">1</td>' in shown.text
-    assert "Counted: 1 versions and uploads were looked at." in shown.text
+    assert "Counted. Versions and uploads looked at: 1." in shown.text
     empty = visitor.post(path, {"do": "count"})
     assert "Nothing would be removed today." in empty.text
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1

@@ -21,8 +21,10 @@ def path(bucket: str) -> str:
 @pytest.fixture
 def user(target: Target) -> dict[str, str]:
     """A user who may nothing: its name and ARN."""
-    name = f"u-{uuid.uuid4().hex}"
-    return {"name": name, "arn": target.server.client("iam").create_user(UserName=name)["User"]["Arn"]}
+    name, iam = f"u-{uuid.uuid4().hex}", target.server.client("iam")
+    arn = iam.create_user(UserName=name)["User"]["Arn"]
+    iam.close()
+    return {"name": name, "arn": arn}
 
 
 def test_a_template_is_saved_and_lets_the_user_read(

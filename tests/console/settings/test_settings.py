@@ -52,6 +52,7 @@ def reader(target: Target, bucket: str) -> Iterator[Visitor]:
     }
     iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps({"Statement": [allowed]}))
     key = iam.create_access_key(UserName=name)["AccessKey"]
+    iam.close()
     visitor = visitor_of(target, signed_in=False)
     assert visitor.sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303
     yield visitor

@@ -96,9 +96,10 @@ def _row(name: str, count: Count) -> list[str]:
 
 
 def _words(progress: Progress) -> str:
+    seen = shown.number(progress.seen)
     if progress.done:
-        return f"Counted: {shown.number(progress.seen)} versions and uploads were looked at."
-    so_far = f"{shown.number(progress.seen)} versions and uploads looked at so far"
+        return f"Counted. Versions and uploads looked at: {seen}."
+    so_far = f"Versions and uploads looked at so far: {seen}"
     return f"{so_far}, up to {shown.plain(progress.last)}." if progress.last else f"{so_far}."
 
 

@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, call
 from orcas.console.documents.policies import BUCKET, build, readable
-from orcas.console.explaining import Decision, Question, entity_arn, explain
+from orcas.console.explaining import Decision, Question, checked, entity_arn, explain
 from orcas.console.pages import explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings.sources import Configuration
 from orcas.console.signing import object_path
-from orcas.edge import check_policy
 
 TITLE: Final = "Policy"
 ABOUT: Final = "Who may do what in this bucket, besides what policies of users say."
@@ -48,7 +47,7 @@ async def change(request: Request) -> Response:
         return await _template(request, document, typed, bucket)
     if action == "explain":
         return await _explain(request, document, typed)
-    findings, problem = ([], "") if action == "remove" else _checked(typed, bucket)
+    findings, problem = ([], "") if action == "remove" else checked(typed, "resource", bucket)
     if action == "check" or problem:
         fine = action == "check" and not findings and not problem
         return await _page(
@@ -63,16 +62,6 @@ async def change(request: Request) -> Response:
         return await _page(request, document, typed, findings=findings, problem=said, status=error.status)
     flash(request, f"Policy: {'removed' if action == 'remove' else 'saved'}.")
     return redirect(request, f"/b/{bucket}/settings/policy")
-
-
-def _checked(text: str, bucket: str) -> tuple[list[str], str]:
-    """Warnings, and what is wrong with a policy."""
-    if not text.strip():
-        return [], "Write a policy, or remove it."
-    try:
-        return check_policy(text, "resource", bucket), ""
-    except ValueError as error:
-        return [], f"The policy is not valid: {str(error).rstrip('.')}. Correct it."
 
 
 async def _template(request: Request, document: str | None, typed: str, bucket: str) -> Response:

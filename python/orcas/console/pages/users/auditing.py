@@ -1,0 +1,43 @@
+"""The audit log: who has changed which identities, the newest first, and whether the log is whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orcas.console.calls import CallError, admin
+from orcas.console.pages import explained, page, visit
+
+
+async def show(request: Request) -> Response:
+    """A page of lines."""
+    return await _page(request)
+
+
+async def verify(request: Request) -> Response:
+    """The same, with what a check of the whole log says."""
+    try:
+        found = await admin(visit(request), "GET", "audit/verify")
+    except CallError as error:
+        return await _page(request, problem=explained(error), status=error.status)
+    if not found["last"]:
+        return await _page(request, said="There are no lines yet.")
+    return await _page(
+        request, said=f"Lines {found['first']} to {found['last']} are intact; the last one has {found['digest']}."
+    )
+
+
+async def _page(request: Request, said: str = "", problem: str = "", status: int = 200) -> Response:
+    query = request.query_params
+    asked = {name: query[name] for name in ("user", "action", "since", "before") if query.get(name)}
+    context: dict[str, Any] = {"lines": [], "next": None}
+    try:
+        context = await admin(visit(request), "GET", "audit", None, {**asked, "limit": "100"})
+    except CallError as error:
+        if not asked or error.status != 400:
+            raise
+        problem, status = explained(error), error.status
+    typed = {name: query.get(name, "") for name in ("user", "action", "since")}
+    return await page(request, "users/audit.html", status, said=said, problem=problem, typed=typed, **context)

@@ -1,0 +1,212 @@
+"""The editor of policies: inline ones, trust policies of roles, and managed ones with their versions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import unquote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orcas.console.calls import CallError, Visit, iam
+from orcas.console.documents.policies import IDENTITY, build, readable
+from orcas.console.explaining import checked, managed_document
+from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.pages.users.kinds import called, everything, inline_document, kind_of, name_of, part, place, texts
+
+# Policies that come with the server, which nobody can change.
+BUILTIN: Final = "arn:aws:iam::aws:policy/"
+# Versions that a policy can have.
+_VERSIONS_MAX: Final = 5
+
+
+def _typed(request: Request) -> str:
+    return field(request, "document").replace("\r\n", "\n")
+
+
+async def inline(request: Request) -> Response:
+    """The editor of an inline policy: a new one, unless its name is in the address."""
+    kind, name, policy = kind_of(request), name_of(request), request.query_params.get("policy", "")
+    text = readable(await inline_document(visit(request), kind, name, policy)) if policy else ""
+    return await _editor(request, text, policy)
+
+
+async def save_inline(request: Request) -> Response:
+    """Save an inline policy, check it, or begin with a template."""
+    kind, name, policy = kind_of(request), name_of(request), field(request, "name").strip()
+    parameters = {f"{called(kind)}Name": name, "PolicyName": policy, "PolicyDocument": _typed(request)}
+    return await _save(request, "identity", policy, (f"Put{called(kind)}Policy", parameters))
+
+
+async def trust(request: Request) -> Response:
+    """The editor of the trust policy of a role."""
+    if kind_of(request) != "role":
+        raise HTTPException(404)
+    answer = await iam(visit(request), "GetRole", {"RoleName": name_of(request)})
+    return await _editor(request, readable(unquote(answer.findtext("Role/AssumeRolePolicyDocument") or "")))
+
+
+async def save_trust(request: Request) -> Response:
+    """Save or check a trust policy."""
+    if kind_of(request) != "role":
+        raise HTTPException(404)
+    parameters = {"RoleName": name_of(request), "PolicyDocument": _typed(request)}
+    return await _save(request, "trust", "", ("UpdateAssumeRolePolicy", parameters))
+
+
+async def _save(request: Request, kind: str, policy: str, action: tuple[str, dict[str, str]]) -> Response:
+    text, wanted = _typed(request), field(request, "do")
+    if wanted == "template":
+        template, bucket = IDENTITY.get(field(request, "template")), field(request, "bucket").strip()
+        if template is None or not bucket:
+            said = "Choose a template, and write the name of a bucket."
+            return await _editor(request, text, policy, problem=said, status=400)
+        return await _editor(request, build(template, bucket, field(request, "prefix")), policy, unsaved=True)
+    findings, problem = checked(text, kind)
+    if wanted == "check" or problem:
+        fine = not problem and not findings
+        return await _editor(
+            request, text, policy, findings=findings, problem=problem, fine=fine, status=400 if problem else 200
+        )
+    try:
+        await iam(visit(request), *action)
+    except CallError as error:
+        said = f"Nothing was changed. {explained(error)}"
+        return await _editor(request, text, policy, findings=findings, problem=said, status=error.status)
+    flash(request, f"The {'inline policy ' + policy if policy else 'trust policy'} is saved.")
+    return redirect(request, place(kind_of(request), name_of(request)))
+
+
+async def _editor(
+    request: Request,
+    text: str,
+    policy: str = "",
+    *,
+    findings: list[str] | None = None,
+    problem: str = "",
+    fine: bool = False,
+    unsaved: bool = False,
+    status: int = 200,
+) -> Response:
+    kind, name = kind_of(request), name_of(request)
+    is_trust = request.url.path.endswith("/trust")
+    context: dict[str, Any] = {
+        "kind": kind, "name": name, "text": text, "policy": policy, "trust": is_trust, "findings": findings or [],
+        "problem": problem, "fine": fine, "unsaved": unsaved, "here": place(kind, name),
+        "templates": [(each, template.title) for each, template in IDENTITY.items()],
+        "typed": {each: field(request, each) for each in ("template", "bucket", "prefix")},
+    }  # fmt: skip
+    return await page(request, "users/editor.html", status, **context)
+
+
+def _arn(request: Request) -> str:
+    return field(request, "arn") or request.query_params.get("arn", "")
+
+
+async def policy(request: Request) -> Response:
+    """A managed policy: the version in effect, or the one in the address, its versions, and who has it."""
+    return await _policy(request)
+
+
+async def change_policy(request: Request) -> Response:
+    """Save another version of a managed policy, check it, choose or delete a version, or delete the policy."""
+    arn, who, action, text = _arn(request), visit(request), field(request, "do"), _typed(request)
+    version = {"PolicyArn": arn, "VersionId": field(request, "version")}
+    findings, problem = checked(text, "identity") if action in ("save", "check") else ([], "")
+    if action == "check" or problem:
+        fine = not problem and not findings
+        return await _policy(
+            request, text, findings=findings, problem=problem, fine=fine, status=400 if problem else 200
+        )
+    try:
+        if action == "save":
+            said = f"Version {await _save_version(who, arn, text)} is in effect."
+        elif action == "default":
+            await iam(who, "SetDefaultPolicyVersion", version)
+            said = f"Version {version['VersionId']} is in effect."
+        elif action == "drop":
+            await iam(who, "DeletePolicyVersion", version)
+            said = f"Version {version['VersionId']} was deleted."
+        elif action == "delete":
+            return await _delete_policy(request, arn)
+        else:
+            raise HTTPException(404)
+    except CallError as error:
+        said = f"Nothing was changed. {explained(error)}"
+        return await _policy(request, text if action == "save" else None, problem=said, status=error.status)
+    flash(request, said)
+    return redirect(request, "/users/policies/one", arn=arn)
+
+
+async def _save_version(who: Visit, arn: str, text: str) -> str:
+    """A new version, in place of the oldest that is not in effect if there are too many."""
+    versions = [texts(each) for each in await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn})]
+    spare = [each["VersionId"] for each in versions if each["IsDefaultVersion"] != "true"]
+    if len(versions) >= _VERSIONS_MAX:
+        await iam(who, "DeletePolicyVersion", {"PolicyArn": arn, "VersionId": spare[-1]})
+    answer = await iam(who, "CreatePolicyVersion", {"PolicyArn": arn, "PolicyDocument": text, "SetAsDefault": "true"})
+    return answer.findtext("PolicyVersion/VersionId") or ""
+
+
+async def _delete_policy(request: Request, arn: str) -> Response:
+    who, name = visit(request), arn.rpartition("/")[2]
+    if field(request, "confirm") != name:
+        return await _policy(
+            request, problem="Nothing was deleted. Type the name of the policy to delete it.", status=400
+        )
+    used = await iam(who, "ListEntitiesForPolicy", {"PolicyArn": arn})
+    if any(len(used.findall(f"Policy{of}s/member")) for of in ("User", "Group", "Role")):
+        return await _policy(
+            request, problem="Nothing was deleted. Detach the policy from all who have it first.", status=409
+        )
+    try:
+        for each in await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}):
+            if each.findtext("IsDefaultVersion") != "true":
+                await iam(who, "DeletePolicyVersion", {"PolicyArn": arn, "VersionId": each.findtext("VersionId") or ""})
+        await iam(who, "DeletePolicy", {"PolicyArn": arn})
+    except CallError as error:
+        flash_error(request, error, f"The policy {name} was not deleted")
+        return redirect(request, "/users/policies/one", arn=arn)
+    flash(request, f"The policy {name} was deleted.")
+    return redirect(request, "/users/policies")
+
+
+async def _policy(
+    request: Request,
+    text: str | None = None,
+    *,
+    findings: list[str] | None = None,
+    problem: str = "",
+    fine: bool = False,
+    status: int = 200,
+) -> Response:
+    arn, who = _arn(request), visit(request)
+    about = texts((await iam(who, "GetPolicy", {"PolicyArn": arn})).find("Policy"))
+    version = request.query_params.get("version") or about.get("DefaultVersionId", "")
+    if text is None:
+        text = readable(await managed_document(who, arn, version))
+    versions, (used, refused) = await asyncio.gather(
+        part(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}), _users(who, arn)
+    )
+    context: dict[str, Any] = {
+        "arn": arn, "about": about, "name": about.get("PolicyName", arn), "version": version, "versions": versions,
+        "used": used, "used_refused": refused, "text": text, "findings": findings or [], "problem": problem, "fine": fine,
+        "builtin": arn.startswith(BUILTIN),
+    }  # fmt: skip
+    return await page(request, "users/policy.html", status, **context)
+
+
+async def _users(who: Visit, arn: str) -> tuple[list[tuple[str, str, str]], str]:
+    """Who has a policy: kind, name and path; or why that is refused."""
+    try:
+        answer = await iam(who, "ListEntitiesForPolicy", {"PolicyArn": arn, "MaxItems": "1000"})
+    except CallError as error:
+        return [], explained(error)
+    found = []
+    for kind in ("user", "group", "role"):
+        of = called(kind)
+        names = [each.findtext(f"{of}Name") or "" for each in answer.findall(f"Policy{of}s/member")]
+        found += [(kind, name, place(kind, name)) for name in names]
+    return found, ""

@@ -1,0 +1,295 @@
+"""The page of a user, group or role: what it has, and what can be changed."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orcas.console.calls import CallError, Visit, admin, iam
+from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.pages.users.kinds import (
+    Part,
+    called,
+    everything,
+    kind_of,
+    name_of,
+    part,
+    place,
+    policies_of,
+    texts,
+)
+
+# The inline policy by which AWS's console ends sessions as well.
+_REVOKING: Final = "AWSRevokeOlderSessions"
+
+
+async def show(request: Request) -> Response:
+    """The page."""
+    return await one_page(request)
+
+
+async def one_page(request: Request, problem: str = "", status: int = 200) -> Response:
+    """The page, with what was wrong."""
+    kind, name, who = kind_of(request), name_of(request), visit(request)
+    of, named = called(kind), {f"{called(kind)}Name": name}
+    answer = await iam(who, f"Get{of}", named)
+    found = answer.find(of)
+    about = texts(found)
+    context: dict[str, Any] = {
+        "kind": kind, "name": about.get(f"{of}Name", name), "about": about, "problem": problem,
+        "boundary": "" if found is None else found.findtext("PermissionsBoundary/PermissionsBoundaryArn") or "",
+        "trust": unquote(about.get("AssumeRolePolicyDocument", "")), "keys": Part(), "groups": Part(), "others": Part(),
+        "members": Part(), "limits": {}, "here": place(kind, name),
+        "policies": await policies_of(who, kind, name),
+        "tags": [] if found is None else [texts(tag) for tag in found.findall("Tags/member")],
+    }  # fmt: skip
+    if kind == "user":
+        context["keys"], context["groups"], context["others"], context["limits"] = await asyncio.gather(
+            _keys(who, name), part(who, "ListGroupsForUser", "Groups", named), part(who, "ListGroups", "Groups"),
+            _limits(who, name),
+        )  # fmt: skip
+    if kind == "group":
+        context["members"], context["others"] = await asyncio.gather(
+            part(who, "GetGroup", "Users", named), part(who, "ListUsers", "Users")
+        )
+    names = [row["GroupName" if kind == "user" else "UserName"] for row in context["others"].rows]
+    context["others_offered"] = [(other, other) for other in names]
+    offered: Part = context["policies"]["offered"]
+    context["policies_offered"] = [(row["Arn"], row["PolicyName"]) for row in offered.rows]
+    return await page(request, "users/one.html", status, **context)
+
+
+async def _keys(who: Visit, name: str) -> Part:
+    """The access keys of a user, each with when it was used last."""
+    found = await part(who, "ListAccessKeys", "AccessKeyMetadata", {"UserName": name})
+
+    async def used(key: str) -> str:
+        try:
+            answer = await iam(who, "GetAccessKeyLastUsed", {"AccessKeyId": key})
+        except CallError:
+            return "not shown to you"
+        return answer.findtext("AccessKeyLastUsed/LastUsedDate") or "never"
+
+    for row, last in zip(
+        found.rows, await asyncio.gather(*(used(row["AccessKeyId"]) for row in found.rows)), strict=True
+    ):
+        row["used"] = last
+    return found
+
+
+async def _limits(who: Visit, name: str) -> dict[str, int]:
+    """Requests and bytes a second; empty if the visitor may not know: only root may."""
+    try:
+        answer = await admin(who, "POST", "iam", {"action": "GetLimits", "parameters": {"UserName": name}})
+    except CallError:
+        return {}
+    return dict(answer["Limits"])
+
+
+async def change(request: Request) -> Response:
+    """Do one thing to a user, group or role, and show its page again."""
+    kind, action = kind_of(request), _ACTIONS.get(request.path_params["action"])
+    if action is None or kind not in action[1]:
+        raise HTTPException(404)
+    try:
+        flash(request, await action[0](request))
+    except ValueError as error:
+        return await one_page(request, str(error), 400)
+    except CallError as error:
+        if error.code in ("InvalidAccessKeyId", "InvalidClientTokenId"):
+            raise
+        return await one_page(request, f"Nothing was changed. {explained(error)}", error.status)
+    return redirect(request, place(kind, name_of(request)))
+
+
+async def _do(request: Request, action: str, **parameters: str) -> None:
+    of = called(kind_of(request))
+    await iam(visit(request), action.format(of), {f"{of}Name": name_of(request), **parameters})
+
+
+async def _attach(request: Request) -> str:
+    arn = _given(request, "policy", "Choose a policy.")
+    await _do(request, "Attach{}Policy", PolicyArn=arn)
+    return f"{arn.rpartition('/')[2]} is attached."
+
+
+async def _detach(request: Request) -> str:
+    arn = field(request, "policy")
+    await _do(request, "Detach{}Policy", PolicyArn=arn)
+    return f"{arn.rpartition('/')[2]} is no longer attached."
+
+
+async def _delete_inline(request: Request) -> str:
+    policy = field(request, "policy")
+    await _do(request, "Delete{}Policy", PolicyName=policy)
+    return f"The inline policy {policy} was deleted."
+
+
+async def _join(request: Request) -> str:
+    group = _given(request, "other", "Choose a group.")
+    await _do(request, "AddUserToGroup", GroupName=group)
+    return f"{name_of(request)} is in the group {group}."
+
+
+async def _leave(request: Request) -> str:
+    group = field(request, "other")
+    await _do(request, "RemoveUserFromGroup", GroupName=group)
+    return f"{name_of(request)} is no longer in the group {group}."
+
+
+async def _add(request: Request) -> str:
+    user = _given(request, "other", "Choose a user.")
+    await _do(request, "AddUserToGroup", UserName=user)
+    return f"{user} is in the group."
+
+
+async def _remove(request: Request) -> str:
+    user = field(request, "other")
+    await _do(request, "RemoveUserFromGroup", UserName=user)
+    return f"{user} is no longer in the group."
+
+
+async def _set_key(request: Request) -> str:
+    key, status = field(request, "key"), field(request, "status")
+    await _do(request, "UpdateAccessKey", AccessKeyId=key, Status=status)
+    return f"Access key {key} is {'in use again' if status == 'Active' else 'refused from now on'}."
+
+
+async def _delete_key(request: Request) -> str:
+    key = field(request, "key")
+    await _do(request, "DeleteAccessKey", AccessKeyId=key)
+    return f"Access key {key} was deleted."
+
+
+async def _set_boundary(request: Request) -> str:
+    arn = field(request, "policy")
+    if arn:
+        await _do(request, "Put{}PermissionsBoundary", PermissionsBoundary=arn)
+        return f"Nothing beyond {arn.rpartition('/')[2]} is allowed."
+    await _do(request, "Delete{}PermissionsBoundary")
+    return "There is no permissions boundary."
+
+
+async def _tag(request: Request) -> str:
+    key = _given(request, "key", "Write the key of the tag.")
+    await _do(request, "Tag{}", **{"Tags.member.1.Key": key, "Tags.member.1.Value": field(request, "value")})
+    return f"The tag {key} is set."
+
+
+async def _untag(request: Request) -> str:
+    key = field(request, "key")
+    await _do(request, "Untag{}", **{"TagKeys.member.1": key})
+    return f"The tag {key} was removed."
+
+
+async def _limit(request: Request) -> str:
+    given = [field(request, name).strip() or "0" for name in ("requests", "bytes")]
+    if not all(text.isascii() and text.isdecimal() and len(text) <= 13 for text in given):
+        raise ValueError("Write whole numbers of requests and bytes a second, or leave the fields empty.")
+    parameters = {"UserName": name_of(request), "RequestsPerSecond": int(given[0]), "BytesPerSecond": int(given[1])}
+    await admin(visit(request), "POST", "iam", {"action": "PutLimits", "parameters": parameters})
+    return "The limits are set." if any(map(int, given)) else "There are no limits."
+
+
+async def _revoke(request: Request) -> str:
+    """End sessions that began before a time, which is now unless another one was typed."""
+    typed = field(request, "before").strip()
+    try:
+        before = dt.datetime.fromisoformat(typed) if typed else dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)
+    except ValueError:
+        raise ValueError("Write a time in UTC such as 2027-01-31T08:00, or leave the field empty for now.") from None
+    text = (
+        (before if before.tzinfo else before.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )
+    statement = {
+        "Effect": "Deny", "Action": ["*"], "Resource": ["*"],
+        "Condition": {"DateLessThan": {"aws:TokenIssueTime": text}},
+    }  # fmt: skip
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    await _do(request, "Put{}Policy", PolicyName=_REVOKING, PolicyDocument=document)
+    return f"Sessions that began before {text} have ended."
+
+
+def _given(request: Request, name: str, missing: str) -> str:
+    found = field(request, name)
+    if not found:
+        raise ValueError(missing)
+    return found
+
+
+_ACTIONS: Final[dict[str, tuple[Callable[[Request], Awaitable[str]], tuple[str, ...]]]] = {
+    "attach": (_attach, ("user", "group", "role")),
+    "detach": (_detach, ("user", "group", "role")),
+    "delete-inline": (_delete_inline, ("user", "group", "role")),
+    "join": (_join, ("user",)),
+    "leave": (_leave, ("user",)),
+    "add": (_add, ("group",)),
+    "remove": (_remove, ("group",)),
+    "set-key": (_set_key, ("user",)),
+    "delete-key": (_delete_key, ("user",)),
+    "boundary": (_set_boundary, ("user", "role")),
+    "tag": (_tag, ("user", "role")),
+    "untag": (_untag, ("user", "role")),
+    "limit": (_limit, ("user",)),
+    "revoke": (_revoke, ("user", "role")),
+}
+
+
+async def create_key(request: Request) -> Response:
+    """Make an access key. Its secret is on this page, and nowhere again."""
+    if kind_of(request) != "user":
+        raise HTTPException(404)
+    parameters = {"UserName": name_of(request)}
+    policy = field(request, "document").replace("\r\n", "\n")
+    if policy.strip():
+        parameters["SessionPolicy"] = policy
+    elif field(request, "narrow"):
+        return await one_page(request, "Write the policy of the service account.", 400)
+    try:
+        made = texts((await iam(visit(request), "CreateAccessKey", parameters)).find("AccessKey"))
+    except CallError as error:
+        return await one_page(request, f"No key was made. {explained(error)}", error.status)
+    return await page(
+        request, "users/key.html", kind="user", name=name_of(request), key=made["AccessKeyId"],
+        secret=made["SecretAccessKey"], narrow=bool(policy.strip()),
+    )  # fmt: skip
+
+
+async def delete(request: Request) -> Response:
+    """Delete a user, group or role with all that it has, after its name was typed."""
+    kind, name = kind_of(request), name_of(request)
+    if field(request, "confirm") != name:
+        return await one_page(request, f"Nothing was deleted. Type the name of the {kind} to delete it.", 400)
+    try:
+        await _strip(visit(request), kind, name)
+        await _do(request, "Delete{}")
+    except CallError as error:
+        flash_error(request, error, f"The {kind} {name} was not deleted, but may have lost keys and policies")
+        return redirect(request, place(kind, name))
+    flash(request, f"The {kind} {name} was deleted.")
+    return redirect(request, f"/users/{quote(kind)}s")
+
+
+async def _strip(who: Visit, kind: str, name: str) -> None:
+    """Remove what keeps it from being deleted."""
+    of, named = called(kind), {f"{called(kind)}Name": name}
+    for attached in await everything(who, f"ListAttached{of}Policies", "AttachedPolicies", named):
+        await iam(who, f"Detach{of}Policy", named | {"PolicyArn": attached.findtext("PolicyArn") or ""})
+    for inline in await everything(who, f"List{of}Policies", "PolicyNames", named):
+        await iam(who, f"Delete{of}Policy", named | {"PolicyName": inline.text or ""})
+    if kind == "user":
+        for key in await everything(who, "ListAccessKeys", "AccessKeyMetadata", named):
+            await iam(who, "DeleteAccessKey", named | {"AccessKeyId": key.findtext("AccessKeyId") or ""})
+        for group in await everything(who, "ListGroupsForUser", "Groups", named):
+            await iam(who, "RemoveUserFromGroup", named | {"GroupName": group.findtext("GroupName") or ""})
+    if kind == "group":
+        for user in await everything(who, "GetGroup", "Users", named):
+            await iam(who, "RemoveUserFromGroup", named | {"UserName": user.findtext("UserName") or ""})

@@ -1,0 +1,49 @@
+"""The addresses of the pages about users, and their places in the navigation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orcas.console.pages import Place, redirect
+from orcas.console.pages.users import asking, auditing, editing, lists, one
+
+
+async def first(request: Request) -> Response:
+    """To the list of users."""
+    return redirect(request, "/users/users")
+
+
+_ONE: Final = "/users/{kind}/{name}"
+ROUTES = [
+    Route("/users", first, methods=["GET"]),
+    Route("/users/policies", lists.policies, methods=["GET"]),
+    Route("/users/policies", lists.create_policy, methods=["POST"]),
+    Route("/users/policies/one", editing.policy, methods=["GET"]),
+    Route("/users/policies/one", editing.change_policy, methods=["POST"]),
+    Route("/users/may", asking.show, methods=["GET"]),
+    Route("/users/may", asking.ask, methods=["POST"]),
+    Route("/users/audit", auditing.show, methods=["GET"]),
+    Route("/users/audit", auditing.verify, methods=["POST"]),
+    Route("/users/{kind}", lists.show, methods=["GET"]),
+    Route("/users/{kind}", lists.create, methods=["POST"]),
+    Route(_ONE, one.show, methods=["GET"]),
+    Route(f"{_ONE}/inline", editing.inline, methods=["GET"]),
+    Route(f"{_ONE}/inline", editing.save_inline, methods=["POST"]),
+    Route(f"{_ONE}/trust", editing.trust, methods=["GET"]),
+    Route(f"{_ONE}/trust", editing.save_trust, methods=["POST"]),
+    Route(f"{_ONE}/create-key", one.create_key, methods=["POST"]),
+    Route(f"{_ONE}/delete", one.delete, methods=["POST"]),
+    Route(f"{_ONE}/{{action}}", one.change, methods=["POST"]),
+]
+PLACES = [
+    Place("Users", "/users/users", "Access"),
+    Place("Groups", "/users/groups", "Access"),
+    Place("Roles", "/users/roles", "Access"),
+    Place("Policies", "/users/policies", "Access"),
+    Place("May somebody …?", "/users/may", "Access"),
+    Place("Audit log", "/users/audit", "Access"),
+]

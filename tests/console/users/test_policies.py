@@ -1,0 +1,137 @@
+"""Managed policies, decisions with the statement that makes them, and the audit log over the console."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.console.users.test_users import READ_ONLY
+from tests.console.visitors import Visitor, visitor_of
+from tests.fixtures.targets import Target, running
+
+
+@pytest.fixture
+def iam(target: Target) -> Iterator[Any]:
+    client = target.server.client("iam")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name of this test's own."""
+    return f"p-{uuid.uuid4().hex[:12]}"
+
+
+def area(text: str) -> str:
+    """What the editor has."""
+    return html.unescape(re.findall(r'<textarea[^>]*name="document"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)[0])
+
+
+def test_a_policy_is_made_gets_versions_and_is_deleted(visitor: Visitor, iam: Any, name: str) -> None:
+    begun = visitor.post("/users/policies", {"do": "template", "template": "read", "bucket": "photos", "name": name})
+    text = area(begun.text)
+    assert "The policy is valid." in visitor.post("/users/policies", {"do": "check", "document": text}).text
+    wrong = visitor.post("/users/policies", {"do": "save", "document": "kept {", "name": name})
+    assert wrong.status_code == 400
+    assert area(wrong.text) == "kept {"
+    made = visitor.post("/users/policies", {"do": "save", "document": text, "name": name})
+    assert made.status_code == 303
+    path = "/users/policies/one"
+    arn = iam.list_policies(Scope="Local")["Policies"]
+    (arn,) = [each["Arn"] for each in arn if each["PolicyName"] == name]
+    for at in range(2, 8):
+        changed = text.replace("photos", f"photos-{at}")
+        assert f"Version v{at} is in effect." in visitor.done(path, {"do": "save", "arn": arn, "document": changed})
+    kept = [each["VersionId"] for each in iam.list_policy_versions(PolicyArn=arn)["Versions"]]
+    assert kept == ["v7", "v6", "v5", "v4", "v3"]
+    assert "photos-4" in visitor.page(f"{path}?arn={arn}&version=v4")
+    visitor.done(path, {"do": "default", "arn": arn, "version": "v4"})
+    visitor.done(path, {"do": "drop", "arn": arn, "version": "v3"})
+    assert "photos-4" in area(visitor.page(f"{path}?arn={arn}"))
+    refused = visitor.post(path, {"do": "drop", "arn": arn, "version": "v4"})
+    assert refused.status_code == 409
+    assert "Cannot delete the default version" in refused.text
+    iam.create_group(GroupName=name)
+    iam.attach_group_policy(GroupName=name, PolicyArn=arn)
+    assert visitor.post(path, {"do": "delete", "arn": arn, "confirm": name}).status_code == 409
+    assert len(iam.list_policy_versions(PolicyArn=arn)["Versions"]) == 4
+    assert f"/users/groups/{name}" in visitor.page(f"{path}?arn={arn}")
+    iam.detach_group_policy(GroupName=name, PolicyArn=arn)
+    assert visitor.post(path, {"do": "delete", "arn": arn, "confirm": "other"}).status_code == 400
+    assert f"The policy {name} was deleted." in visitor.done(path, {"do": "delete", "arn": arn, "confirm": name})
+    assert visitor.get(f"{path}?arn={arn}").status_code == 404
+
+
+def test_policies_that_come_with_the_server_are_shown(visitor: Visitor) -> None:
+    page = visitor.page(f"/users/policies/one?arn={READ_ONLY}")
+    assert "s3:Get*" in area(page)
+    assert "cannot be changed" in page
+    assert "Delete the policy" not in page
+
+
+def test_the_statement_that_decides_is_shown(visitor: Visitor, iam: Any, s3: Any, bucket: str, name: str) -> None:
+    iam.create_user(UserName=name)
+    deny = {
+        "Effect": "Deny",
+        "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{bucket}/secret/*",
+        "Sid": "NoSecrets",
+    }
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=json.dumps({"Statement": [deny]}))
+    iam.attach_user_policy(UserName=name, PolicyArn=READ_ONLY)
+    asked = {"kind": "user", "name": name, "action": "s3:GetObject", "resource": f"{bucket}/a"}
+    allowed = visitor.post("/users/may", asked)
+    assert "Yes: allowed." in allowed.text
+    assert f"{READ_ONLY} statement 1" in allowed.text
+    assert "s3:Get*" in allowed.text
+    denied = visitor.post("/users/may", asked | {"resource": f"{bucket}/secret/a"})
+    assert "No: denied by a statement." in denied.text
+    assert "(NoSecrets)" in denied.text
+    assert f"arn:aws:s3:::{bucket}/secret/*" in denied.text
+    wanted = asked | {"action": "s3:PutObject"}
+    assert "No: no statement allows it." in visitor.post("/users/may", wanted).text
+    arn = iam.get_user(UserName=name)["User"]["Arn"]
+    put = {"Effect": "Allow", "Principal": {"AWS": arn}, "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*",
+           "Condition": {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}}  # fmt: skip
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [put]}))
+    wanted |= {"policy": "yes", "context": "aws:SourceIp=192.0.2.1"}
+    assert "resource statement 1" in visitor.post("/users/may", wanted).text
+    assert "No: no statement" in visitor.post("/users/may", wanted | {"context": "aws:SourceIp=198.51.100.1"}).text
+    for wrong in ({"name": ""}, {"context": "novalue"}, {"name": "no-such-user"}):
+        refused = visitor.post("/users/may", asked | wrong)
+        assert refused.status_code in (400, 404)
+        assert f'value="{bucket}/a"' in refused.text
+
+
+def test_the_audit_log_is_listed_and_verified(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as target:
+        visitor = visitor_of(target)
+        assert "No such lines." in visitor.page("/users/audit")
+        iam = target.server.client("iam")
+        for at in range(120):
+            iam.create_user(UserName=f"user-{at}")
+        iam.close()
+        page = visitor.page("/users/audit")
+        assert page.count("<td>CreateUser") + page.count(">CreateUser<") == 100
+        assert page.index("user-119") < page.index("user-20")
+        (older,) = re.findall(r'href="/_orcas/console(/users/audit\?[^"]+)"', page)
+        rest = visitor.page(html.unescape(older))
+        assert "user-19<" in rest
+        assert "user-20<" not in rest
+        assert "user-7<" in visitor.page("/users/audit?user=user-7")
+        assert "No such lines." in visitor.page("/users/audit?action=DeleteUser")
+        assert visitor.get("/users/audit?since=yesterday").status_code == 400
+        done = visitor.post("/users/audit")
+        assert "Lines 1 to 120 are intact" in done.text
+        (log,) = (tmp_path / "data" / "audit").glob("*.jsonl")
+        log.write_bytes(log.read_bytes().replace(b"user-50", b"user-51", 1))
+        damaged = visitor.post("/users/audit")
+        assert damaged.status_code == 409
+        assert "The audit log is damaged" in damaged.text
+        visitor.close()

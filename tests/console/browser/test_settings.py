@@ -28,8 +28,10 @@ def test_a_rule_that_removes_temporary_files(browser: Page, target: Target, s3: 
     browser.get_by_text("Counted. Versions and uploads looked at: 2.").wait_for()
     assert browser.locator("#count tbody td").all_inner_texts()[1:3] == ["2", "0"]
     assert findings(browser) == []
-    browser.go_back()
-    browser.get_by_role("button", name="Save", exact=True).last.click()
+    browser.get_by_role("button", name="Change these rules").click()
+    assert browser.get_by_label("Keys that begin with").input_value() == "tmp/"
+    browser.get_by_role("button", name="What would this remove today?").click()
+    browser.get_by_role("button", name="Save these rules").click()
     browser.get_by_text("Lifecycle rules: saved.").wait_for()
     (rule,) = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     assert rule["Filter"] == {"Prefix": "tmp/"}

@@ -68,6 +68,15 @@ BUCKET: Final[dict[str, Template]] = {
     "tls": Template("Refuse requests that are not encrypted on their way", False, _encrypted_only),
 }
 IDENTITY: Final[dict[str, Template]] = {
+    "browse": Template(
+        "List and read one bucket, and see the names of all: for the console",
+        False,
+        lambda bucket, prefix, _: [
+            {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"},
+            _list(bucket, prefix),
+            *_reading(bucket, prefix),
+        ],
+    ),
     "read": Template(
         "List and read one bucket", False, lambda bucket, prefix, _: [_list(bucket, prefix), *_reading(bucket, prefix)]
     ),

@@ -82,7 +82,14 @@ async def count(request: Request) -> Response:
     if "json" in request.headers.get("accept", ""):
         return JSONResponse(step, status)
     return await page(
-        request, "settings/count.html", status, bucket=bucket, step=step, document=document, problem=problem
+        request,
+        "settings/count.html",
+        status,
+        bucket=bucket,
+        step=step,
+        document=document,
+        problem=problem,
+        seen=typed(request, "seen"),
     )
 
 

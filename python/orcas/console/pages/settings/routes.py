@@ -84,6 +84,10 @@ async def change(request: Request) -> Response:
     try:
         if action == "remove":
             wanted: str | None = None
+        elif action == "fill":
+            # The rules that a count was about, saved or not.
+            filled = section.form.fill(field(request, "document").replace("\r\n", "\n"))
+            return await _page(request, section, document, typed=filled, unsaved=True)
         elif action == "text":
             wanted = field(request, "document").replace("\r\n", "\n")
             wanted = wanted if wanted.strip() else None
@@ -129,7 +133,7 @@ async def _page(
     status: int = 200,
 ) -> Response:
     filled = typed or section.form.fill(document)
-    text = field(request, "document") if field(request, "do") == "text" else document or ""
+    text = field(request, "document") if field(request, "do") in ("text", "fill") else document or ""
     more: dict[str, Any] = {}
     if section.slug == "notifications":
         more["targets"] = await known_targets(visit(request))

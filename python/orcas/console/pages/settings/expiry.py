@@ -37,7 +37,7 @@ from orcas.console.pages import explained, page, visit
 from orcas.console.pages import field as typed
 from orcas.console.signing import object_path
 
-# Entries of a list, which is parsed in a thread at a time; lists, seconds and tags of one step.
+# Entries of a list; lists, seconds and tags of one step.
 _PAGE: Final = 250
 _PAGES_MAX: Final = 20
 _STEP_SECONDS: Final = 1.0
@@ -66,8 +66,8 @@ async def count(request: Request) -> Response:
     bucket, who = str(request.path_params["bucket"]), visit(request)
     problem = ""
     try:
-        document = _document(request)
-        rules = read_rules(document)
+        document = await asyncio.to_thread(_document, request)
+        rules = await asyncio.to_thread(read_rules, document)
         progress = _progress(typed(request, "progress"))
         await _step(who, bucket, Tally(rules, progress.now_ms), progress)
     except (FieldError, ValueError) as error:
@@ -158,8 +158,8 @@ async def _step(who: Visit, bucket: str, tally: Tally, progress: Progress) -> No
 
 
 async def _list(who: Visit, bucket: str, tally: Tally, progress: Progress) -> int:
-    """Count one page of a list. How many tags were asked for."""
-    listed = prefixes(tally.rules, progress.phase)
+    """Count one page of a list. How many tags were asked for. What grows with the page or the rules is done in threads."""
+    listed = await asyncio.to_thread(prefixes, tally.rules, progress.phase)
     if progress.prefix >= len(listed):
         progress.done, progress.phase, progress.prefix = progress.phase == "uploads", "uploads", 0
         return 0
@@ -168,9 +168,9 @@ async def _list(who: Visit, bucket: str, tally: Tally, progress: Progress) -> in
     query |= {f"max-{'keys' if progress.phase == 'versions' else 'uploads'}": str(_PAGE)}
     query |= dict(zip(names, progress.markers, strict=False))
     answer = await call(who, "GET", object_path(bucket), query)
-    # In a thread: the page has hundreds of entries.
-    root = await asyncio.to_thread(parse, answer.body)
-    asked = await _versions(who, bucket, tally, root) if progress.phase == "versions" else _uploads(tally, root)
+    root, versions, tagged = await asyncio.to_thread(_entries, answer.body, tally)
+    tags = {version: await _tags(who, bucket, version) for version in tagged}
+    await asyncio.to_thread(_count, tally, root, versions, tags)
     if root.value("IsTruncated") == "true":
         next_ = [root.value("NextKeyMarker"), root.value("NextVersionIdMarker") or root.value("NextUploadIdMarker")]
         progress.markers = [_decoded(next_[0]).decode(), next_[1]]
@@ -178,24 +178,31 @@ async def _list(who: Visit, bucket: str, tally: Tally, progress: Progress) -> in
     else:
         tally.end()
         progress.prefix, progress.markers = progress.prefix + 1, []
-    return asked
+    return len(tagged)
 
 
-async def _versions(who: Visit, bucket: str, tally: Tally, root: Tree) -> int:
-    asked = 0
-    for child in root.children:
-        if child.name not in ("Version", "DeleteMarker"):
-            continue
-        version = Version(
-            _decoded(child.value("Key")), child.value("VersionId"), moment_ms(child.value("LastModified")),
-            int(child.value("Size") or 0), child.name == "DeleteMarker",
-        )  # fmt: skip
-        tags: Tags = frozenset()
-        if tally.needs_tags(version):
-            asked += 1
-            tags = await _tags(who, bucket, version)
-        tally.version(version, tags)
-    return asked
+def _entries(body: bytes, tally: Tally) -> tuple[Tree, list[Version], list[Version]]:
+    """The page, its versions, and those whose tags matter."""
+    root = parse(body)
+    versions = [
+        Version(
+            _decoded(child.value("Key")),
+            child.value("VersionId"),
+            moment_ms(child.value("LastModified")),
+            int(child.value("Size") or 0),
+            child.name == "DeleteMarker",
+        )
+        for child in root.children
+        if child.name in ("Version", "DeleteMarker")
+    ]
+    return root, versions, [version for version in versions if tally.needs_tags(version)]
+
+
+def _count(tally: Tally, root: Tree, versions: list[Version], tags: dict[Version, Tags]) -> None:
+    for version in versions:
+        tally.version(version, tags.get(version, frozenset()))
+    for child in root.all("Upload"):
+        tally.upload(Upload(_decoded(child.value("Key")), moment_ms(child.value("Initiated"))))
 
 
 async def _tags(who: Visit, bucket: str, version: Version) -> Tags:
@@ -210,12 +217,6 @@ async def _tags(who: Visit, bucket: str, version: Version) -> Tags:
         raise
     found = root.get("TagSet")
     return frozenset((tag.value("Key"), tag.value("Value")) for tag in ([] if found is None else found.children))
-
-
-def _uploads(tally: Tally, root: Tree) -> int:
-    for child in root.all("Upload"):
-        tally.upload(Upload(_decoded(child.value("Key")), moment_ms(child.value("Initiated"))))
-    return 0
 
 
 def _decoded(key: str) -> bytes:

@@ -62,7 +62,7 @@ async def _state(who: Visit, bucket: str, section: Section) -> tuple[str, str]:
         return "refused", explained(error)
     if document is None:
         return "none", section.none
-    filled = section.form.fill(document)
+    filled = await asyncio.to_thread(section.form.fill, document)
     if filled is None or not section.form.rule:
         return "set", "Set"
     count = len(filled.rules)
@@ -86,7 +86,8 @@ async def change(request: Request) -> Response:
             wanted: str | None = None
         elif action == "fill":
             # The rules that a count was about, saved or not.
-            filled = section.form.fill(field(request, "document").replace("\r\n", "\n"))
+            text = field(request, "document").replace("\r\n", "\n")
+            filled = await asyncio.to_thread(section.form.fill, text)
             return await _page(request, section, document, typed=filled, unsaved=True)
         elif action == "text":
             wanted = field(request, "document").replace("\r\n", "\n")
@@ -95,7 +96,7 @@ async def change(request: Request) -> Response:
             typed = section.form.take({name: values[0] for name, values in request.state.form.items()})
             if action != "form":
                 return await _page(request, section, document, typed=_edited(section, typed, action), unsaved=True)
-            wanted = section.form.write(typed)
+            wanted = await asyncio.to_thread(section.form.write, typed)
         if field(request, "seen") != _mark(document):
             return await _page(request, section, document, typed=typed, problem=_ONES, status=409)
         if wanted is None and not section.source.removable:
@@ -132,7 +133,7 @@ async def _page(
     unsaved: bool = False,
     status: int = 200,
 ) -> Response:
-    filled = typed or section.form.fill(document)
+    filled = typed or await asyncio.to_thread(section.form.fill, document)
     text = field(request, "document") if field(request, "do") in ("text", "fill") else document or ""
     more: dict[str, Any] = {}
     if section.slug == "notifications":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -48,13 +49,9 @@ class Configuration:
             if error.code == self.missing:
                 return None
             raise
-        text = answer.body.decode("utf-8", "replace")
         if self.is_json:
-            return text
-        try:
-            return render(parse(answer.body))
-        except ValueError:
-            return text
+            return answer.body.decode("utf-8", "replace")
+        return await asyncio.to_thread(_readable, answer.body)
 
     async def save(self, visit: Visit, bucket: str, document: str | None) -> None:
         """Store a document, or remove it."""
@@ -64,6 +61,13 @@ class Configuration:
         body = document.encode()
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         await call(visit, "PUT", object_path(bucket), {self.query: ""}, {"content-md5": digest}, body)
+
+
+def _readable(body: bytes) -> str:
+    try:
+        return render(parse(body))
+    except ValueError:
+        return body.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
 
 KINDS: Final = {"users": "user", "groups": "group", "roles": "role"}
-# Entries of a list on a page, and of one that is offered for choice.
+# Entries of one answer, and so of a page of a list.
 PAGE: Final = 100
-_OFFERED: Final = 1_000
-# Calls of one list that is read whole.
+# Calls for one list that is read as a whole.
 _CALLS_MAX: Final = 20
 
 
@@ -32,6 +31,8 @@ class Part:
 
     rows: list[Any] = field(default_factory=list)
     refused: str = ""
+    # There are more than these.
+    more: bool = False
 
 
 def kind_of(request: Request) -> str:
@@ -75,27 +76,31 @@ async def listed(
 async def everything(
     visit: Visit, action: str, path: str, parameters: Mapping[str, str] | None = None
 ) -> list[ET.Element]:
-    """A list as a whole, of what one user, group or role has. Raises CallError."""
+    """A list as a whole, as far as it has 2,000 entries. Raises CallError."""
+    return (await _first(visit, action, path, parameters))[0]
+
+
+async def _first(
+    visit: Visit, action: str, path: str, parameters: Mapping[str, str] | None
+) -> tuple[list[ET.Element], bool]:
+    """The first entries of a list, and whether there are more."""
     found: list[ET.Element] = []
     marker = ""
     for _ in range(_CALLS_MAX):
-        answer = await iam(
-            visit, action, {**(parameters or {}), "MaxItems": str(_OFFERED)} | ({"Marker": marker} if marker else {})
-        )
-        found += answer.findall(f"{path}/member")
-        marker = answer.findtext("Marker") or ""
-        if answer.findtext("IsTruncated") != "true":
+        entries, marker = await listed(visit, action, path, parameters, marker)
+        found += entries
+        if not marker:
             break
-    return found
+    return found, bool(marker)
 
 
 async def part(visit: Visit, action: str, path: str, parameters: Mapping[str, str] | None = None) -> Part:
     """A list as of `everything`, or why it is refused: texts, or the texts of structures by name."""
     try:
-        rows = await everything(visit, action, path, parameters)
+        rows, more = await _first(visit, action, path, parameters)
     except CallError as error:
         return Part(refused=explained(error))
-    return Part([texts(row) if len(row) else row.text or "" for row in rows])
+    return Part([texts(row) if len(row) else row.text or "" for row in rows], more=more)
 
 
 async def policies_of(visit: Visit, kind: str, name: str) -> dict[str, Part]:

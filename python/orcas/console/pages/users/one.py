@@ -291,5 +291,6 @@ async def _strip(who: Visit, kind: str, name: str) -> None:
         for group in await everything(who, "ListGroupsForUser", "Groups", named):
             await iam(who, "RemoveUserFromGroup", named | {"GroupName": group.findtext("GroupName") or ""})
     if kind == "group":
-        for user in await everything(who, "GetGroup", "Users", named):
-            await iam(who, "RemoveUserFromGroup", named | {"UserName": user.findtext("UserName") or ""})
+        while members := await everything(who, "GetGroup", "Users", named):
+            for user in members:
+                await iam(who, "RemoveUserFromGroup", named | {"UserName": user.findtext("UserName") or ""})

@@ -69,6 +69,15 @@ def test_a_policy_is_made_gets_versions_and_is_deleted(visitor: Visitor, iam: An
     assert visitor.get(f"{path}?arn={arn}").status_code == 404
 
 
+def test_enter_in_a_field_changes_nothing(visitor: Visitor, iam: Any, bucket: str, name: str) -> None:
+    """Browsers press the first button of a form."""
+    iam.create_user(UserName=name)
+    for path in ("/users/policies", f"/users/users/{name}/inline", f"/b/{bucket}/settings/policy"):
+        first = re.search(r'<button name="do" value="([^"]+)"', visitor.page(path))
+        assert first is not None
+        assert first[1] == "check"
+
+
 def test_policies_that_come_with_the_server_are_shown(visitor: Visitor) -> None:
     page = visitor.page(f"/users/policies/one?arn={READ_ONLY}")
     assert "s3:Get*" in area(page)

@@ -127,7 +127,11 @@ def test_policies_groups_tags_boundary_and_limits(visitor: Visitor, iam: Any, na
     assert "There is no permissions boundary." in visitor.done(f"{path}/boundary", {"policy": ""})
     assert 'value="50"' in visitor.done(f"{path}/limit", {"requests": "50", "bytes": ""})
     assert visitor.post(f"{path}/limit", {"requests": "many"}).status_code == 400
+    # With its members, its policies and its name typed in.
+    visitor.done(f"/users/groups/{name}-g/add", {"other": name})
+    visitor.done(f"/users/groups/{name}-g/attach", {"policy": READ_ONLY})
     visitor.done(f"/users/groups/{name}-g/delete", {"confirm": f"{name}-g"})
+    assert iam.list_groups_for_user(UserName=name)["Groups"] == []
 
 
 def test_a_role_its_trust_and_its_sessions(visitor: Visitor, target: Target, iam: Any, name: str) -> None:

@@ -80,7 +80,7 @@ def test_an_upload_is_given_up(visitor: Visitor, s3: Any, bucket: str) -> None:
         ("part", {"key": "k", "upload": "u", "part": 0, "crc32": "AAAAAA=="}, 400),
         ("part", {"key": "k", "upload": 1, "part": 1, "crc32": "AAAAAA=="}, 400),
         ("complete", {"key": "k", "upload": "u", "parts": [1]}, 400),
-        ("complete", {"key": "k", "upload": "u", "parts": []}, 400),
+        ("complete", {"key": "k", "upload": "u", "parts": []}, 404),
         ("other", {"key": "k"}, 404),
     ],
 )

@@ -7,12 +7,15 @@ and the whole is isolated, so that what is on the screen is what the key says.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import unicodedata
 from typing import Final
 
 from markupsafe import Markup, escape
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+# As lists of S3 have times.
+_LISTED: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?Z")
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
@@ -26,7 +29,8 @@ def _mark(character: str) -> str | None:
 
 def key(text: str | None) -> Markup:
     """A key or any other text of strangers in one line, as HTML."""
-    return Markup('<bdi class="key">{}</bdi>').format(_marked(text or ""))
+    # Not `Markup.format`, which would take half of the time of a page with many rows.
+    return Markup(f'<bdi class="key">{_marked(text or "")}</bdi>')  # noqa: S704 - escaped by `_marked`
 
 
 def text(content: str) -> Markup:
@@ -76,11 +80,15 @@ def number(count: int | str | None) -> str:
 
 def when(moment: str | float | dt.datetime | None) -> Markup:
     """A time as UTC, beside which the page shows that of the viewer's zone. ISO 8601, HTTP date or seconds since 1970."""
-    found = _moment(moment)
-    if found is None:
-        return Markup("—")
-    text = found.strftime("%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}Z">{} UTC</time>').format(found.strftime("%Y-%m-%dT%H:%M:%S"), text)
+    listed = _LISTED.fullmatch(moment) if isinstance(moment, str) else None
+    if listed is not None:
+        day, time = listed.groups()
+    else:
+        found = _moment(moment)
+        if found is None:
+            return Markup("—")
+        day, time = found.strftime("%Y-%m-%d %H:%M:%S").split()
+    return Markup(f'<time datetime="{day}T{time}Z">{day} {time} UTC</time>')  # noqa: S704 - digits alone
 
 
 def _moment(moment: str | float | dt.datetime | None) -> dt.datetime | None:

@@ -20,6 +20,7 @@ TEXTS = (
     "{{ 7 * 7 }}{% raw %}", "</textarea></pre></title><script>alert(1)</script>", "\u202ethgir\u202c to left", "\x1b[2J\x07",
     f"//{EVIL[8:]}/x", "line\nend",
 )  # fmt: skip
+BLOCKED = "csp"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script><image href="{EVIL}/svg"/></svg>'
 BODIES = {
     "page.html": (f"<h1>Page</h1>{SCRIPT}<img src={EVIL}/page><form action={EVIL}>", "text/html"),
@@ -42,7 +43,8 @@ class Watch:
         self.found: list[str] = []
         self._host = urlsplit(endpoint).netloc
         page.on("dialog", self._dialog)
-        page.on("request", self._request)
+        page.on("requestfinished", self._request)
+        page.on("requestfailed", self._request)
         page.on("popup", lambda popup: self.found.append(f"popup {popup.url}"))
 
     def _dialog(self, dialog: Any) -> None:
@@ -51,8 +53,10 @@ class Watch:
 
     def _request(self, request: Any) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != self._host:
-            self.found.append(f"request {request.url}")
+        # One that the policy of the page holds back is reported, too, but never leaves.
+        if request.failure == BLOCKED or parts.scheme in ("data", "blob") or parts.netloc == self._host:
+            return
+        self.found.append(f"request {request.url} {request.failure}")
 
 
 @pytest.fixture
@@ -63,6 +67,13 @@ def watch(browser: Page, target: Target) -> Watch:
 def visit(browser: Page, target: Target, path: str) -> None:
     browser.goto(target.server.endpoint + BASE + path)
     assert browser.evaluate("typeof window.hacked") == "undefined", path
+
+
+def test_the_watch_sees_what_runs_and_leaves(browser: Page, watch: Watch) -> None:
+    browser.goto("about:blank")
+    browser.set_content(f"<img src={EVIL}/seen onerror=alert(1)>")
+    browser.wait_for_load_state("networkidle")
+    assert [found.split()[0] for found in watch.found] == ["request", "dialog"]
 
 
 def test_hostile_names_run_nothing(browser: Page, watch: Watch, target: Target, s3: Any, bucket: str) -> None:

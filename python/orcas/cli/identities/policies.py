@@ -14,13 +14,12 @@ from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import Endpoint
 from orcas.errors import ConfigurationError, UsageError
+from orcas.process.failures import EXIT_NOT_ALLOWED
 from orcas.tools.session import RefusedError
 
 policy_app = Commands(help="Policies: create, change and delete them, check them, and explain decisions.")
 
 _KINDS: Final = ("identity", "bucket", "session", "boundary", "trust")
-# The exit code for what is not allowed.
-_NOT_ALLOWED: Final = 3
 _DECISIONS: Final = {"allowed": "allowed", "explicitDeny": "denied by a statement", "implicitDeny": "not allowed"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
@@ -190,7 +189,7 @@ def explain(
         why = f", by {'; '.join(matched)}" if matched else "" if allowed else ": no statement allows it"
         say(f"{_DECISIONS[result['EvalDecision']]}{why}")
     if not allowed:
-        raise typer.Exit(_NOT_ALLOWED)
+        raise typer.Exit(EXIT_NOT_ALLOWED)
 
 
 def _source(store: Iam, kind: str, name: str) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from pathlib import Path
@@ -25,12 +26,25 @@ def test_lines_of_documents_are_short(path: Path) -> None:
         assert len(line) <= limit or line.startswith("    ") or " " not in line, line
 
 
-def test_links_between_documented_pages_hold() -> None:
-    for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
-        # Code has no links.
-        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", text):
-            assert (path.parent / target).exists(), f"{relative(path)} links to {target}"
+def without_code(path: Path) -> str:
+    """Code has no links and no titles."""
+    return re.sub(r"^( *)```.*?^\1```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def anchors(path: Path) -> set[str]:
+    """The names of the sections of a page, as hosts of git and the site make them."""
+    titles = re.findall(r"^#+ (.+)$", without_code(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", [*PAGES, *(ROOT / "examples").rglob("*.md")], ids=relative)
+def test_links_between_documented_pages_hold(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(<?([^)#:\s>]*)#?([^)\s>:]*)>?\)", without_code(path)):
+        page = path.parent / target if target else path
+        assert page.exists(), f"{relative(path)} links to {target}"
+        if anchor and page.suffix == ".md":
+            assert anchor in anchors(page.resolve()), f"{relative(path)} links to {target}#{anchor}"
 
 
 def test_variables_of_clients_in_documents_are_those_of_orcas_env() -> None:
@@ -46,7 +60,7 @@ PLACES = (PACKAGE, ROOT / "rust_core", ROOT / "rust_core" / "crates", ROOT)
 
 
 def test_the_functions_of_the_walkthrough_exist() -> None:
-    text = (ROOT / "docs" / "walkthrough.md").read_text()
+    text = (ROOT / "docs" / "walkthrough" / "requests.md").read_text()
     rows = re.findall(r"^\| `([\w/.]+)` \| (`\w+`(?:, `\w+`)*) \|", text, re.MULTILINE)
     assert len(rows) > 20
     for name, functions in rows:

@@ -115,7 +115,7 @@ def test_examples_set_variables_that_exist() -> None:
 
 
 def test_containers_are_of_the_image_that_the_documents_build() -> None:
-    document = (EXAMPLES.parent / "docs" / "deployment.md").read_text()
+    document = (EXAMPLES.parent / "docs" / "deployment" / "containers.md").read_text()
     for module in (
         "testcontainers/src/testcontainers/community/orcas/__init__.py",
         "pytest_databases/src/pytest_databases/docker/orcas.py",

@@ -135,7 +135,7 @@ def test_jobs_are_listed(admin: Session) -> None:
 
 
 def test_causes_are_those_of_the_guide() -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "operations" / "log-requests.md").read_text(encoding="utf-8")
     table = guide.partition("| Code | Usual cause |")[2].partition("\n\n")[0]
     codes = {code for row in table.splitlines()[2:] for code in re.findall(r"`(\w+)`", row.split("|")[1])}
     # Two more that no line of the log is for, or that the guide explains elsewhere.

@@ -24,7 +24,7 @@ from orcas.settings.config import environment
 
 pytestmark = pytest.mark.conformance
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "s3-compatibility.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "s3" / "forms.md"
 
 
 def submit(form: dict[str, Any], data: bytes, filename: str = "f.txt") -> httpx.Response:

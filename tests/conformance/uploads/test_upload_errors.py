@@ -1,4 +1,4 @@
-"""Errors of uploads, with the codes of AWS: the table in docs/s3-compatibility.md, row by row."""
+"""Errors of uploads, with the codes of AWS: the table in docs/s3/checksums.md, row by row."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_uploads_fail_as_on_aws(wire: Wire, s3: Any, bucket: str, what: str) -> 
 
 
 def test_the_table_is_documented() -> None:
-    page = Path(__file__).parents[3] / "docs" / "s3-compatibility.md"
+    page = Path(__file__).parents[3] / "docs" / "s3" / "checksums.md"
     rows = re.findall(r"^\| (.+?) \| (\d{3}) `(\w+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     documented = {what: (int(status), code) for what, status, code in rows}
     for what, (status, code, _) in ROWS.items():

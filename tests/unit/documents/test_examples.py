@@ -21,6 +21,7 @@ import boto3
 import pytest
 import typer.main
 from tests.fixtures.commands import own_process
+from tests.fixtures.sources import PAGES as ALL_PAGES
 
 import orcas
 from orcas.bench.workload import read_workload
@@ -31,15 +32,14 @@ from orcas.settings.config import child_environment, environment
 
 ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = ROOT / "python" / "orcas"
-# The pages under docs/notebooks are rendered notebooks, which test_notebooks runs.
-PAGES: Final = [
-    *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs/adr").glob("*.md")),
-]
+# Those of the checkout first; a page comes before the pages of its folder, which use what it makes.
+PAGES: Final = sorted(ALL_PAGES, key=lambda path: (path.parent != ROOT, path.with_suffix("").parts))
 
 # Output for stores that are full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
-TRANSCRIPTS: Final = {ROOT / "docs" / "operations.md", ROOT / "docs" / "releases.md"}
+TRANSCRIPTS: Final = {
+    *(ROOT / "docs" / "operations").glob("*.md"),
+    *(ROOT / "docs" / f"{name}.md" for name in ("exit-codes", "operations", "releases")),
+}
 
 # Lines that are not run, each with the reason. Options of `orcas bench` and scripts are checked (`is_understood`).
 NOT_RUN: Final = {
@@ -294,7 +294,7 @@ def test_examples_are_found_where_they_stand() -> None:
     places = " ".join(example.place for example in found)
     for place in (
         "README.md",
-        "docs/benchmarks.md",
+        "docs/benchmarks/measure.md",
         "orcas --help",
         "python/orcas/__init__.py",
         "cli/server/bench.py:bench",

@@ -121,6 +121,13 @@ def progress(*, shown: bool = True) -> Iterator[Advance]:
         yield advance
 
 
+@contextlib.contextmanager
+def waiting(*, shown: bool = True) -> Iterator[Callable[[str], None]]:
+    """A function that takes what is being done, for work whose end nobody knows. Only a terminal shows it."""
+    with steps(shown=shown and sys.stderr.isatty()) as advance:
+        yield lambda what: advance(what, 0, 0)
+
+
 def tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
     """Print what a command did: the document with `--json`, else the sentence."""
     if as_json:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from orcas.cli.options import AsJson, Commands, Data
-from orcas.cli.output import print_json, print_table, say, show_tasks
+from orcas.cli.output import print_json, print_table, say, show_tasks, waiting
 from orcas.cli.store.upkeep import Endpoint, ask, settings_of
 
 tasks_app = Commands(help="Periodic tasks: list them, or run one now.")
@@ -38,8 +38,8 @@ def run(name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJso
     from orcas.tools.reach import reached
     from orcas.tools.work import run_job
 
-    with reached(settings_of(data), endpoint) as session:
-        done = run_job(session, f"task {name}", lambda _: None, path=f"tasks/{quote(name, safe='')}")
+    with reached(settings_of(data), endpoint) as session, waiting(shown=not as_json) as advance:
+        done = run_job(session, f"task {name}", lambda _: advance(name), path=f"tasks/{quote(name, safe='')}")
     if as_json:
         print_json(done)
     elif done:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orcas.cli.options import AsJson, Data
-from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size
+from orcas.cli.output import print_json, print_table, progress, say, show_tasks, size, waiting
 from orcas.cli.store.report import show_report
 from orcas.settings.config import Settings, resolve
 from orcas.telemetry import logs
@@ -151,9 +151,12 @@ def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = Fa
     from orcas.tools.reach import reached
     from orcas.tools.work import run_job
 
-    with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
+    with reached(settings_of(data), endpoint) as session, waiting(shown=not as_json) as advance:
         done = run_job(
-            session, "lifecycle", lambda state: advance("lifecycle", state["total"]["seen"], 0), path="lifecycle/run"
+            session,
+            "lifecycle",
+            lambda state: advance(f"lifecycle: {state['total']['seen']} versions and uploads looked at"),
+            path="lifecycle/run",
         )
     if as_json:
         print_json(done)

@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
 .PHONY: install run wheels fmt lint test full fuzz fuzz-seeds crash crash-long schedules planted flips conformance clients
-.PHONY: console bench bench-short instructions compare compare-short notebooks docs clean
+.PHONY: console bench bench-short instructions compare compare-short notebooks docs site clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -49,5 +49,7 @@ compare-short: ## [BASE=commit]: a short pass of the same beside the installed b
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_documents.py tests/test_operations_guide.py tests/test_tidy.py -k "document or guide"
+site:         ## the documents as a site that can be searched, in target/site; takes half a minute
+	bash .ci/run site
 clean:
 	rm -rf .venv target

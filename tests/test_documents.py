@@ -6,8 +6,10 @@ import functools
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from tests.fixtures.sources import PACKAGE, PAGES, PYTHON, ROOT, RUST, relative, without_tests
 
 from orcas.settings.clients import client_environment
@@ -45,6 +47,42 @@ def test_links_between_documented_pages_hold(path: Path) -> None:
         assert page.exists(), f"{relative(path)} links to {target}"
         if anchor and page.suffix == ".md":
             assert anchor in anchors(page.resolve()), f"{relative(path)} links to {target}#{anchor}"
+
+
+# Pages to look things up in, and records.
+REFERENCE = {
+    "CHANGELOG.md", "docs/architecture.md", "docs/benchmarks/figures.md", "docs/cli.md", "docs/configuration.md",
+    "docs/format.md", "docs/glossary.md", "docs/messages.md", "docs/metrics.md", "docs/operations/log-engine.md",
+    "docs/operations/log.md", "docs/performance/figures.md", "docs/python-api.md", "docs/reliability/planted.md",
+    "docs/walkthrough.md",
+}  # fmt: skip
+WORDS_MAX = 1500
+HOW_TO_WORDS_MAX = 600
+
+
+def menu(entries: list[Any]) -> list[str]:
+    """The pages of the site, from first to last."""
+    values = [value for entry in entries for value in (entry.values() if isinstance(entry, dict) else [entry])]
+    return [page for value in values for page in (menu(value) if isinstance(value, list) else [value])]
+
+
+MENU = menu(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+
+
+def test_every_page_is_in_the_menu_once() -> None:
+    assert len(MENU) == len(set(MENU))
+    pages = {relative(path) for path in PAGES if path.parent.name != "adr" or path.name == "README.md"}
+    assert set(MENU) == pages | {"examples/README.md"}
+
+
+@pytest.mark.parametrize("page", MENU)
+def test_a_page_of_the_site_is_short_and_leads_on(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.search(r"\nNext: \[.+\]\(.+\)\n$", text), "the last line is no link to the next page"
+    if page not in REFERENCE:
+        assert len(text.rpartition("\nNext:")[0].split()) <= (
+            HOW_TO_WORDS_MAX if page.startswith("docs/how-to/") else WORDS_MAX
+        )
 
 
 def test_variables_of_clients_in_documents_are_those_of_orcas_env() -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import boto3
 import pytest
 import typer.main
+import yaml
 from tests.fixtures.commands import own_process
 from tests.fixtures.sources import PAGES as ALL_PAGES
 
@@ -38,7 +39,13 @@ PAGES: Final = sorted(ALL_PAGES, key=lambda path: (path.parent != ROOT, path.wit
 # Output for stores that are full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
 TRANSCRIPTS: Final = {
     *(ROOT / "docs" / "operations").glob("*.md"),
-    *(ROOT / "docs" / f"{name}.md" for name in ("exit-codes", "operations", "releases")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("exit-codes", "operations", "releases", "upgrade")),
+}
+
+# Pages whose examples another test runs.
+ELSEWHERE: Final = {
+    ROOT / "docs" / "tutorial.md": "test_the_tutorial_runs",
+    ROOT / "docs" / "how-to" / "use-with.md": "tests/clients/documents/test_use_with.py",
 }
 
 # Lines that are not run, each with the reason. Options of `orcas bench` and scripts are checked (`is_understood`).
@@ -126,7 +133,7 @@ def helps() -> Iterator[Example]:
 
 
 def examples() -> list[Example]:
-    found = [example for path in PAGES if path not in TRANSCRIPTS for example in fenced(path)]
+    found = [example for path in PAGES if path not in TRANSCRIPTS and path not in ELSEWHERE for example in fenced(path)]
     # Console lines come before programs that need their server, those of the README first.
     return [*found, *helps(), *docstrings()]
 
@@ -157,7 +164,7 @@ class Shell:
         if re.match(r"(\w+=\S+ )*orcas serve", line):
             self._serve(line, place)
             return
-        if line.startswith("orcas ") and not set(line) & set("|&;"):
+        if line.startswith("orcas ") and not set(line) & set("|&;>") and "$(" not in line:
             self._in_this_process(line, place)
             return
         script = f'set -e\n{line}\nenv -0 > "$HOME/.env"'
@@ -184,7 +191,7 @@ class Shell:
     def _serve(self, line: str, place: str) -> None:
         # Port 9000 may be taken, so a line without a port gets a free one.
         variables = {**self.variables, "ORCAS_PORT": "0"}
-        del variables["ORCAS_DATA"]
+        variables.pop("ORCAS_DATA", None)
         # The server ends when its standard input does, so it does not outlive a test run that is killed.
         script = f"{line} & exec >&-; read -r; kill $!; wait"
         process = self.stack.enter_context(
@@ -267,6 +274,8 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
                     assert read_identities(path).users
                 else:
                     assert read_workload(str(path)).cases
+            case "yaml":
+                assert yaml.safe_load(example.text)
             case "xml":
                 ET.fromstring(example.text)
             case other:
@@ -282,6 +291,22 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
                 client.put_object(Bucket="incoming", Key="new.jpg", Body=b"for `orcas move`")
     assert "orcas serve --data ~/orcas" in shell.done
     assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in lines())], "no such line"
+
+
+def test_the_tutorial_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first line to the last, as a reader who has done nothing else."""
+    del shell.variables["ORCAS_DATA"]
+    monkeypatch.chdir(shell.home)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    names: dict[str, Any] = {}
+    for example in fenced(ROOT / "docs" / "tutorial.md"):
+        if example.language == "python":
+            run_python(example, shell, names)
+        else:
+            assert example.language == "console"
+            for line in example.commands:
+                shell.run(line, example.place)
+    assert names["key"]["user"] == "guest"
 
 
 def lines() -> list[str]:

@@ -1,0 +1,73 @@
+"""Stages the site of the documents: `.ci/run site` runs this, then Zensical.
+
+The pages of mkdocs.yml, and the files that they link to, are copied into FOLDER/pages under the paths that they have in
+the repository. FOLDER/mkdocs.yml is mkdocs.yml with the version. A page that is in no menu, or a link to a file that
+does not exist, is an error. Zensical checks the links between pages.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+# Not in the menu: rendered notebooks and records of decisions have pages that list them.
+LISTED_ELSEWHERE = ("docs/adr/", "docs/notebooks/")
+FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(<?([^)#\s>]+)[^)]*\)|\b(?:src|srcset|href)=\"([^\"#]+)[^\"]*\"")
+
+
+def in_menu(entries: list[Any]) -> Iterator[str]:
+    """The pages of a menu, from first to last."""
+    for entry in entries:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            yield from in_menu(value) if isinstance(value, list) else [value]
+
+
+def linked(page: Path) -> Iterator[Path]:
+    """The files that a page links to, relative to the repository."""
+    for found in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        target = found[1] or found[2]
+        if not re.match(r"[a-z]+:|/", target):
+            yield (page.parent / target).resolve().relative_to(ROOT)
+
+
+def pages(menu: list[str]) -> set[Path]:
+    """All pages: those of the menu, and those listed elsewhere."""
+    found = {Path(name) for name in menu}
+    own = {path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")}
+    lost = {path for path in own - found if not path.as_posix().startswith(LISTED_ELSEWHERE)}
+    if lost:
+        sys.exit(f"No menu of mkdocs.yml has {', '.join(sorted(map(str, lost)))}.")
+    return found | own
+
+
+def main(folder: Path) -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    staged, config = folder / "pages", yaml.safe_load(text)
+    shutil.rmtree(folder, ignore_errors=True)
+    wanted = pages(list(in_menu(config["nav"])))
+    files = set(wanted)
+    for page in wanted:
+        for target in linked(ROOT / page):
+            if not (ROOT / target).exists():
+                sys.exit(f"{page} links to {target}, which does not exist.")
+            files |= {target} if (ROOT / target).is_file() else set()
+    for name in files:
+        (staged / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, staged / name)
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    version = cargo["workspace"]["package"]["version"]
+    (folder / "mkdocs.yml").write_text(f"{text}\nsite_dir: {version}\ncopyright: Orcas {version}\n", encoding="utf-8")
+    sys.stdout.write(f"{folder / version}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

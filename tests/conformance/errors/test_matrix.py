@@ -128,9 +128,10 @@ REFUSED_BODIES: dict[str, Any] = {
 }
 # Headers that the model does not list for each operation.
 ANY_ANSWER = {"date", "server", "connection", "content-length", "content-type", "x-amz-request-id", "x-amz-id-2"}
-# What Orcas adds: the version that a lock belongs to, and that an annotation has ranges. The last is in the model of the
-# newer operation with the same request.
+# What Orcas adds: the version that a lock belongs to, that an annotation has ranges, and that objects with scripts get no
+# rights in a browser. The last is in the model of the newer operation with the same request.
 ADDED = {
+    **dict.fromkeys(("GetObject", "HeadObject"), "content-security-policy"),
     **dict.fromkeys(
         ("GetObjectLegalHold", "GetObjectRetention", "PutObjectLegalHold", "PutObjectRetention"), "x-amz-version-id"
     ),

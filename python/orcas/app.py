@@ -213,7 +213,7 @@ async def _assembled(
         testing = _test_control(core, settings)
         watch = RequestWatch(core.request_logs() if settings.access_log is None else None)
         dispatcher.watch = watch
-        tools = Tools(core, settings.move_objects_max, deliveries, schedule, usage, place, testing, directory, watch)
+        tools = Tools(core, settings.move_objects_max, deliveries, schedule, watch, usage, place, testing, directory)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen, dispatcher.console = streams.listen, settings.console
         traces = _traces(settings)

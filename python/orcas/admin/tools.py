@@ -43,15 +43,15 @@ class Tools:
         move_objects_max: int,
         deliveries: Deliveries,
         schedule: Schedule,
+        watch: RequestWatch,
         usage: UsageKeeper | None = None,
         directory: Path | None = None,
         testing: TestControl | None = None,
         identities: Directory | None = None,
-        watch: RequestWatch | None = None,
     ) -> None:
         self.core = core
         # The newest requests, while somebody watches.
-        self.watch = watch or RequestWatch(core.request_logs())
+        self.watch = watch
         # Of a store in memory.
         self.testing = testing
         # None for a store that is open for salvage.

@@ -79,7 +79,7 @@ async def test_jobs_that_wait_for_a_task_can_be_cancelled_and_share_a_run() -> N
 
     nothing: Any = None
     schedule = Schedule([Task("scrub", "", 0, work)], MovedClock())
-    tools = Tools(nothing, 0, nothing, schedule)
+    tools = Tools(nothing, 0, nothing, schedule, nothing)
     running = asyncio.create_task(schedule.run("scrub"))
     await asyncio.sleep(0)
     asked = [tools.jobs.start("scrub", tools.task("scrub")) for _ in range(JOBS_MAX)]

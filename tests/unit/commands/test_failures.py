@@ -27,7 +27,7 @@ INSIDE = {
     "env": "orcas.cli.server.env.resolve",
     "bench": "orcas.bench.workload.built_in",
     "run -- true": "orcas.server.Server._wait",
-    "version": "orcas.version.version",
+    "version": "orcas.version.orcas_version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(
         ("stats", "demo", "top", "console", "gc", "compact", "lifecycle", "fsck", "scrub", "inspect"),
@@ -108,7 +108,7 @@ def test_a_defect_is_a_sentence(
 def test_the_traceback_is_for_those_who_debug(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("orcas.version.version", lambda _: 1 / 0)
+    monkeypatch.setattr("orcas.version.orcas_version", lambda: 1 / 0)
     done = ran(environ | {"ORCAS_LOG_LEVEL": "debug"}, str(tmp_path), "version")
     assert done.returncode == 1
     assert done.stderr.startswith("orcas: version failed unexpectedly: ZeroDivisionError: division by zero.")

@@ -1649,6 +1649,10 @@ class Request:
         """The `x-amz-request-id` of every response to it."""
 
     @property
+    def requester_arn(self) -> str:
+        """The ARN of who sent it, that of the session with temporary credentials; `anonymous` without a signature."""
+
+    @property
     def trace_id(self) -> str | None:
         """The id of its trace in hexadecimal digits, if it is traced."""
 

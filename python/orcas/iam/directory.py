@@ -66,19 +66,16 @@ class Directory:
         return (await self.control()).identities(self._access)
 
     async def audit(
-        self, operation: str, bucket: str, access_key: str | None, address: str | None
+        self, operation: str, bucket: str, actor: str, access_key: str | None, address: str | None
     ) -> Callable[[], Awaitable[None]]:
         """Write down who is about to change who may do what with a bucket. Returns what says that this has failed.
 
         Raises:
             UnavailableError: it cannot be written.
-            IamError: the key is gone.
         """
         try:
-            return await (await self.identities()).note(operation, {"Bucket": bucket}, access_key, address)
+            return await (await self.identities()).note(operation, {"Bucket": bucket}, actor, access_key, address)
         except IamError as error:
-            if error.status < 500:
-                raise
             raise UnavailableError(error.message) from None
 
     async def _open(self, *, follows: bool) -> Control:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
     from orcas.telemetry.watching import RequestWatch
 
-    # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, access key and
-    # address. Returns what says that this has failed. UnavailableError if it cannot be written.
-    Audit = Callable[[str, str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
+    # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, ARN, access
+    # key and address. Returns what says that this has failed. UnavailableError if it cannot be written.
+    Audit = Callable[[str, str, str, str | None, str | None], Awaitable[Callable[[], Awaitable[None]]]]
 
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -150,7 +150,8 @@ class Dispatcher:
             return await self._store.execute(request, receive)
         client = scope.get("client")
         try:
-            failed = await self._audit(operation, bucket, asked["access_key"], client[0] if client else None)
+            address = client[0] if client else None
+            failed = await self._audit(operation, bucket, request.requester_arn, asked["access_key"], address)
         except UnavailableError:
             # The cause is in the log. A client that sends its body first would otherwise see a broken connection.
             while (message := await receive())["type"] == "http.request" and message["more_body"]:

@@ -54,6 +54,13 @@ impl Request {
         self.inner.envelope().request_id()
     }
 
+    /// The ARN of who sent it, that of the session with temporary credentials; `anonymous` without a signature.
+    #[getter]
+    fn requester_arn(&self) -> &str {
+        let requester = self.inner.requester();
+        if requester.is_anonymous() { "anonymous" } else { &requester.identity.principal.arn }
+    }
+
     /// The id of its trace in hexadecimal digits, if it is traced.
     #[getter]
     pub fn trace_id(&self) -> Option<String> {

@@ -58,6 +58,34 @@ def test_what_changes_a_bucket_is_a_line(server: orcas.Server, tmp_path: Path) -
     assert (last["actor"].rpartition(":")[2], last["access_key"]) == ("user/alice", key["AccessKeyId"])
 
 
+def test_a_change_by_a_session_is_a_line_with_its_name(server: orcas.Server, tmp_path: Path) -> None:
+    iam, sts = server.client("iam"), server.client("sts")
+    root = sts.get_caller_identity()["Arn"]
+    iam.create_user(UserName="alice")
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    allow = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": root.replace(":root", ":user/alice")}}
+    iam.create_role(
+        RoleName="ops", AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    )
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
+    iam.put_role_policy(RoleName="ops", PolicyName="all", PolicyDocument=policy)
+    alice = server.client("sts", aws_access_key_id=key["AccessKeyId"], aws_secret_access_key=key["SecretAccessKey"])
+    assumed = alice.assume_role(RoleArn=root.replace(":root", ":role/ops"), RoleSessionName="night")["Credentials"]
+    session = server.client(
+        aws_access_key_id=assumed["AccessKeyId"],
+        aws_secret_access_key=assumed["SecretAccessKey"],
+        aws_session_token=assumed["SessionToken"],
+    )
+    session.put_bucket_policy(Bucket="photos", Policy=POLICY)
+    last = lines(tmp_path)[-1]
+    assert (last["action"], last["actor"], last["access_key"]) == (
+        "PutBucketPolicy",
+        f"{root.replace(':iam:', ':sts:').removesuffix('root')}assumed-role/ops/night",
+        assumed["AccessKeyId"],
+    )
+
+
 def test_lists_and_ownership_are_lines(server: orcas.Server, tmp_path: Path) -> None:
     s3 = server.client()
     controls: Any = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}

@@ -201,20 +201,18 @@ class Identities:
         await self.finished(run())
 
     async def note(
-        self, action: str, parameters: dict[str, Any], access_key: str | None, address: str | None
+        self, action: str, parameters: dict[str, Any], actor: str, access_key: str | None, address: str | None
     ) -> Callable[[], Awaitable[None]]:
         """Write into the audit log what is about to be done elsewhere. Returns what writes that it was not.
 
         Raises:
-            IamError: it cannot be written, or the key is gone.
+            IamError: it cannot be written.
         """
 
         async def write(action: str, given: dict[str, Any]) -> int:
             async with self._turn():
                 records = Records(self._connection)
                 first = await _account(records, self._root.owner)
-                caller = None if access_key is None else await self._caller(records, access_key, None, {})
-                actor = "anonymous" if caller is None else caller.arn
                 async with self._trail.change():
                     line = AuditEntry(actor, action, given, first.number, access_key, address)
                     number = await self._trail.write([line])

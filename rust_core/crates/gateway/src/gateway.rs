@@ -223,7 +223,15 @@ impl Gateway {
     fn next_identities(&self, make: impl FnOnce(&Identities) -> Result<Identities, String>) -> Result<(), String> {
         let _changing = self.changing_identities.lock();
         let next = Arc::new(make(&self.identities())?);
-        *self.identities.write() = next;
+        let former = std::mem::replace(&mut *self.identities.write(), next);
+        // To free a snapshot of many identities takes milliseconds. So that happens here, not under the lock, and not in
+        // a request that still decides with it, unless that takes long.
+        for _ in 0..SNAPSHOT_WAITS_MAX {
+            if Arc::strong_count(&former) == 1 {
+                break;
+            }
+            std::thread::sleep(SNAPSHOT_WAIT);
+        }
         Ok(())
     }
 
@@ -311,6 +319,10 @@ impl EventSink for JournalListener {
 
 /// What eu-west-1 was called as a location constraint, and may still be called.
 pub const EU: &str = "EU";
+
+/// A change of identities waits this often, and this long each time, for requests that decide with the former ones.
+const SNAPSHOT_WAITS_MAX: usize = 1000;
+const SNAPSHOT_WAIT: Duration = Duration::from_micros(100);
 
 /// Milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "where requests get their time")]

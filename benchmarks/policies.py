@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import multiprocessing
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import load
@@ -16,6 +19,7 @@ from small import cpu_per_request, make_bucket, unique
 
 _POLICIES, _STATEMENTS, _BUCKET_STATEMENTS = 5, 10, 20
 _OBJECTS, _USERS, _CHANGES = 1000, 10_000, 300
+_CROWD, _STALL_SECONDS = 100_000, 2
 
 
 def _call(orcas: Orcas, action: str, **parameters: str) -> Any:
@@ -100,27 +104,100 @@ def cpu(plan: Plan) -> list[Figure]:
     return made
 
 
+def _with_users(directory: Path, users: int) -> dict[str, str]:
+    """The settings of a server with this many users, each with a key."""
+    lines = [
+        f'[users.u{number}]\nkeys = [{{ access_key = "key-{number}", secret_key = "secret-{number}" }}]\n'
+        for number in range(users)
+    ]
+    file = directory / "identities.toml"
+    file.write_text("".join(lines))
+    return {"ORCAS_IDENTITIES_FILE": str(file)}
+
+
 def changes(plan: Plan) -> list[Figure]:
     """Figure key-change: CreateAccessKey and DeleteAccessKey beside many users."""
     users, count = plan.size(_USERS, 200), plan.size(_CHANGES, 20)
-    with scratch(plan.directory) as directory:
-        lines = [
-            f'[users.u{number}]\nkeys = [{{ access_key = "key-{number}", secret_key = "secret-{number}" }}]\n'
-            for number in range(users)
-        ]
-        file = directory / "identities.toml"
-        file.write_text("".join(lines))
-        settings = {"ORCAS_IDENTITIES_FILE": str(file)}
-        with Orcas(directory / "data", settings=settings) as orcas:
-            _call(orcas, "CreateUser", UserName="bench")
-            spent = []
-            for _ in range(count):
-                started = time.perf_counter()
-                key = _call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
-                created = time.perf_counter()
-                _call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)
-                spent += [created - started, time.perf_counter() - created]
+    with (
+        scratch(plan.directory) as directory,
+        Orcas(directory / "data", settings=_with_users(directory, users)) as orcas,
+    ):
+        _call(orcas, "CreateUser", UserName="bench")
+        spent = []
+        for _ in range(count):
+            started = time.perf_counter()
+            key = _call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
+            created = time.perf_counter()
+            _call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)
+            spent += [created - started, time.perf_counter() - created]
     spent.sort()
     worst = spent[int(len(spent) * 0.99)] * 1000
     what = f"a change of a key until it is answered, beside {users:,} users, 99th percentile"
     return [Figure("key-change", what, [worst], 50, unit="ms", detail={"milliseconds": [one * 1000 for one in spent]})]
+
+
+def crowd(plan: Plan) -> list[Figure]:
+    """Figures users-start, users-memory, users-stall: a server with very many users beside one with none."""
+    users, rounds = plan.size(_CROWD, 500), plan.size(9, 2)
+    ready: dict[str, list[float]] = {"none": [], "many": []}
+    memory: dict[str, list[float]] = {"none": [], "many": []}
+    with scratch(plan.directory) as directory:
+        places = {"none": directory / "none", "many": directory / "many"}
+        for name, settings in (("none", {}), ("many", _with_users(directory, users))):
+            with Orcas(places[name], settings=settings) as orcas:
+                make_bucket(orcas, "small")
+                load.run(orcas.address, [orcas.signer().put("/small/k", unique(1))])
+        for _ in range(plan.size(5, 1)):
+            for name, place in places.items():
+                with Orcas(place) as orcas:
+                    ready[name].append(orcas.ready_seconds)
+                    orcas.settle()
+                    memory[name].append(orcas.rss_mib())
+        with Orcas(places["many"]) as orcas:
+            _call(orcas, "CreateUser", UserName="bench")
+            longest: dict[bool, list[float]] = {False: [], True: []}
+            for _ in range(rounds):
+                for changing in (False, True):
+                    longest[changing].append(_longest_get(orcas, changing=changing))
+    started = [many - none for many, none in zip(ready["many"], ready["none"], strict=True)]
+    more = [many - none for many, none in zip(memory["many"], memory["none"], strict=True)]
+    stalls = [changing - quiet for changing, quiet in zip(longest[True], longest[False], strict=True)]
+    beside = f"with {users:,} users"
+    return [
+        Figure("users-start", f"how much later a server is ready {beside}", started, 2, unit="s", detail=ready),
+        Figure(
+            "users-memory", f"resident memory that a server has more {beside}", more, 200, unit="MiB", detail=memory
+        ),
+        Figure(
+            "users-stall",
+            f"the longest GET while keys change {beside}, less the longest GET while none changes",
+            stalls,
+            1,
+            unit="ms",
+            detail={"changing": longest[True], "quiet": longest[False]},
+        ),
+    ]
+
+
+def _longest_get(orcas: Orcas, *, changing: bool) -> float:
+    """Milliseconds of the slowest GET of 1 KiB on one connection, for two seconds, in which keys change or do not."""
+    request, until = orcas.signer().get("/small/k"), time.perf_counter() + _STALL_SECONDS
+
+    def requests() -> Iterator[bytes]:
+        while time.perf_counter() < until:
+            yield request
+
+    # Not a thread, which would make this process wait for itself.
+    changes = multiprocessing.get_context("fork").Process(target=_change_keys, args=(orcas, until))
+    if changing:
+        changes.start()
+    slowest = max(load.run(orcas.address, requests(), connections=1))
+    if changing:
+        changes.join()
+    return slowest / 1e6
+
+
+def _change_keys(orcas: Orcas, until: float) -> None:
+    while time.perf_counter() < until:
+        key = _call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
+        _call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)

@@ -59,6 +59,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "memory": large.memory,
     "policies": policies.cpu,
     "key-changes": policies.changes,
+    "users": policies.crowd,
     "ready": startup.ready,
     "first-use": startup.first_use,
     "million": index.million,

@@ -93,11 +93,17 @@ WRONG: Final = {"ok": False, "cases": [{"servers": [{"errors": 2, "wrong": 1}]}]
 
 # As `FAILURES`, with what is replaced in Orcas or in Python to make the command fail.
 FAULTS: Final[list[tuple[str, int, str, str, Any]]] = [
-    ("version", 1, "ran out of memory", "orcas.version.version", raising(MemoryError())),
-    ("version", 130, "interrupted", "orcas.version.version", raising(KeyboardInterrupt())),
-    ("version", 1, "failed: No space left on device; make room.", "orcas.version.version", raising(FULL)),
-    ("version", 1, "failed unexpectedly: ZeroDivisionError", "orcas.version.version", raising(ZeroDivisionError())),
-    ("version", 69, "install it again", "orcas.version.version", raising(ImportError("No module named 'x'"))),
+    ("version", 1, "ran out of memory", "orcas.version.orcas_version", raising(MemoryError())),
+    ("version", 130, "interrupted", "orcas.version.orcas_version", raising(KeyboardInterrupt())),
+    ("version", 1, "failed: No space left on device; make room.", "orcas.version.orcas_version", raising(FULL)),
+    (
+        "version",
+        1,
+        "failed unexpectedly: ZeroDivisionError",
+        "orcas.version.orcas_version",
+        raising(ZeroDivisionError()),
+    ),
+    ("version", 69, "install it again", "orcas.version.orcas_version", raising(ImportError("No module named 'x'"))),
     ("serve --memory --port 0", 69, "store in memory cannot be created", "orcas.process.memory._base", raising(FULL)),
     ("run -- true", 69, "The server cannot be started", "subprocess.Popen", raising(FULL)),
     (

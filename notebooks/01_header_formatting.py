@@ -68,7 +68,7 @@ from pathlib import Path
 
 import boto3
 from botocore.config import Config
-from support import DIRECTORY, MIB, QUICK, REPOSITORY, Watched, bars, in_threads, in_turn, interval, size, spread, stamp
+from support import DIRECTORY, MIB, QUICK, REPOSITORY, Watched, in_threads, in_turn, interval, plot, size, spread, stamp
 
 import headers
 import load
@@ -205,16 +205,16 @@ for kind in ("each another", "the same again"):
 print(under_values)
 
 # %%
-bars(
+plot(
     {
-        "Nanoseconds to format a value (logarithmic)": {
+        "Time to format a value | ns": {
             "first report, before (estimated)": [BEFORE_NS[value] for value in VALUES],
             "first report, after": [FIRST_NS[value] for value in VALUES],
             "second report, after": [SECOND_NS[value] for value in VALUES],
             **({f"Rust, {way}": [nanoseconds(value, way) for value in VALUES] for way in IN_RUST} if rust else {}),
             **{
                 f"{way}{'' if kind == 'each another' else ', the same again'}": [
-                    statistics.median(called[value, way, kind]) for value in VALUES
+                    called[value, way, kind] for value in VALUES
                 ]
                 for way in reversed(WAYS)
                 for kind in ("the same again", "each another")
@@ -309,7 +309,7 @@ for number, arm in in_turn(arms, SLICES + 1):
 # %%
 under = stamp(
     f"signed, 1 KiB, lists of {LISTED}; {SLICES} slices of {COUNT['raw sockets']} requests (boto3: {COUNT['boto3']}) an"
-    " arm, in turn; bars at ratios: 95 % interval",
+    " arm, in turn; lines at ratios: 95 % interval",
     durability="sync",
     concurrency="1 client on 1 connection",
 )
@@ -336,9 +336,9 @@ for name, figures in (("latency, ms", latency_ms), ("server CPU, µs", cpu_us)):
 print(under)
 
 # %%
-bars(
+plot(
     {
-        f"{title}: headers formatted fast ÷ straightforwardly": {
+        f"{title}, headers formatted fast ÷ straightforwardly | ratio, fast ÷ straightforward": {
             **(
                 {"report, after ÷ before": [REPORT[o][1] / REPORT[o][0] for o in OPERATIONS]}
                 if figures is latency_ms
@@ -415,13 +415,13 @@ for kind, rates in reads.items():
 print(under)
 
 # %%
-bars(
+plot(
     {
-        "Reads of 1 MB a second, ten at once": {
+        "Reads of 1 MB, ten at once | reads/s": {
             "report": [680.47, None],
-            "Orcas through boto3": [statistics.median(rates) for rates in reads.values()],
+            "Orcas through boto3": list(reads.values()),
         },
-        "Milliseconds": {
+        "Time of a read | ms": {
             "report: seconds ÷ reads": [1.47, None],
             "Orcas: seconds ÷ reads": [1000 / statistics.median(rates) for rates in reads.values()],
             "Orcas: what a reader waits, median": [statistics.median(taken_ms[kind]) for kind in KINDS],

@@ -50,7 +50,7 @@ from pathlib import Path
 
 import boto3
 from botocore.config import Config
-from support import DIRECTORY, bars, in_turn, interval, size, spread, stamp
+from support import DIRECTORY, in_turn, interval, plot, size, spread, stamp
 
 import in_process
 import load
@@ -163,17 +163,15 @@ for operation in OPERATIONS:
 print(under_latency)
 
 # %%
-bars(
+plot(
     {
-        "Milliseconds of an operation (logarithmic)": {
+        "Time of an operation | ms": {
             "report (in one process, sizes unknown)": [REPORT_MS[operation] for operation in OPERATIONS],
             "Orcas in one process, no disk, same bytes": [
-                statistics.median(latency_ms[operation, "in one process"]) for operation in OPERATIONS
+                latency_ms[operation, "in one process"] for operation in OPERATIONS
             ],
             **{
-                f"Orcas, {via}, sync, new bytes": [
-                    statistics.median(latency_ms[operation, via]) for operation in OPERATIONS
-                ]
+                f"Orcas, {via}, sync, new bytes": [latency_ms[operation, via] for operation in OPERATIONS]
                 for via in ("raw socket", "boto3")
             },
         }
@@ -239,13 +237,13 @@ for operation in OPERATIONS:
 print(under_cpu)
 
 # %%
-bars(
+plot(
     {
-        "Server CPU of a request, µs": {
-            "Orcas": [statistics.median(cpu_us[operation, "orcas"]) for operation in OPERATIONS],
-            "bare uvicorn, the same bytes": [statistics.median(cpu_us[operation, "bare"]) for operation in OPERATIONS],
+        "Server CPU of a request | µs": {
+            "Orcas": [cpu_us[operation, "orcas"] for operation in OPERATIONS],
+            "bare uvicorn, the same bytes": [cpu_us[operation, "bare"] for operation in OPERATIONS],
         },
-        "Orcas ÷ bare uvicorn (95 % interval)": {
+        "Server CPU of a request, with the 95 % interval | Orcas ÷ bare uvicorn": {
             "server CPU": [ratio(cpu_us[operation, "orcas"], cpu_us[operation, "bare"]) for operation in OPERATIONS],
         },
     },
@@ -282,7 +280,7 @@ for name, used in by_thread.items():
 print(under_cpu)
 
 # %%
-bars({"Server CPU of a request by thread, µs": by_thread}, list(OPERATIONS), under_cpu, stacked=True)
+plot({"Server CPU of a request by thread | µs": by_thread}, list(OPERATIONS), under_cpu, stacked=True)
 
 # %% [markdown]
 # ## The client's part
@@ -315,9 +313,9 @@ for operation in OPERATIONS:
 print(under_client)
 
 # %%
-bars(
+plot(
     {
-        "CPU of a request, µs": {
+        "CPU of a request | µs": {
             "server": [statistics.median(server_us[operation]) for operation in OPERATIONS],
             "boto3": [statistics.median(client_us[operation]) for operation in OPERATIONS],
         }

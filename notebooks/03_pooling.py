@@ -67,7 +67,7 @@ from pathlib import Path
 
 import boto3
 from botocore.config import Config
-from support import DIRECTORY, MIB, QUICK, REPOSITORY, bars, in_threads, in_turn, interval, size, spread, stamp
+from support import DIRECTORY, MIB, QUICK, REPOSITORY, in_threads, in_turn, interval, plot, size, spread, stamp
 
 import in_process
 import load
@@ -128,9 +128,9 @@ if counted:
 
 # %%
 CLAIMED_BYTES = {"JSON": 192 / 1024, "Gin": 42.1 / 156.3}
-bars(
+plot(
     {
-        "Bytes allocated for a request, with pool ÷ without": {
+        "Bytes allocated for a request | with pool ÷ without": {
             "article": [*CLAIMED_BYTES.values(), *(None for _ in COUNTED)],
             "Orcas, Rust": [
                 *(None for _ in CLAIMED_BYTES),
@@ -243,7 +243,7 @@ for number, cell in in_turn(cells, ROUNDS):
 # %%
 under = stamp(
     f"signed, new bytes in PUTs, GETs from the page cache; {ROUNDS - UNCOUNTED} rounds, all arms in turn in each;"
-    " bars at ratios: 95 % interval",
+    " lines at ratios: 95 % interval",
     durability="sync",
     concurrency=f"16 connections, with {LARGE} MiB 4; one client process",
 )
@@ -279,9 +279,9 @@ CLAIMED_RATE = {
     "data-\nbase": 4_680 / 1_240,
 }
 no_claim = [None for _ in CLAIMED_RATE]
-bars(
+plot(
     {
-        "Requests a second, with pool ÷ without": {
+        "Requests a second | with pool ÷ without": {
             "article": [*CLAIMED_RATE.values(), *(None for _ in KINDS)],
             **{f"Orcas, {via}": [*no_claim, *(compared(rates, kind, via) for kind in KINDS)] for via in VIAS},
             **{
@@ -289,8 +289,7 @@ bars(
                 for via in VIAS
             },
         },
-        "Server CPU of a request, with pool ÷ without": {
-            "article: not told": [None] * (len(CLAIMED_RATE) + len(KINDS)),
+        "Server CPU of a request (no number in the article) | with pool ÷ without": {
             **{f"Orcas, {via}": [*no_claim, *(compared(cpu_us, kind, via) for kind in KINDS)] for via in VIAS},
             **{
                 f"on again ÷ on, {via}": [*no_claim, *(compared(cpu_us, kind, via, "on again", "on") for kind in KINDS)]
@@ -457,13 +456,13 @@ for arm in ("on", "off"):
 print(under_counters)
 
 # %%
-bars(
+plot(
     {
-        "Bytes of the pool of buffers, MiB": {
+        "Memory of the pool of buffers | MiB": {
             name: [moments["on", moment]["buffers"][field] / MIB for moment in MOMENTS]
             for name, field in (("held, unused", "held_bytes"), ("in use", "out_bytes"))
         },
-        "Resident memory of the server, MiB": {
+        "Resident memory of the server | MiB": {
             f"pooling {arm}": [moments[arm, moment]["resident_mib"] for moment in MOMENTS] for arm in ("on", "off")
         },
     },

@@ -46,7 +46,7 @@ import os
 import statistics
 
 from boto3.s3.transfer import TransferConfig
-from support import MIB, Watched, bars, in_threads, in_turn, p95, size, spread, stamp
+from support import MIB, Watched, in_threads, in_turn, p95, plot, size, spread, stamp
 
 LENGTH = size(10 * MIB, MIB)
 IN_FLIGHT = (1, 4) if size(0, 1) else (1, 2, 5, 10, 50)
@@ -109,7 +109,7 @@ for number, (kind, count) in in_turn(arms, ROUNDS):
 under = stamp(
     f"{LENGTH / MIB:g} MiB, boto3 from this process, signed; {ROUNDS} rounds of at least {REQUESTS} requests an arm, in turn",
     durability="sync, new bytes; as the report: unsafe-none, the same bytes each time",
-    concurrency="threads and connections as below each group",
+    concurrency="threads and connections as each row says",
 )
 print(f"{'':32}{'MiB/s':>26}{'median ms':>11}{'p95 ms':>9}{'seconds ÷ requests, ms':>24}{'server CPU ms':>22}")
 for arm in arms:
@@ -128,28 +128,28 @@ SHOWN = (*IN_FLIGHT, *(count for count in REPORT_MB if count not in IN_FLIGHT))
 
 
 def shown(values):
-    return [statistics.median(values[count]) if count in values else None for count in SHOWN]
+    return [values.get(count) for count in SHOWN]
 
 
-bars(
+plot(
     {
-        "MB/s (report) and MiB/s (Orcas) of uploads of 10 MB; in flight": {
+        "Uploads of 10 MB (report) and 10 MiB (Orcas) | MB/s, MiB/s": {
             "report": [REPORT_MB.get(count) for count in SHOWN],
             **{
                 f"Orcas through boto3, {kind}": shown({count: rates[kind, count] for count in IN_FLIGHT})
                 for kind in KINDS[:2]
             },
         },
-        "MiB/s of downloads; in flight": {
+        "Downloads of 10 MiB | MiB/s": {
             "Orcas through boto3": shown({count: rates["GET", count] for count in IN_FLIGHT}),
         },
     },
-    [str(count) for count in SHOWN],
+    [f"{count} in flight" for count in SHOWN],
     under,
 )
-bars(
+plot(
     {
-        "Milliseconds of an upload (logarithmic); in flight": {
+        "Time of an upload | ms": {
             "report: seconds ÷ uploads": [REPORT_MS.get(count) for count in SHOWN],
             **{
                 f"Orcas through boto3, {kind}: call to answer": shown(
@@ -159,7 +159,7 @@ bars(
             },
         },
     },
-    [str(count) for count in SHOWN],
+    [f"{count} in flight" for count in SHOWN],
     under,
     log=True,
 )

@@ -16,9 +16,10 @@
 # %% [markdown]
 # # Durability: what each mode costs, and what it risks
 #
-# The reports that Orcas started from do not say what had happened to a write when it was answered. Nothing makes two
-# numbers differ more: an answer from memory takes microseconds, an answer from the disk as long as the disk takes.
-# Orcas has four modes, for the server or for a bucket (`x-amz-orcas-durability`):
+# *What do I pay for an answer that means "it is on the disk", and what do I lose if I do not?*
+#
+# The reports that Orcas started from do not say what had happened to a write when it was answered, so there is no table
+# to stand beside. Orcas has four modes, for the server or for a bucket (`x-amz-orcas-durability`):
 #
 # | Mode | An acknowledged write | May be lost |
 # |---|---|---|
@@ -26,77 +27,134 @@
 # | `interval` | is in the page cache; a flush follows within 50 ms | on power loss: the interval |
 # | `buffered` | is in memory; flushed by time, size or count | on power loss or a killed process: one window |
 # | `unsafe-none` | is visible | everything |
+#
+# ## What each mode costs
+#
+# One server for each mode, in turn in every round; 1 KiB objects, new bytes and keys. The load is that of `orcas bench`,
+# which is made in Rust and takes little of the machine. *Processor of the load* says how much of one processor it took:
+# near 100 % it would be what is measured.
 
 # %%
 import os
-import statistics
 
 import orcas
-from support import Watched, bars, in_threads, in_turn, p95, size, spread, stamp
+from support import Watched, in_threads, in_turn, interval, plot, size, spread, stamp
+
+from orcas.bench.compare import ratio
+from side_by_side import Peer, bench, failures, rates
 
 MODES = ("sync", "interval", "buffered", "unsafe-none")
-CONNECTIONS = (1, 16)
-ROUNDS, REQUESTS, LENGTH = size(5, 1), size(300, 10), 1024
+CONNECTIONS = (1, 16, 64) if size(1, 0) else (1, 16)
+ROUNDS, SECONDS, LENGTH = size(5, 1), size(8, 1) / 10, 1024
 
-# %% [markdown]
-# ## What each mode costs
-#
-# One server for each mode, measured in turn; 1 KiB objects, new bytes and keys.
-
-# %%
 servers = {mode: Watched(durability=mode) for mode in MODES}
-clients = {mode: watched.client(max(CONNECTIONS)) for mode, watched in servers.items()}
-for s3 in clients.values():
-    s3.create_bucket(Bucket="modes")
-arms = [(mode, connections) for mode in MODES for connections in CONNECTIONS]
-rates = {arm: [] for arm in arms}
-latencies = {arm: [] for arm in arms}
-cpu = {arm: [] for arm in arms}
-for number, (mode, connections) in in_turn(arms, ROUNDS):
-    watched, s3 = servers[mode], clients[mode]
-    todo = [(f"{connections}/{number}/{turn}", os.urandom(LENGTH)) for turn in range(REQUESTS)]
-    watched.settle()
-    used = watched.cpu_ms()
-    seconds, taken = in_threads(
-        connections,
-        ((lambda key=key, body=body, s3=s3: s3.put_object(Bucket="modes", Key=key, Body=body)) for key, body in todo),
-    )
-    watched.settle()
-    rates[mode, connections].append(REQUESTS / seconds)
-    latencies[mode, connections] += taken
-    cpu[mode, connections].append((watched.cpu_ms() - used) / REQUESTS)
-
-under = stamp(
-    f"PUTs of {LENGTH} bytes, new bytes, boto3 from this process; {ROUNDS} rounds of {REQUESTS} requests an arm",
-    durability="as below each group",
-    concurrency="threads and connections as the legend says",
-)
-print(f"{'':28}{'PUTs a second':>24}{'median ms':>11}{'p95 ms':>9}{'server CPU ms':>22}")
-for mode, connections in arms:
-    taken = latencies[mode, connections]
-    print(
-        f"{mode:12} {connections:3} at once   {spread(rates[mode, connections], 0):>24}{statistics.median(taken):11.2f}"
-        f"{p95(taken):9.2f}{spread(cpu[mode, connections]):>22}"
-    )
-print(under)
-
-# %%
-bars(
-    {
-        "PUTs a second": {
-            f"{connections} at once": [statistics.median(rates[mode, connections]) for mode in MODES]
-            for connections in CONNECTIONS
-        },
-        "Median latency, ms": {
-            f"{connections} at once": [statistics.median(latencies[mode, connections]) for mode in MODES]
-            for connections in CONNECTIONS
-        },
-    },
-    list(MODES),
-    under,
+peers = {
+    mode: Peer(watched.server.endpoint, watched.server.access_key, watched.server.secret_key)
+    for mode, watched in servers.items()
+}
+measured = bench(
+    peers,
+    f"mix = {{ put = 1 }}\nsize = {LENGTH}\nseconds = {SECONDS}\nwarmup_seconds = {size(2, 0) / 10}\n"
+    + "".join(f'[[case]]\nname = "{count}"\nconnections = {count}\n' for count in CONNECTIONS),
+    ROUNDS,
 )
 for watched in servers.values():
     watched.stop()
+
+
+def of_rounds(mode, count, *path):
+    """One figure of every round."""
+    found = []
+    for entry in measured[str(count)][mode]["rounds"]:
+        for name in path:
+            entry = entry[name]
+        found.append(entry)
+    return found
+
+
+under = stamp(
+    f"PUTs of {LENGTH} bytes, new bytes, signed, orcas bench over sockets; {ROUNDS} rounds of {SECONDS:g} s an arm, in turn;"
+    " lines: 95 % interval, or the least and the most of the rounds",
+    durability="as each row says",
+    concurrency="connections as the rows and the legends say",
+)
+print(f"{'':26}{'PUTs a second':>26}{'÷ sync (95 %)':>20}{'p50 ms':>8}{'p99 ms':>8}{'server CPU µs':>20}{'load':>7}")
+for count in CONNECTIONS:
+    for mode in MODES:
+        result = measured[str(count)][mode]
+        to_sync = interval(ratio(rates(result), rates(measured[str(count)]["sync"])), 2)
+        latency = result["total"]["operations"]["put"]["latency_ms"]
+        print(
+            f"{mode:12}{count:4} at once  {spread(rates(result), 0):>26}{to_sync:>20}{latency['p50']:8.2f}{latency['p99']:8.2f}"
+            f"{spread(of_rounds(mode, count, 'server_cpu_us_per_operation'), 0):>20}{result['client_busy']:7.0%}"
+        )
+        print("".join(f"    {what}\n" for what in failures(result)), end="")
+print(under)
+
+# %%
+plot(
+    {
+        "PUTs a second | PUTs/s": {
+            f"Orcas, {mode}": [rates(measured[str(count)][mode]) for count in CONNECTIONS] for mode in MODES
+        },
+        "Latency of a PUT, median of each round | ms": {
+            f"Orcas, {mode}": [
+                of_rounds(mode, count, "operations", "put", "latency_ms", "p50") for count in CONNECTIONS
+            ]
+            for mode in MODES
+        },
+    },
+    [f"{count} at once" for count in CONNECTIONS],
+    under,
+    log=True,
+)
+
+# %% [markdown]
+# ## Through boto3
+#
+# A Python program with threads sees less of it: boto3 takes more CPU for a call than the server does, and the
+# interpreter's lock lets one thread work at a time. So 16 at once may be slower than one, whatever the mode.
+
+# %%
+BOTO3_CONNECTIONS, BOTO3_ROUNDS, REQUESTS = (1, 16), size(3, 1), size(150, 10)
+servers = {mode: Watched(durability=mode) for mode in MODES}
+clients = {mode: watched.client(max(BOTO3_CONNECTIONS)) for mode, watched in servers.items()}
+for s3 in clients.values():
+    s3.create_bucket(Bucket="modes")
+boto3_rates = {(mode, connections): [] for mode in MODES for connections in BOTO3_CONNECTIONS}
+for number, (mode, connections) in in_turn(boto3_rates, BOTO3_ROUNDS):
+    s3 = clients[mode]
+    todo = [(f"{connections}/{number}/{turn}", os.urandom(LENGTH)) for turn in range(REQUESTS)]
+    servers[mode].settle()
+    seconds, _ = in_threads(
+        connections,
+        ((lambda key=key, body=body, s3=s3: s3.put_object(Bucket="modes", Key=key, Body=body)) for key, body in todo),
+    )
+    boto3_rates[mode, connections].append(REQUESTS / seconds)
+for watched in servers.values():
+    watched.stop()
+
+under_boto3 = stamp(
+    f"PUTs of {LENGTH} bytes, new bytes, boto3 from this process; {BOTO3_ROUNDS} rounds of {REQUESTS} requests an arm, in turn;"
+    " lines: from the least to the most of the rounds",
+    durability="as each row says",
+    concurrency="threads and connections as the rows say",
+)
+print(f"{'PUTs a second':16}" + "".join(f"{f'{connections} at once':>26}" for connections in BOTO3_CONNECTIONS))
+for mode in MODES:
+    print(f"{mode:16}" + "".join(f"{spread(boto3_rates[mode, count], 0):>26}" for count in BOTO3_CONNECTIONS))
+print(under_boto3)
+
+# %%
+plot(
+    {
+        "PUTs a second through boto3 | PUTs/s": {
+            f"Orcas, {mode}": [boto3_rates[mode, count] for count in BOTO3_CONNECTIONS] for mode in MODES
+        }
+    },
+    [f"{count} at once" for count in BOTO3_CONNECTIONS],
+    under_boto3,
+)
 
 # %% [markdown]
 # ## What each mode risks

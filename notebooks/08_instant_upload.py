@@ -62,7 +62,7 @@ import sys
 import time
 
 import orcas
-from support import QUICK, Watched, bars, in_turn, p95, spread, stamp
+from support import QUICK, Watched, in_turn, p95, plot, spread, stamp
 
 SIZES = {"1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10, "1 MiB": 1 << 20}
 LEVELS = ("off", "full", "fast")
@@ -203,9 +203,9 @@ for size, (baseline, instant) in REPORT_MS.items():
 print(under)
 
 # %%
-bars(
+plot(
     {
-        "Latency of one upload, ms (report: mean; Orcas: median)": {
+        "Latency of one upload (report: mean; Orcas: median) | ms": {
             "report, baseline": [REPORT_MS[size][0] for size in SIZES],
             "report, instant upload": [REPORT_MS[size][1] for size in SIZES],
             **{
@@ -214,14 +214,14 @@ bars(
             },
             "Orcas, FULL, repeated": [median_ms(size, "repeated", "full") for size in SIZES],
         },
-        "Latency with sharing ÷ without": {
+        "Latency of one upload | with sharing ÷ without": {
             "report, instant ÷ baseline": [instant / baseline for baseline, instant in REPORT_MS.values()],
             **{
                 f"Orcas, FULL ÷ OFF, {kind}": [median_ms(s, kind, "full") / median_ms(s, kind, "off") for s in SIZES]
                 for kind in ("unique", "repeated")
             },
         },
-        "Repeated data: stored ÷ sent (no number in the report)": {
+        "Repeated data (no number in the report) | stored ÷ sent": {
             level.upper(): [
                 space[bucket_of((size, "repeated", level))]["stored"]
                 / space[bucket_of((size, "repeated", level))]["logical"]

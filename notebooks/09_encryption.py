@@ -57,7 +57,7 @@ import statistics
 import time
 from pathlib import Path
 
-from support import MIB, QUICK, REPOSITORY, Watched, bars, in_turn, p95, size, spread, stamp
+from support import MIB, QUICK, REPOSITORY, Watched, in_turn, p95, plot, size, spread, stamp
 
 import sealing
 from figures import Plan
@@ -112,12 +112,12 @@ if costs:
     print(under_rust)
 
 # %%
-bars(
+plot(
     {
-        f"{way}: nanoseconds of a call (logarithmic)": {
+        f"{way}: time of a call | ns": {
             "report, mean": list(REPORT_NS[way]),
             **{
-                f"Orcas, {name}": [statistics.median(costs[WAYS[name], length]) if costs else None for length in SIZES]
+                f"Orcas, {name}": [costs[WAYS[name], length] if costs else None for length in SIZES]
                 for name in WAYS
                 if name.startswith(way)
             },
@@ -193,7 +193,7 @@ for mode, (_, asked) in MODES.items():
     assert said == {"plain": None, "SSE-KMS": "aws:kms"}.get(mode, "AES256"), (mode, said)
 
 under = stamp(
-    f"{ROUNDS} rounds of {REQUESTS} requests, new bytes, boto3 from this process; bars: 95 % interval",
+    f"{ROUNDS} rounds of {REQUESTS} requests, new bytes, boto3 from this process; lines: 95 % interval",
     durability="sync",
     concurrency="1 client on 1 connection",
 )
@@ -215,12 +215,12 @@ print(under)
 
 # %%
 KINDS = [(method, length) for length in LENGTHS for method in ("PUT", "GET")]
-bars(
+plot(
     {
-        "Server CPU of a request, encrypted ÷ plain (no number in the report)": {
+        "Server CPU of a request (no number in the report) | encrypted ÷ plain": {
             mode: [to_plain(*kind, mode) for kind in KINDS] for mode in MODES if mode != "plain"
         },
-        "Latency of a request, median ms (logarithmic)": {
+        "Latency of a request, median | ms": {
             mode: [statistics.median(latency_ms[(*kind, mode)]) for kind in KINDS] for mode in MODES
         },
     },

@@ -57,7 +57,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from support import DIRECTORY, QUICK, REPOSITORY, bars, in_turn, size, spread, stamp
+from support import DIRECTORY, QUICK, REPOSITORY, in_turn, plot, size, spread, stamp
 
 import criterion
 import streams
@@ -210,13 +210,13 @@ print(under)
 
 # %%
 def medians_of(who, kinds):
-    return [statistics.median(taken_ns[who, kind]) if (who, kind) in taken_ns else None for kind in kinds]
+    return [taken_ns.get((who, kind)) for kind in kinds]
 
 
 for title, (report, whose) in WHO.items():
-    bars(
+    plot(
         {
-            f"{title}: nanoseconds of a call (logarithmic)": {
+            f"{title}: time of a call | ns": {
                 "report, mean": list(report.values()),
                 **{who: medians_of(who, report) for who in whose},
             }
@@ -246,14 +246,15 @@ for figure in (p50, p99):
 print(under_latency)
 
 # %%
-bars(
+plot(
     {
-        "From a commit to its event, ms (no number in the report)": {
-            "Orcas": [p50.median, p99.median],
+        "From a commit to its event (no number in the report) | ms": {
+            "Orcas": [p50.values, p99.values],
             "goal": [p50.goal, p99.goal],
         }
     },
     ["p50", "p99"],
     under_latency,
+    log=True,
 )
 place.cleanup()

@@ -14,82 +14,75 @@
 # %% [markdown]
 # # What watching costs
 #
-# What metrics, traces, the access log and events add to a request. The report that Orcas started from (October 2025, in
-# Chinese; translated) lists what should be watched, and measures nothing of it.
+# *If I switch on metrics, traces, the access log or events, how much slower does my server get? And what do those take
+# who look at it: Prometheus, and programs that follow events?*
 #
-# > | Metrics for Prometheus | What they show |
+# The report that Orcas started from (October 2025, in Chinese; translated) lists what should be watched, and estimates
+# what a request pays for it:
+#
+# > | Part of a request | Estimate |
 # > |---|---|
-# > | `crypto_encryption_duration_seconds`, `crypto_cache_hit_rate` | latency of encryption, hits of the cache |
-# > | `serialization_duration_seconds` | latency of serialisation |
-# > | `http_requests_total`, `http_request_duration_seconds` | throughput |
-# >
-# > *Key figures: P50, P95 and P99 latency, hit rates, throughput, CPU. Estimate for one request: check of the API key
-# > ~100 ns, usage statistics ~200 ns, cost ~50 ns; about 2 µs of local work in all, 0.0004 % of 500 ms.*
-
-# %% [markdown]
-# ## What these numbers were worth
+# > | check of the API key | ~100 ns |
+# > | usage statistics | ~200 ns |
+# > | cost of the request | ~50 ns |
+# > | all local work | ~2 µs, 0.0004 % of 500 ms |
 #
-# - They are estimates: the report has no benchmark of a check, of the statistics or of a metric.
-# - A share of 0.0004 % compares the server's work with 500 ms of waiting for another server. What counts for a server is
-#   the share of its own CPU time.
-# - The list has no cost for the watching itself: for counting each request, for writing its line, and for the page that
-#   Prometheus asks for.
-#
-# Below, servers that differ in one setting get the same signed requests over 16 connections, in turn within each round,
-# and their CPU time is compared. This is `benchmarks/run.py --only watching --only metrics-page --only events-listeners`.
+# Below is what was measured here: first what a request pays, then what those take who look, and then the report's
+# single calls.
 
 # %%
+import json
 import shutil
 import statistics
-import tempfile
-from pathlib import Path
 
-from support import DIRECTORY, QUICK, REPOSITORY, bars, interval, spread, stamp
+from support import QUICK, REPOSITORY, interval, plot, spread, stamp, working_directory
 
 import streams
 import watching
-from figures import Plan
+from figures import Figure, Plan
 from orcas.bench.compare import ratio
 
-place = tempfile.TemporaryDirectory(dir=DIRECTORY, prefix="orcas-notebook-")
-plan = Plan(QUICK, Path(place.name), REPOSITORY)
-
-# %% [markdown]
-# ## A request of 1 KiB
-#
-# *Metrics* on ÷ off; *traces* of one request in 100, sent to a receiver ÷ none; *events* with the journal that streams and
-# notifications are made from ÷ without it, and no listener; *access log* with a line for each request ÷ without. Metrics
-# are on where they are not what is compared.
-
-# %%
-cost = {figure.name: figure for figure in watching.cost(plan)}
+# On or off: name of the figure.
 WHAT = {"metrics": "metrics", "traces": "traces of 1 %", "events": "events", "access": "access log"}
 METHODS = ("GET", "PUT")
+with working_directory() as place:
+    plan = Plan(QUICK, place, REPOSITORY)
+    cost = {figure.name: figure for figure in watching.cost(plan)}
+
+
+def used(name, method):
+    """Microseconds of the server's CPU for a request, one number a round, with it on and off."""
+    return cost[f"{name}-{method.lower()}-cpu"].detail["microseconds"]
 
 
 def on_to_off(name, method):
-    used = cost[f"{name}-{method.lower()}-cpu"].detail["microseconds"]
-    return ratio(used["on"], used["off"])
+    return ratio(used(name, method)["on"], used(name, method)["off"])
 
 
 rounds = len(cost["metrics-get-cpu"].values)
 under = stamp(
-    f"{rounds} rounds of {cost['metrics-get-cpu'].detail['requests']} requests of 1 KiB, raw sockets; bars: 95 % interval",
+    f"{rounds} rounds of {cost['metrics-get-cpu'].detail['requests']} requests of 1 KiB, raw sockets; lines: 95 % interval",
     durability="sync",
     concurrency="16 connections",
 )
-print(f"{'server CPU of a request, µs':32}{'on':>28}{'off':>28}   on ÷ off (95 %)")
+print(f"{'server CPU of a request, µs':32}{'on':>26}{'off':>26}{'on ÷ off (95 %)':>24}   what was shown")
 for name, what in WHAT.items():
     for method in METHODS:
-        used = cost[f"{name}-{method.lower()}-cpu"].detail["microseconds"]
-        shown = "".join(f"{spread(used[side], 1):>28}" for side in ("on", "off"))
-        print(f"{what:14}{method:18}{shown}   {interval(on_to_off(name, method))}")
+        found = on_to_off(name, method)
+        if QUICK or found.low is None:
+            verdict = "nothing: a quick pass"
+        elif found.low <= 1 <= found.high:
+            verdict = f"no difference; at most {found.high - 1:.0%}"
+        else:
+            verdict = f"{found.ratio - 1:+.0%}"
+        shown = "".join(f"{spread(used(name, method)[side], 1):>26}" for side in ("on", "off"))
+        print(f"{what:14}{method:18}{shown}{interval(found):>24}   {verdict}")
 print(under)
 
 # %%
-bars(
+plot(
     {
-        "Server CPU of a request of 1 KiB, on ÷ off (no number in the report)": {
+        "Server CPU of a request of 1 KiB (no number in the report) | on ÷ off": {
             method: [on_to_off(name, method) for name in WHAT] for method in METHODS
         }
     },
@@ -98,47 +91,110 @@ bars(
 )
 
 # %% [markdown]
-# ## The report's estimates
+# ## Those who look
 #
-# The Criterion suite `usage`, which needs cargo and compiles the first time. A signature is what the check of a key of S3
-# is; the report's service compares a token.
+# The page that Prometheus asks for, of a store in which every bucket has series of its own; and open streams of events:
+# what an event costs for each stream that it goes to, and what each stream takes of the server's memory. To compare them,
+# each is a share of one processor under a load that the row names.
 
 # %%
-if QUICK or not shutil.which("cargo"):
-    print("Not measured: a quick pass does not compile." if QUICK else "Not measured: there is no cargo.")
-else:
-    measured = watching.calls(plan)
-    print(f"{'nanoseconds of a call in Rust':64}{'report':>8}{'Orcas':>28}")
-    for figure, (_, what, report_ns, _) in zip(measured, watching.CALLS.values(), strict=True):
-        print(f"{what:64}{report_ns or '':>8}{spread(figure.values, 1):>28}")
-    print(stamp(f"{len(measured[0].values)} rounds, medians", durability="none: nothing is stored", concurrency="1 thread"))
-
-# %% [markdown]
-# ## A scrape, and many listeners
-#
-# The page that Prometheus asks for, of a store in which every bucket has series of its own. Then streams of events: what
-# each takes of the server's memory, and what an event costs for each stream that it goes to.
-
-# %%
-(page,) = watching.page(plan)
-memory, cpu = streams.listeners(plan)
+SCRAPE_SECONDS, EVENTS_A_SECOND = 15, 100
+with working_directory() as place:
+    plan = Plan(QUICK, place, REPOSITORY)
+    (page,) = watching.page(plan)
+    memory, cpu = streams.listeners(plan)
 under_listeners = stamp(
     f"{len(page.values)} rounds of pages, {len(cpu.values)} of listeners; {page.what}, {page.detail['bytes']:,} bytes;"
-    f" {cpu.detail['listeners']} listeners, {cpu.detail['events']} events",
+    f" {cpu.detail['listeners']} listeners, {cpu.detail['events']} events; lines: from the least to the most of the rounds",
     durability="page: unsafe-none; listeners: sync",
     concurrency="1 connection asks for pages and 1 writes; listeners as they say",
 )
-for figure in (page, memory, cpu):
+for figure in (page, cpu, memory):
     print(f"{figure.what:64}{spread(figure.values):>32} {figure.unit:4} goal {figure.goal_text()}")
+# Percent of one processor.
+SHARES = {
+    f"{page.what.removeprefix('time of ')},\nevery {SCRAPE_SECONDS} s": [
+        value / 1e3 / SCRAPE_SECONDS * 100 for value in page.values
+    ],
+    f"1 listener,\n{EVENTS_A_SECOND} events a second": [value / 1e6 * EVENTS_A_SECOND * 100 for value in cpu.values],
+    f"100 listeners,\n{EVENTS_A_SECOND} events a second": [value / 1e4 * EVENTS_A_SECOND * 100 for value in cpu.values],
+}
+for what, shares in SHARES.items():
+    print(f"{what.replace(chr(10), ' '):64}{spread(shares, 3):>32} % of one processor")
 print(under_listeners)
 
 # %%
-bars(
+# Time that is less than the clock shows is no share.
+plot(
     {
-        figure.what: {figure.unit: [statistics.median(figure.values)], "goal": [figure.goal]}
-        for figure in (page, memory, cpu)
+        "What those who look take of the server | % of one processor": {
+            "Orcas": [[max(share, 1e-4) for share in shares] for shares in SHARES.values()]
+        }
     },
-    ["Orcas"],
+    list(SHARES),
     under_listeners,
+    log=True,
 )
-place.cleanup()
+
+# %% [markdown]
+# ## The report's estimates
+#
+# The same calls in Rust, measured by the Criterion suite `usage`, which needs cargo and compiles the first time. Without
+# cargo, the figures come from the newest file of `benchmarks/results` that has them, and the line below says so. A
+# signature is what the check of a key of S3 is; the report's service compares a token.
+
+# %%
+KEPT = REPOSITORY / "benchmarks" / "results" / "2026-11-26-epyc-2cpu-calls.json"
+if not QUICK and shutil.which("cargo"):
+    with working_directory() as place:
+        measured = watching.calls(Plan(QUICK, place, REPOSITORY))
+    where = f"{len(measured[0].values)} rounds of Criterion"
+else:
+    kept = json.loads(KEPT.read_text())
+    by_name = {entry["name"]: entry for entry in kept["figures"]}
+    measured = [
+        Figure(name, what, by_name[name]["values"], goal, unit="ns") for name, what, _, goal in watching.CALLS.values()
+    ]
+    then = kept["circumstances"]
+    where = f"NOT MEASURED NOW: from benchmarks/results/{KEPT.name}, of {then['at'][:10]}, commit {then['commit'][:7]}"
+estimated = {name: report_ns for name, _, report_ns, _ in watching.CALLS.values()}
+under_calls = stamp(
+    f"{where}; medians, lines from the least to the most of the rounds",
+    durability="none: nothing is stored",
+    concurrency="1 thread",
+)
+print(f"{'nanoseconds of a call in Rust':64}{'report':>8}{'Orcas':>28}{'Orcas ÷ report':>16}")
+for figure in measured:
+    guess = estimated[figure.name]
+    of_guess = f"{statistics.median(figure.values) / guess:.2f}" if guess else ""
+    print(f"{figure.what:64}{guess or '':>8}{spread(figure.values, 1):>28}{of_guess:>16}")
+print(under_calls)
+
+# %%
+plot(
+    {
+        "Time of a call | ns": {
+            "report": [estimated[figure.name] for figure in measured],
+            "Orcas": [figure.values for figure in measured],
+        }
+    },
+    [figure.what.replace(", ", ",\n") for figure in measured],
+    under_calls,
+    log=True,
+)
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - Servers that differ in one setting get the same signed requests over 16 connections, in turn within each round, and
+#   their CPU time is compared, with the work after the answers. *Traces* of one request in 100 are sent to a receiver;
+#   *events* are the journal that streams and notifications are made from, without a listener; the *access log* has a line
+#   for each request. Metrics are on where they are not what is compared. It is `benchmarks/run.py --only watching`,
+#   `--only metrics-page` and `--only events-listeners`.
+# - Two servers with the same settings differ by a few per cent for as long as they run. A difference of that size says
+#   little, even where its interval excludes 1.
+# - The report's numbers are estimates: it has no benchmark of a check, of the statistics or of a metric. A share of
+#   0.0004 % compares the server's work with 500 ms of waiting for another server; what counts for a server is the share
+#   of its own CPU time.
+# - The report has no cost of the watching itself: of counting each request, of its line in the log, and of the page that
+#   Prometheus asks for.

@@ -1,7 +1,8 @@
 """Run the notebooks and write what came of them to docs/notebooks: `python notebooks/render.py [NAME]…`.
 
-A name may be its beginning, such as `01`; without names all of them, one after the other. Each runs in a kernel of its own; one that fails writes nothing. Needs the
-extra `notebooks`. With `NOTEBOOK_QUICK=1` a pass that shows that they run: it belongs into no commit.
+A name may be its beginning, such as `01`; without names all of them, one after the other. Each runs in a kernel of its own;
+one that fails writes nothing. Needs the extra `notebooks`. With `NOTEBOOK_QUICK=1` a pass that shows that they run: it
+belongs into no commit.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import jupytext
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 from support import REPOSITORY, stamp
+from traitlets.config import Config
 
 HERE = Path(__file__).parent
 RENDERED = REPOSITORY / "docs" / "notebooks"
@@ -28,7 +30,9 @@ def render(source: Path, into: Path) -> None:
     notebook = jupytext.read(source)
     NotebookClient(notebook, timeout=_CELL_SECONDS_MAX, resources={"metadata": {"path": str(HERE)}}).execute()
     figures = f"{source.stem}_figures"
-    text, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": figures})
+    # Tables of pandas as text: their HTML brings styles, which not every reader of Markdown leaves out.
+    exporter = MarkdownExporter(config=Config(NbConvertBase={"display_data_priority": ["image/png", "text/plain"]}))
+    text, resources = exporter.from_notebook_node(notebook, {"output_files_dir": figures})
     title, _, rest = text.partition("\n")
     # Those of the last time may be more.
     shutil.rmtree(into / figures, ignore_errors=True)

@@ -6,20 +6,19 @@ shows that it runs. `NOTEBOOK_DIRECTORY` is a place on the disk that is to be me
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import importlib.metadata
 import importlib.util
 import os
 import platform
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +35,19 @@ DIRECTORY = os.environ.get("NOTEBOOK_DIRECTORY")
 # Whose modules notebooks import by their names, as the benchmarks do among themselves.
 sys.path.append(str(REPOSITORY / "benchmarks"))
 
+from turns import in_threads, in_turn  # noqa: E402, F401 - notebooks have them from here
+
 
 def size(full: int, quick: int) -> int:
     """`full`, or `quick` in a small pass."""
     return quick if QUICK else full
+
+
+@contextlib.contextmanager
+def working_directory() -> Iterator[Path]:
+    """An empty directory on the disk that is measured, which goes at the end."""
+    with tempfile.TemporaryDirectory(dir=DIRECTORY, prefix="orcas-notebook-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 class Watched:
@@ -90,48 +98,6 @@ class Watched:
         self._directory.cleanup()
 
 
-def in_threads(count: int, jobs: Iterable[Callable[[], object]]) -> tuple[float, list[float]]:
-    """Run jobs on `count` threads, each as soon as one is free. Seconds in all, and milliseconds of each job."""
-    waiting = iter(jobs)
-    taking = threading.Lock()
-    taken: list[float] = []
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        while not failed:
-            with taking:
-                job = next(waiting, None)
-            if job is None:
-                return
-            began = time.perf_counter()
-            try:
-                job()
-            except BaseException as error:
-                failed.append(error)
-                return
-            taken.append((time.perf_counter() - began) * 1000)
-
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - began
-    if failed:
-        raise failed[0]
-    return seconds, taken
-
-
-def in_turn(arms: Iterable[Any], rounds: int, seed: int = 1) -> Iterable[tuple[int, Any]]:
-    """Every arm once in each round, in an order that changes: a machine is not the same from one minute to the next."""
-    arms = list(arms)
-    order = random.Random(seed)
-    for number in range(rounds):
-        for arm in order.sample(arms, len(arms)):
-            yield number, arm
-
-
 def p95(samples: list[float]) -> float:
     """The 95th percentile."""
     return statistics.quantiles(samples, n=20)[18] if len(samples) > 1 else samples[0]
@@ -166,7 +132,61 @@ def stamp(conditions: str, *, durability: str, concurrency: str) -> str:
     )
 
 
-def bars(
+# One colour for whoever appears in several notebooks, which colour-blind people can tell apart; others take what is left.
+_COLOURS = {
+    "report": "#8c8c8c",
+    "Orcas": "#0072b2",
+    "Orcas, sync": "#0072b2",
+    "Orcas, interval": "#44aa99",
+    "Orcas, buffered": "#56b4e9",
+    "Orcas, unsafe-none": "#332288",
+    "a file each": "#d55e00",
+    "boto3": "#e69f00",
+    "moto": "#aa4499",
+    "MiniStack": "#cc79a7",
+    "SeaweedFS": "#009e73",
+    "versitygw": "#999933",
+    "goal": "#000000",
+}
+_OTHERS = ("#0072b2", "#e69f00", "#009e73", "#aa4499", "#56b4e9", "#d55e00", "#332288", "#999933", "#cc79a7", "#44aa99")
+# Read at half its size, a figure still has letters of six points.
+_POINTS, _POINTS_BELOW, _WIDTH_INCHES, _BELOW_CHARACTERS, _LEGEND_CHARACTERS = 14, 12, 11, 118, 84
+
+
+def _colours(labels: Iterable[str]) -> dict[str, str]:
+    """The colour of each label: that of the longest name that it begins with, unless another label has it by then."""
+    given: dict[str, str] = {}
+    rest = []
+    for label in labels:
+        named = [_COLOURS[name] for name in sorted(_COLOURS, key=len, reverse=True) if label.startswith(name)]
+        if named and named[0] not in given.values():
+            given[label] = named[0]
+        else:
+            rest.append(label)
+    for label in rest:
+        free = [colour for colour in _OTHERS if colour not in given.values()]
+        given[label] = free[0] if free else _OTHERS[len(given) % len(_OTHERS)]
+    return given
+
+
+def _columns(labels: Iterable[str]) -> int:
+    """Of a legend that is no wider than its plot: what all of its columns take is that of the widest."""
+    labels = list(labels)
+    fits = max(1, _LEGEND_CHARACTERS // (max(map(len, labels), default=0) + 6))
+    return 2 if len(labels) == 4 and fits == 3 else min(3, fits, max(1, len(labels)))
+
+
+def _reach(value: Any) -> tuple[float, float, float]:
+    """Where a value stands, and from where to where it reaches."""
+    if isinstance(value, Ratio):
+        known = value.low is not None and value.high is not None and not QUICK
+        return (value.ratio, value.low, value.high) if known else (value.ratio,) * 3  # type: ignore[return-value]
+    if isinstance(value, list):
+        return statistics.median(value), min(value), max(value)
+    return (float(value),) * 3
+
+
+def plot(
     titles: dict[str, dict[str, list[Any]]],
     labels: list[str],
     under: str,
@@ -174,56 +194,93 @@ def bars(
     log: bool = False,
     stacked: bool = False,
 ) -> None:
-    """One plot for each title: groups of bars, `labels` below, the stamp at the foot.
+    """One plot below the other, each with a row for each label and the stamp at the foot.
+
+    Ratios and logarithmic axes get dots, whose lines show the interval; amounts that begin at 0 get bars.
 
     Args:
-        titles: for each plot and each label of its legend a value a group. None is left out; a `Ratio` shows its interval,
-            and its plot where 1 is.
-        labels: of the groups.
+        titles: for each plot, `title | what its axis shows, unit`, and in it for each series a value a row. A list of
+            samples is shown as its median, from the least to the most; a `Ratio` with its interval; None is left out,
+            and so is a row that no series has. A unit with `÷` makes a plot of ratios, with a line at 1.
+        labels: of the rows.
         under: what `stamp` said.
         log: whether values stand on a logarithmic axis.
-        stacked: whether a group is one bar of pieces.
+        stacked: whether a row is one bar of pieces.
     """
     if not importlib.util.find_spec("matplotlib"):
         print("No plot: `pip install matplotlib` brings it.")
         return
     from matplotlib import pyplot
 
-    figure, places = pyplot.subplots(1, len(titles), figsize=(7 * len(titles), 5.5), squeeze=False)
-    for axes, (title, series) in zip(places[0], titles.items(), strict=True):
-        width = 0.8 if stacked else 0.8 / len(series)
-        tops = [0.0] * len(labels)
-        for number, (label, values) in enumerate(series.items()):
-            shown = [(at, value) for at, value in enumerate(values) if value is not None]
-            heights = [value.ratio if isinstance(value, Ratio) else value for _, value in shown]
-            middles = [at + 0.4 if stacked else at + (number + 0.5) * width for at, _ in shown]
-            bottoms = [tops[at] if stacked else 0 for at, _ in shown]
-            axes.bar(middles, heights, width, bottom=bottoms, label=label, yerr=_spans(shown), capsize=2)
-            for (at, _), height in zip(shown, heights, strict=True):
-                tops[at] += height
-        if any(isinstance(value, Ratio) for values in series.values() for value in values):
-            axes.axhline(1, color="black", linewidth=0.8)
-        axes.set(title=title, yscale="log" if log else "linear")
-        if stacked:
-            axes.set_ylim(0, 1.05 * max(tops))
-        axes.set_xticks([place + 0.4 for place in range(len(labels))], labels)
-        axes.legend(fontsize=8)
-    # What fits below the plots, in characters.
-    lines = [line for long in under.splitlines() for line in textwrap.wrap(long, 125 * len(titles))]
-    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7)
-    figure.tight_layout(rect=(0, 0.03 + 0.025 * len(lines), 1, 1))
-    pyplot.show()
+    # Rows that somebody has, and series that have something.
+    kept = {
+        title: (
+            [at for at in range(len(labels)) if any(values[at] is not None for values in series.values())],
+            {name: values for name, values in series.items() if any(value is not None for value in values)},
+        )
+        for title, series in titles.items()
+    }
+    lines = [line for long in under.splitlines() for line in textwrap.wrap(long, _BELOW_CHARACTERS)]
+    heights = [1.9 + len(rows) * max(0.42, 0.3 * (1 if stacked else len(series))) for rows, series in kept.values()]
+    foot = 0.2 + 0.22 * len(lines)
+    with pyplot.rc_context({"font.size": _POINTS, "axes.titlesize": _POINTS + 1}):
+        figure = pyplot.figure(figsize=(_WIDTH_INCHES, sum(heights) + foot), layout="constrained")
+        body, below = figure.subfigures(2, 1, height_ratios=[sum(heights), foot])
+        places = body.subplots(len(kept), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (title, (rows, series)) in zip(places, kept.items(), strict=True):
+            heading, _, unit = title.partition(" | ")
+            ratios = "÷" in unit
+            _draw(axes, rows, series, log=log, stacked=stacked, ratios=ratios)
+            axes.set_title(
+                "\n".join(textwrap.wrap(heading, 88)),
+                loc="left",
+                pad=12 + 22 * -(-len(series) // _columns(series)),
+            )
+            axes.set_xlabel(f"{unit} (logarithmic)" if log else unit)
+            axes.set_yticks(range(len(rows)), [labels[at] for at in rows])
+        below.text(0.01, 0.9, "\n".join(lines), fontsize=_POINTS_BELOW, va="top")
+        pyplot.show()
 
 
-def _spans(shown: list[tuple[int, Any]]) -> list[list[float]] | None:
-    """How far the interval of each ratio reaches below and above it; None where there is none to show."""
-    if QUICK or not any(isinstance(value, Ratio) and value.low is not None for _, value in shown):
-        return None
-    ends = [
-        (value.ratio - value.low, value.high - value.ratio) if isinstance(value, Ratio) and value.low else (0.0, 0.0)
-        for _, value in shown
-    ]
-    return [[low for low, _ in ends], [high for _, high in ends]]
+def _draw(axes: Any, rows: list[int], series: dict[str, list[Any]], *, log: bool, stacked: bool, ratios: bool) -> None:
+    """The series of one plot, its line at 1, its grid, and its legend above it."""
+    colours, wide = _colours(series), 0.8 if stacked else 0.8 / max(1, len(series))
+    ends = [0.0] * len(rows)
+    for number, (name, values) in enumerate(series.items()):
+        shown = [(at, _reach(values[row])) for at, row in enumerate(rows) if values[row] is not None]
+        middles = [at if stacked else at - 0.4 + (number + 0.5) * wide for at, _ in shown]
+        values_at = [value for _, (value, _, _) in shown]
+        reach = [[value - low for _, (value, low, _) in shown], [high - value for _, (value, _, high) in shown]]
+        look = {"color": colours[name], "label": name}
+        if log or ratios:
+            axes.errorbar(values_at, middles, xerr=reach, fmt="o", markersize=8, capsize=4, linewidth=2, **look)
+        else:
+            lefts = [ends[at] if stacked else 0.0 for at, _ in shown]
+            axes.barh(middles, values_at, wide, left=lefts, xerr=None if stacked else reach, capsize=4, **look)
+        for at, (value, _, _) in shown:
+            ends[at] += value
+    if log:
+        from matplotlib.ticker import LogFormatter
+
+        class Between(LogFormatter):  # type: ignore[misc]
+            """Numbers between powers of ten, only where there are few of these."""
+
+            def __call__(self, x: float, pos: Any = None) -> str:
+                return f"{x:,.9g}" if super().__call__(x, pos) else ""
+
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(Between(minor_thresholds=(1.5, 0.5)))
+    axes.xaxis.set_major_formatter("{x:,.9g}")
+    if ratios:
+        axes.axvline(1, color="black", linewidth=1.2)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(axis="x", color="#dddddd")
+    # Between rows, so that the eye does not take a dot for its neighbour's.
+    for at in range(1, len(rows)):
+        axes.axhline(at - 0.5, color="#eeeeee", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=_columns(series), frameon=False, fontsize=_POINTS - 2)
 
 
 def interval(found: Ratio, digits: int = 3) -> str:

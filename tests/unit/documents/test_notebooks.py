@@ -48,7 +48,7 @@ def test_a_notebook_is_paired_with_its_source(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
-    """`stamp` requires durability and concurrency; `bars` shows its third argument."""
+    """`stamp` requires durability and concurrency; `plot` shows its third argument."""
     tree = ast.parse(path.read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     stamps = {
@@ -57,8 +57,12 @@ def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("stamp(")
         for target in node.targets
     }
-    figures = [call for call in calls if ast.unparse(call.func) == "bars"]
+    figures = [call for call in calls if ast.unparse(call.func) == "plot"]
     assert {ast.unparse(call.args[2]) for call in figures} <= stamps
+    # What the axis shows, and in which unit, stands behind the title.
+    for call in figures:
+        titles = call.args[0].keys if isinstance(call.args[0], ast.Dict) else [call.args[0].key]  # type: ignore[attr-defined]
+        assert all(" | " in ast.unparse(title) for title in titles if title is not None), ast.unparse(call)
     # There is no other way to make a figure.
     assert "pyplot" not in path.read_text()
     assert figures or path.stem == "00_first_steps"

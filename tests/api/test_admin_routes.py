@@ -107,6 +107,14 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
             *(f"{name}=" + "x" * 1_025 for name in ("bucket", "code", "key", "access_key")),
         )
     ),
+    ("GET", "/log"): Row(
+        queries=(
+            "limit=0", "limit=501", "limit=x", "after=-1", "level=loud", "level=", "search=" + "x" * 1_025,
+            "after=" + "9" * 5_000,
+        ),
+        # The log is that of the tests.
+        status=409,
+    ),
     ("GET", "/jobs"): Row(),
     ("GET", "/jobs/{name}"): Row({"name": "job"}),
     ("DELETE", "/jobs/{name}"): Row({"name": "job"}),

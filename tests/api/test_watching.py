@@ -22,7 +22,7 @@ SECRET = "a-secret-of-the-metrics"
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
-    with running(None, metrics_token=SECRET, region="eu-north-1") as made:
+    with running(None, metrics_token=SECRET, region="eu-north-1", log_level="info") as made:
         yield made
 
 
@@ -140,3 +140,15 @@ def test_causes_are_those_of_the_guide() -> None:
     codes = {code for row in table.splitlines()[2:] for code in re.findall(r"`(\w+)`", row.split("|")[1])}
     # Two more that no line of the log is for, or that the guide explains elsewhere.
     assert codes == set(CAUSES) - {"NoSuchKey", "QuotaExceeded"}
+
+
+def test_the_log_is_kept(target: Target, admin: Session) -> None:
+    answer = admin.admin("GET", "log?limit=500")
+    ready = next(line for line in answer["lines"] if line["message"] == "Ready")
+    assert (ready["level"], ready["logger"]) == ("info", "orcas")
+    assert answer["lines"][0]["number"] == answer["newest"]
+    assert admin.admin("GET", f"log?after={answer['newest']}&level=error")["lines"] == []
+    found = admin.admin("GET", "log?search=rEADY&level=info")["lines"]
+    assert [line["message"] for line in found] == ["Ready"]
+    assert admin.admin("GET", "log?search=rEADY&level=warning")["lines"] == []
+    assert target.server.secret_key not in json.dumps(answer)

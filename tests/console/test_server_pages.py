@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.console.visitors import Visitor, visitor_of
 from tests.fixtures.events.receivers import SECRET
 from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.signing import Identity
 from tests.fixtures.targets import Target, refusal, running
 from tests.fixtures.waiting import wait_until
+from tests.fixtures.wire import Wire
 
 from orcas.console.pages.server.charts import Series, bar, line_chart, stacked
 from orcas.console.pages.server.health import in_words
@@ -20,7 +23,7 @@ from orcas.console.pages.server.requests import why
 
 PATHS = (
     "/health", "/settings", "/licences", "/live", "/requests", "/events", "/tasks", "/disk", "/usage",
-    "/usage?by=day&of=sent", "/keyring",
+    "/usage?by=day&of=sent", "/keyring", "/log",
 )  # fmt: skip
 
 
@@ -99,6 +102,32 @@ def test_requests_are_filtered_and_explained(visitor: Visitor, target: Target, b
     assert "NoSuchKey" in failed
     assert ">good<" in visitor.page(f"/requests?bucket={bucket}&key=go")
     assert "No request has come" in visitor.page(f"/requests?bucket={bucket}&code=SlowDown")
+
+
+@pytest.fixture(scope="module")
+def logging_target() -> Iterator[Target]:
+    with running(None, log_level="info") as target:
+        yield target
+
+
+def test_the_log_is_filtered_and_hostile_lines_do_nothing(logging_target: Target) -> None:
+    server = logging_target.server
+    visitor = visitor_of(logging_target)
+    hostile = "log/<script>alert(1)</script>\x1b[2J\u202egpj"
+    wrong = Wire(server.endpoint, Identity(server.access_key, "wrong", server.region))
+    assert wrong("GET", "/hostile-log/" + quote(hostile)).status == 403
+    text = visitor.page("/log?search=hostile-log")
+    assert "Request refused" in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert" not in text
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert 'title="RIGHT-TO-LEFT OVERRIDE">U+202E' in text
+    for query in ("level=error&search=hostile-log", "search=there-is-no-such-text"):
+        assert "No line fits" in visitor.page(f"/log?{query}")
+    assert "Request refused" in visitor.page("/log?level=%3Cb%3E&search=HOSTILE-LOG")
+    assert ">Ready<" in visitor.page("/log")
+    assert server.secret_key not in visitor.page("/log")
+    visitor.close()
 
 
 def test_tasks_are_run_and_jobs_are_followed(visitor: Visitor) -> None:

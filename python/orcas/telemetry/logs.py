@@ -16,7 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TextIO
+
+from orcas.telemetry.kept import KeptLines
 
 # Signatures and credentials as they stand in headers, presigned queries (encoded again too) and reprs of settings.
 _SECRET: Final = re.compile(
@@ -195,13 +197,31 @@ def report_suppressed(quiet_seconds: float = _QUIET_SECONDS) -> None:
                         handler.release()
 
 
+class _Output(logging.StreamHandler[TextIO]):
+    """Writes lines to stderr, and keeps the newest."""
+
+    def __init__(self, *, human: bool) -> None:
+        super().__init__(sys.stderr)
+        self.kept = KeptLines()
+        self._json = JsonFormatter()
+        self.setFormatter(HumanFormatter() if human else self._json)
+        self.addFilter(RateLimit())
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record, which is kept as JSON."""
+        line = super().format(record)
+        self.kept.take(line if self.formatter is self._json else self._json.format(record))
+        return line
+
+
+def kept_lines() -> KeptLines | None:
+    """The newest lines of the log of this process; None if `configure` has not set it up."""
+    return next((handler.kept for handler in logging.root.handlers if isinstance(handler, _Output)), None)
+
+
 def configure(form: str, level: str) -> None:
     """Send every log record of this process to stderr in `form` (`auto`, `human`, `json`)."""
-    human = form == "human" or (form == "auto" and sys.stderr.isatty())
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(RateLimit())
-    handler.setFormatter(HumanFormatter() if human else JsonFormatter())
-    logging.root.handlers = [handler]
+    logging.root.handlers = [_Output(human=form == "human" or (form == "auto" and sys.stderr.isatty()))]
     logging.root.setLevel(level.upper())
     # uvicorn's own news (started, waiting for connections, cut off) is for its own users: `orcas.serve` tells its.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

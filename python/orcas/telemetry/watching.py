@@ -34,10 +34,11 @@ _GOOD: Final = (b'"status":2', b'"status":3')
 
 
 @dataclass
-class _Ring:
-    """The newest lines with their numbers."""
+class Ring:
+    """The newest lines with their numbers, which only grow."""
 
     lines_max: int
+    bytes_max: int = BYTES_MAX
     lines: deque[tuple[int, bytes]] = field(default_factory=deque)
     size: int = 0
 
@@ -45,8 +46,24 @@ class _Ring:
         """Keep a line, and drop the oldest beyond the bounds."""
         self.lines.append((number, line))
         self.size += len(line)
-        while len(self.lines) > self.lines_max or self.size > BYTES_MAX:
+        while len(self.lines) > self.lines_max or self.size > self.bytes_max:
             self.size -= len(self.lines.popleft()[1])
+
+
+def newest_of(
+    lines: list[tuple[int, bytes]], limit: int, after: int, fits: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """The newest lines that fit as objects with their `number`, at most `limit`, whose numbers are above `after`."""
+    found: list[dict[str, Any]] = []
+    for turn, (at, line) in enumerate(reversed(lines)):
+        if at <= after or len(found) >= limit:
+            break
+        if turn % _TURN == _TURN - 1:
+            time.sleep(0)
+        entry = json.loads(line)
+        if fits(entry):
+            found.append({**entry, "number": at})
+    return found
 
 
 class RequestWatch:
@@ -63,7 +80,7 @@ class RequestWatch:
 
     def _forget(self) -> None:
         self._number = 0
-        self._all, self._failed = _Ring(KEPT_MAX), _Ring(FAILED_MAX)
+        self._all, self._failed = Ring(KEPT_MAX), Ring(FAILED_MAX)
         self._causes: dict[str, tuple[str, str | None]] = {}
         self._diagnosed = -1.0
 
@@ -150,16 +167,11 @@ class RequestWatch:
         with self._lock:
             ring = list((self._failed if failed else self._all).lines)
             number, causes = self._number, dict(self._causes)
-        found: list[dict[str, Any]] = []
-        for turn, (at, line) in enumerate(reversed(ring)):
-            if at <= after or len(found) >= limit:
-                break
-            if turn % _TURN == _TURN - 1:
-                time.sleep(0)
-            entry = json.loads(line)
-            if all(_fits(entry, name, value) for name, value in wanted.items() if value):
-                cause, likely = causes.get(entry.get("request_id", ""), (None, None))
-                found.append({**entry, "number": at, "cause": cause, "likely_cause": likely})
+        found = newest_of(
+            ring, limit, after, lambda entry: all(_fits(entry, name, value) for name, value in wanted.items() if value)
+        )
+        for entry in found:
+            entry["cause"], entry["likely_cause"] = causes.get(entry.get("request_id", ""), (None, None))
         return found, number
 
 

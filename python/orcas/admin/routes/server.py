@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import FastAPI, Query, Response
 
@@ -15,6 +15,7 @@ from orcas.admin.watching.about import parts, settings_table
 from orcas.admin.watching.causes import CAUSES
 from orcas.edge import Refusal
 from orcas.process import counts
+from orcas.telemetry.logs import kept_lines
 from orcas.version import versions
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Requests in one answer.
 _SHOWN_MAX: Final = 500
+# The lowest level of lines of the log.
+Level = Literal["debug", "info", "warning", "error", "critical"]
 # They do not change while the process runs.
 _versions: Final = functools.cache(versions)
 
@@ -110,6 +113,25 @@ def _add_watching(app: FastAPI, tools: Callable[[], Tools], around: Callable[[],
             limit, after, failed=failed or code is not None, bucket=bucket, error=code, key=key, access_key=access_key
         )
         return {"requests": [_explained(entry) for entry in found], "newest": newest}
+
+    @app.get("/log", responses={409: {"description": "The log belongs to the program that has this server in it"}})
+    def newest_lines(
+        limit: Annotated[int, Query(ge=1, le=_SHOWN_MAX)] = 100,
+        after: Annotated[int, Query(ge=0, le=1 << 62)] = 0,
+        level: Annotated[Level, Query()] = "debug",
+        search: Annotated[Name, Query()] = "",
+    ) -> dict[str, Any]:
+        """The newest lines of the log that are in memory, the newest first; secrets are struck out.
+
+        `level` gives the lowest one; `search` a text that one of the fields has. `after`: only lines with a higher `number`.
+        """
+        kept = kept_lines()
+        if kept is None:
+            raise Refusal(
+                409, "NoLog", "The log is not kept here: it belongs to the program that has this server in it."
+            )
+        found, newest = kept.newest(limit, after, level, search)
+        return {"lines": found, "newest": newest}
 
 
 def _explained(entry: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from pathlib import Path
@@ -9,12 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
 from tests.console.visitors import BASE, Visitor, visitor_of
 from tests.fixtures.commands import command
 from tests.fixtures.targets import Target, running
 
 import orcas.console
-from orcas.console.sessions import IDLE_SECONDS, LIFE_SECONDS, LINK_SECONDS, SESSIONS_MAX, Sessions
+from orcas.console.guard import REFRESH, Guard
+from orcas.console.sessions import IDLE_SECONDS, LIFE_SECONDS, LINK_SECONDS, OF_KEY_MAX, SESSIONS_MAX, Sessions
 from orcas.console.signing import Keys
 
 COOKIE = "orcas-console"
@@ -235,6 +241,41 @@ def test_a_session_ends_without_use_and_in_any_case() -> None:
     assert sessions.find(busy) is None
     assert sessions.find(idle) is None
     assert len(sessions) == 0
+
+
+@pytest.mark.parametrize("headers", [{REFRESH: "yes"}, {"accept": "text/event-stream"}])
+def test_a_page_that_refreshes_itself_keeps_no_session_open(headers: dict[str, str]) -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    guard = Middleware(Guard, server=None, sessions=sessions, region="us-east-1")
+    pages = Starlette(routes=[Route("/live", lambda _: PlainTextResponse("live"))], middleware=[guard])
+    app = Starlette(routes=[Mount(BASE, pages)])
+    value, _ = sessions.begin(KEYS, "arn")
+
+    async def status(more: dict[str, str]) -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            answer = await client.get(f"{BASE}/live", headers={"cookie": f"{COOKIE}={value}"} | more)
+        return answer.status_code
+
+    clock.now += IDLE_SECONDS - 10
+    assert asyncio.run(status({})) == 200
+    for _ in range(IDLE_SECONDS // 10):
+        clock.now += 10
+        assert asyncio.run(status(headers)) == 200
+    clock.now += 10
+    assert asyncio.run(status(headers)) == 303
+    assert len(sessions) == 0
+
+
+def test_a_refresh_moves_no_session_before_others() -> None:
+    sessions = Sessions(Clock())
+    refreshed, used = (sessions.begin(KEYS, "arn")[0] for _ in range(2))
+    for _ in range(100):
+        assert sessions.find(refreshed, by_itself=True) is not None
+    for _ in range(OF_KEY_MAX - 1):
+        sessions.begin(KEYS, "arn")
+    assert sessions.find(refreshed) is None
+    assert sessions.find(used) is not None
 
 
 def test_the_table_of_sessions_is_bounded() -> None:

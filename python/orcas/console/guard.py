@@ -29,6 +29,8 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 # What answers without a session.
 _OPEN: Final = ("/sign-in", "/link", "/links")
 STATIC: Final = "/static/"
+# The header of requests by which a page refreshes itself. They keep no session from ending without use.
+REFRESH: Final = "x-orcas-refresh"
 # Objects of strangers have the same origin, so scripts and styles need the nonce of their page.
 _POLICY: Final = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; media-src 'self'; "
@@ -60,7 +62,7 @@ class Guard:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
         nonce, headers = secrets.token_urlsafe(16), Headers(scope=scope)
-        session = self._sessions.find(cookie_of(headers))
+        session = self._sessions.find(cookie_of(headers), by_itself=_is_by_itself(headers))
         visit = None if session is None else self._visit(scope, headers, session)
         scope["state"] = {**scope.get("state", {}), "visit": visit, "form": {}, "nonce": nonce}
         guarded = _secured(scope, send, nonce)
@@ -145,6 +147,11 @@ def _to_sign_in(scope: Scope, headers: Headers, path: str) -> Response:
     wanted = path + (f"?{query}" if query else "")
     suffix = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
     return RedirectResponse(f"{base}/sign-in{suffix}", 303, headers={"cache-control": "no-store"})
+
+
+def _is_by_itself(headers: Headers) -> bool:
+    """Whether a page asks without the person: it refreshes itself, or reads a stream, for which browsers send this type."""
+    return REFRESH in headers or headers.get("accept") == "text/event-stream"
 
 
 def _is_own(headers: Headers) -> bool:

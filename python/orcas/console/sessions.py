@@ -23,7 +23,7 @@ COOKIE: Final = "orcas-console"
 IDLE_SECONDS: Final = 3600
 LIFE_SECONDS: Final = 12 * 3600
 # Sessions at a time: of one access key, and of all. The one that was not used for the longest time gives way.
-_OF_KEY_MAX: Final = 16
+OF_KEY_MAX: Final = 16
 SESSIONS_MAX: Final = 1024
 # Links of `orcas console`: seconds for which one works, and how many wait at a time.
 LINK_SECONDS: Final = 60
@@ -76,7 +76,7 @@ class Sessions:
         now = self._clock()
         self._drop_ended(now)
         of_key = [name for name, other in self._open.items() if other.keys.access_key == keys.access_key]
-        if len(of_key) >= _OF_KEY_MAX:
+        if len(of_key) >= OF_KEY_MAX:
             del self._open[of_key[0]]
         elif len(self._open) >= SESSIONS_MAX:
             del self._open[next(iter(self._open))]
@@ -85,16 +85,23 @@ class Sessions:
         self._open[_hash(value)] = session
         return value, session
 
-    def find(self, value: str | None) -> Session | None:
-        """The session of a cookie; None if there is none, or it has ended."""
+    def find(self, value: str | None, *, by_itself: bool = False) -> Session | None:
+        """The session of a cookie; None if there is none, or it has ended.
+
+        `by_itself`: the page asks, and not the person, which does not count as use.
+        """
         if not value:
             return None
         name, now = _hash(value), self._clock()
-        session = self._open.pop(name, None)
-        if session is None or _has_ended(session, now):
+        session = self._open.get(name)
+        if session is None:
             return None
-        session.used = now
-        self._open[name] = session
+        if _has_ended(session, now):
+            del self._open[name]
+            return None
+        if not by_itself:
+            session.used = now
+            self._open[name] = self._open.pop(name)
         return session
 
     def end(self, value: str | None) -> None:

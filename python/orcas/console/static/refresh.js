@@ -28,6 +28,8 @@ function refresh() {
   if (paused || document.hidden) { wait(); return; }
   const request = new XMLHttpRequest();
   request.open("GET", location.href);
+  // Nobody has done anything: this does not keep the session open.
+  request.setRequestHeader("x-orcas-refresh", "yes");
   request.responseType = "document";
   request.timeout = 30000;
   request.onload = () => {

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from botocore.config import Config
 from tests.console.visitors import Visitor, visitor_of
-from tests.fixtures.targets import Target
+from tests.fixtures.targets import Target, refusal
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 
@@ -231,3 +232,33 @@ def test_a_user_without_rights_may_be_helped(
     # Limits are the operator's.
     assert "Set the limits" not in page
     assert "Set the limits" in visitor.page(f"/users/users/{name}")
+
+
+def test_a_single_key_is_limited(
+    visitor: Visitor, target: Target, iam: Any, name: str, bucket: str, visitor_with: Callable[..., Visitor]
+) -> None:
+    iam.create_user(UserName=name)
+    iam.attach_user_policy(UserName=name, PolicyArn=READ_ONLY)
+    pair = iam.create_access_key(UserName=name)["AccessKey"]
+    key, path = pair["AccessKeyId"], f"/users/users/{name}"
+    said = visitor.done(f"{path}/limit-key", {"key": key, "key_requests": "1", "key_bytes": "2048"})
+    assert f"Access key {key} is limited." in said
+    assert "1 requests" in said
+    assert "2 KiB" in said
+    for wrong in (
+        {"key": key, "key_requests": "many"},
+        {"key_requests": "1"},
+        {"key": "AKIANONE", "key_requests": "1"},
+    ):
+        answer = visitor.post(f"{path}/limit-key", wrong)
+        assert answer.status_code in (400, 404), answer.text
+    once = Config(retries={"total_max_attempts": 1})
+    secret = pair["SecretAccessKey"]
+    client = target.server.client(aws_access_key_id=key, aws_secret_access_key=secret, config=once)
+    assert refusal(lambda: [client.list_objects_v2(Bucket=bucket) for _ in range(1000)]) == (503, "SlowDown")
+    client.close()
+    assert f"Access key {key} has no limits." in visitor.done(f"{path}/limit-key", {"key": key})
+    # Who is not root may not know of limits.
+    theirs = visitor_with("iam:*").page(path)
+    assert key in theirs
+    assert "Limits" not in theirs

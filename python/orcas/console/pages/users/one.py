@@ -52,23 +52,25 @@ async def one_page(request: Request, problem: str = "", status: int = 200) -> Re
         "tags": [] if found is None else [texts(tag) for tag in found.findall("Tags/member")],
     }  # fmt: skip
     if kind == "user":
-        context["keys"], context["groups"], context["others"], context["limits"] = await asyncio.gather(
-            _keys(who, name), part(who, "ListGroupsForUser", "Groups", named), part(who, "ListGroups", "Groups"),
-            _limits(who, name),
+        context["limits"] = await _limits(who, named)
+        context["keys"], context["groups"], context["others"] = await asyncio.gather(
+            _keys(who, name, limited=bool(context["limits"])), part(who, "ListGroupsForUser", "Groups", named),
+            part(who, "ListGroups", "Groups"),
         )  # fmt: skip
     if kind == "group":
         context["members"], context["others"] = await asyncio.gather(
             part(who, "GetGroup", "Users", named), part(who, "ListUsers", "Users")
         )
     names = [row["GroupName" if kind == "user" else "UserName"] for row in context["others"].rows]
+    context["keys_offered"] = [(row["AccessKeyId"], row["AccessKeyId"]) for row in context["keys"].rows]
     context["others_offered"] = [(other, other) for other in names]
     offered: Part = context["policies"]["offered"]
     context["policies_offered"] = [(row["Arn"], row["PolicyName"]) for row in offered.rows]
     return await page(request, "users/one.html", status, **context)
 
 
-async def _keys(who: Visit, name: str) -> Part:
-    """The access keys of a user, each with when it was used last."""
+async def _keys(who: Visit, name: str, *, limited: bool) -> Part:
+    """The access keys of a user, each with when it was used last, and with its limits if the visitor may know them."""
     found = await part(who, "ListAccessKeys", "AccessKeyMetadata", {"UserName": name})
 
     async def used(key: str) -> str:
@@ -78,17 +80,18 @@ async def _keys(who: Visit, name: str) -> Part:
             return "not shown to you"
         return answer.findtext("AccessKeyLastUsed/LastUsedDate") or "never"
 
-    for row, last in zip(
-        found.rows, await asyncio.gather(*(used(row["AccessKeyId"]) for row in found.rows)), strict=True
-    ):
-        row["used"] = last
+    async def complete(row: dict[str, Any]) -> None:
+        row["used"] = await used(row["AccessKeyId"])
+        row["limits"] = await _limits(who, {"AccessKeyId": row["AccessKeyId"]}) if limited else {}
+
+    await asyncio.gather(*(complete(row) for row in found.rows))
     return found
 
 
-async def _limits(who: Visit, name: str) -> dict[str, int]:
-    """Requests and bytes a second; empty if the visitor may not know: only root may."""
+async def _limits(who: Visit, named: dict[str, str]) -> dict[str, int]:
+    """Requests and bytes a second of a user or key; empty if the visitor may not know: only root may."""
     try:
-        answer = await admin(who, "POST", "iam", {"action": "GetLimits", "parameters": {"UserName": name}})
+        answer = await admin(who, "POST", "iam", {"action": "GetLimits", "parameters": named})
     except CallError:
         return {}
     return dict(answer["Limits"])
@@ -191,12 +194,25 @@ async def _untag(request: Request) -> str:
 
 
 async def _limit(request: Request) -> str:
-    given = [field(request, name).strip() or "0" for name in ("requests", "bytes")]
+    return await _put_limits(request, {"UserName": name_of(request)}, "The limits are set", "There are no limits")
+
+
+async def _limit_key(request: Request) -> str:
+    key = _given(request, "key", "Choose an access key.")
+    return await _put_limits(
+        request, {"AccessKeyId": key}, f"Access key {key} is limited", f"Access key {key} has no limits"
+    )
+
+
+async def _put_limits(request: Request, named: dict[str, str], done: str, none: str) -> str:
+    """Set the limits that were typed, of a user or a key."""
+    of_key = "key_" if "AccessKeyId" in named else ""
+    given = [field(request, of_key + name).strip() or "0" for name in ("requests", "bytes")]
     if not all(text.isascii() and text.isdecimal() and len(text) <= 13 for text in given):
         raise ValueError("Write whole numbers of requests and bytes a second, or leave the fields empty.")
-    parameters = {"UserName": name_of(request), "RequestsPerSecond": int(given[0]), "BytesPerSecond": int(given[1])}
+    parameters = {**named, "RequestsPerSecond": int(given[0]), "BytesPerSecond": int(given[1])}
     await admin(visit(request), "POST", "iam", {"action": "PutLimits", "parameters": parameters})
-    return "The limits are set." if any(map(int, given)) else "There are no limits."
+    return f"{done if any(map(int, given)) else none}."
 
 
 async def _revoke(request: Request) -> str:
@@ -239,6 +255,7 @@ _ACTIONS: Final[dict[str, tuple[Callable[[Request], Awaitable[str]], tuple[str, 
     "tag": (_tag, ("user", "role")),
     "untag": (_untag, ("user", "role")),
     "limit": (_limit, ("user",)),
+    "limit-key": (_limit_key, ("user",)),
     "revoke": (_revoke, ("user", "role")),
 }
 
@@ -257,9 +274,11 @@ async def create_key(request: Request) -> Response:
         made = texts((await iam(visit(request), "CreateAccessKey", parameters)).find("AccessKey"))
     except CallError as error:
         return await one_page(request, f"No key was made. {explained(error)}", error.status)
+    name, here = name_of(request), place("user", name_of(request))
     return await page(
-        request, "users/key.html", kind="user", name=name_of(request), key=made["AccessKeyId"],
-        secret=made["SecretAccessKey"], narrow=bool(policy.strip()),
+        request, "users/key.html", heading=f"A new {'service account' if policy.strip() else 'access key'}",
+        note="Do not reload: that makes another key.", crumbs=[("Users", "/users/users"), (name, here)], back=here,
+        key=made["AccessKeyId"], secret=made["SecretAccessKey"],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.pages import Place, redirect
-from orcas.console.pages.users import asking, auditing, editing, lists, one
+from orcas.console.pages.users import accounts, asking, auditing, editing, lists, one
 
 
 async def first(request: Request) -> Response:
@@ -28,6 +28,11 @@ ROUTES = [
     Route("/users/may", asking.ask, methods=["POST"]),
     Route("/users/audit", auditing.show, methods=["GET"]),
     Route("/users/audit", auditing.verify, methods=["POST"]),
+    Route("/users/accounts", accounts.show, methods=["GET"]),
+    Route("/users/accounts", accounts.create, methods=["POST"]),
+    Route("/users/accounts/key", accounts.create_key, methods=["POST"]),
+    Route("/users/root-key", accounts.root_key, methods=["GET"]),
+    Route("/users/root-key", accounts.replace_root_key, methods=["POST"]),
     Route("/users/{kind}", lists.show, methods=["GET"]),
     Route("/users/{kind}", lists.create, methods=["POST"]),
     Route(_ONE, one.show, methods=["GET"]),
@@ -45,5 +50,7 @@ PLACES = [
     Place("Roles", "/users/roles", "Access"),
     Place("Policies", "/users/policies", "Access"),
     Place("May somebody …?", "/users/may", "Access"),
+    Place("Accounts", "/users/accounts", "Access"),
+    Place("Root key", "/users/root-key", "Access"),
     Place("Audit log", "/users/audit", "Access"),
 ]

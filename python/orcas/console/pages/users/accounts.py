@@ -1,0 +1,99 @@
+"""Accounts of the store, and the key of its root: for root alone, as the admin API has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orcas.console.calls import CallError, Visit, admin
+from orcas.console.pages import explained, field, flash, page, redirect, visit
+from orcas.console.pages.users.kinds import PAGE
+from orcas.console.signing import Keys
+
+_PATH = "/users/accounts"
+
+
+async def _perform(who: Visit, action: str, account: str | None = None, **parameters: Any) -> dict[str, Any]:
+    """The answer of an action of IAM to the operator; of another account than the first one, if told so."""
+    order = {"action": action, "parameters": parameters, "account": account}
+    return dict(await admin(who, "POST", "iam", order))
+
+
+async def show(request: Request) -> Response:
+    """A page of the list of accounts."""
+    return await _page(request)
+
+
+async def create(request: Request) -> Response:
+    """Make an account, with a key of its root if that was chosen."""
+    name = field(request, "name").strip()
+    try:
+        number = (await _perform(visit(request), "CreateAccount", AccountName=name))["Account"]["AccountId"]
+    except CallError as error:
+        return await _page(request, f"Nothing was made. {explained(error)}", error.status)
+    if field(request, "with_key"):
+        return await _new_key(request, number, f"The account {name} was made, with the number {number}. ")
+    flash(request, f"The account {name} was made, with the number {number}.")
+    return redirect(request, _PATH)
+
+
+async def create_key(request: Request) -> Response:
+    """Make an access key of the root of an account."""
+    number = field(request, "number")
+    return await (_new_key(request, number) if number else _page(request, "No key was made. Choose an account.", 400))
+
+
+async def _new_key(request: Request, number: str, said: str = "") -> Response:
+    try:
+        made = (await _perform(visit(request), "CreateAccessKey", number))["AccessKey"]
+    except CallError as error:
+        return await _page(request, f"{said}No key was made. {explained(error)}", error.status)
+    return await page(
+        request, "users/key.html", heading=f"A key of the root of account {number}",
+        note=f"{said}Do not reload: that makes another key.", crumbs=[("Accounts", _PATH)], back=_PATH,
+        key=made["AccessKeyId"], secret=made["SecretAccessKey"],
+    )  # fmt: skip
+
+
+async def _page(request: Request, problem: str = "", status: int = 200) -> Response:
+    marker = request.query_params.get("after", "")
+    found = await _perform(visit(request), "ListAccounts", MaxItems=PAGE, **({"Marker": marker} if marker else {}))
+    return await page(
+        request, "users/accounts.html", status, rows=found["Accounts"], more=found.get("Marker", ""),
+        first=not marker, problem=problem, name=field(request, "name"),
+    )  # fmt: skip
+
+
+async def root_key(request: Request) -> Response:
+    """What replacing the root key does, and the form for it."""
+    return await _root_page(request)
+
+
+async def replace_root_key(request: Request) -> Response:
+    """Replace the root key, after the present one was typed. The session goes on with the new one."""
+    who = visit(request)
+    if field(request, "confirm") != who.session.keys.access_key:
+        return await _root_page(request, "Nothing was changed. Type the access key to replace it.", 400)
+    try:
+        made = await admin(who, "POST", "iam/root-key")
+    except CallError as error:
+        return await _root_page(request, f"The root key was not replaced. {explained(error)}", error.status)
+    who.session.keys = Keys(made["access_key"], made["secret_key"])
+    note = "The root key was replaced. This session goes on with the new one, all others of the former key have ended. "
+    if made["was_set_by_operator"]:
+        note += "Remove ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY before the next start, which would use them. "
+    return await page(
+        request, "users/key.html", heading="The new root key", note=note, crumbs=[("Root key", "/users/root-key")],
+        back="/", key=made["access_key"], secret=made["secret_key"],
+    )  # fmt: skip
+
+
+async def _root_page(request: Request, problem: str = "", status: int = 200) -> Response:
+    # Only root is told.
+    rows = (await admin(visit(request), "GET", "settings"))["settings"]
+    source = next(row["source"] for row in rows if row["name"] == "root_access_key")
+    return await page(
+        request, "users/root-key.html", status, problem=problem, is_set=source != "default", source=source
+    )

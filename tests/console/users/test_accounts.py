@@ -1,0 +1,130 @@
+"""Accounts and the root key over the console: for root alone."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.console.visitors import Visitor, visitor_of
+from tests.fixtures.targets import Target, refusal, running
+
+PATHS = ("/users/accounts", "/users/root-key")
+
+
+def shown(text: str, term: str) -> str:
+    """The element with this id, as text."""
+    found = re.search(rf'id="{term}">([^<]*)<', text)
+    assert found is not None, text
+    return html.unescape(found[1])
+
+
+@pytest.fixture
+def user(target: Target) -> Iterator[tuple[str, str, str]]:
+    """A user with a key and all rights: name, access key and secret."""
+    iam, name = target.server.client("iam"), f"n-{uuid.uuid4().hex[:12]}"
+    iam.create_user(UserName=name)
+    iam.attach_user_policy(UserName=name, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    yield name, key["AccessKeyId"], key["SecretAccessKey"]
+    iam.close()
+
+
+@pytest.fixture
+def signed_in(target: Target) -> Iterator[Callable[[str, str], Visitor]]:
+    """Signs in with a key."""
+    made: list[Visitor] = []
+
+    def sign_in(access_key: str, secret_key: str) -> Visitor:
+        made.append(visitor_of(target, signed_in=False))
+        assert made[-1].sign_in(access_key, secret_key).status_code == 303
+        return made[-1]
+
+    yield sign_in
+    for visitor in made:
+        visitor.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nobody_but_root_is_shown_a_page(
+    signed_in: Callable[[str, str], Visitor], user: tuple[str, str, str], path: str
+) -> None:
+    visitor = signed_in(*user[1:])
+    assert visitor.get(path).status_code == 403
+    assert visitor.post(path, {"name": "new", "confirm": user[1]}).status_code == 403
+    assert visitor.post("/users/accounts/key", {"number": "1"}).status_code == 403
+
+
+def test_an_account_is_made_and_its_root_signs_in(
+    visitor: Visitor, signed_in: Callable[[str, str], Visitor], bucket: str
+) -> None:
+    name = f"research-{uuid.uuid4().hex[:8]}"
+    answer = visitor.post("/users/accounts", {"name": name, "with_key": "yes"})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert f"The account {name} was made" in answer.text
+    key, secret = shown(answer.text, "access-key"), shown(answer.text, "secret-key")
+    page = visitor.page("/users/accounts")
+    assert name in page
+    assert secret not in page
+    theirs = signed_in(key, secret)
+    assert bucket not in theirs.page("/")
+    # It is root of its account, and not of the store.
+    assert theirs.get("/users/users").status_code == 200
+    assert theirs.get("/users/accounts").status_code == 403
+
+
+def test_an_account_without_a_key_gets_one_later(visitor: Visitor, signed_in: Callable[[str, str], Visitor]) -> None:
+    name = f"quiet-{uuid.uuid4().hex[:8]}"
+    said = visitor.done("/users/accounts", {"name": name})
+    found = re.search(rf"The account {name} was made, with the number ([0-9]{{12}})", said)
+    assert found is not None
+    answer = visitor.post("/users/accounts/key", {"number": found[1]})
+    assert signed_in(shown(answer.text, "access-key"), shown(answer.text, "secret-key")).is_signed_in
+
+
+def test_what_is_no_account_is_refused_with_its_reason(visitor: Visitor) -> None:
+    name = f"twice-{uuid.uuid4().hex[:8]}"
+    visitor.done("/users/accounts", {"name": name})
+    again = visitor.post("/users/accounts", {"name": name, "with_key": "yes"})
+    assert again.status_code == 409
+    assert "Nothing was made." in again.text
+    assert "already exists" in again.text
+    hostile = visitor.post("/users/accounts", {"name": "<script>alert(1)</script>"})
+    assert hostile.status_code == 400
+    assert "<script>alert" not in hostile.text
+    for number in ("0" * 12, "../x", ""):
+        answer = visitor.post("/users/accounts/key", {"number": number})
+        assert answer.status_code in (400, 404), answer.text
+        assert "No key was made." in answer.text
+
+
+def test_the_root_key_is_replaced_and_the_session_goes_on(tmp_path: Path) -> None:
+    with running(tmp_path, root_access_key=None, root_secret_key=None) as target:
+        visitor, other = visitor_of(target), visitor_of(target)
+        former, old = target.server.access_key, target.server.secret_key
+        wrong = visitor.post("/users/root-key", {"confirm": "another"})
+        assert wrong.status_code == 400
+        assert "Nothing was changed" in wrong.text
+        answer = visitor.post("/users/root-key", {"confirm": former})
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+        key, secret = shown(answer.text, "access-key"), shown(answer.text, "secret-key")
+        assert key != former
+        assert "goes on with the new one" in answer.text
+        # The session goes on, and its pages do not have the secret; all others end.
+        page = visitor.page("/users/root-key")
+        assert key in page
+        assert secret not in page
+        assert other.get("/").headers["location"].startswith("/_orcas/console/sign-in")
+        assert refusal(target.client().list_buckets) == (403, "InvalidAccessKeyId")
+        # Sent again, it does nothing.
+        assert visitor.post("/users/root-key", {"confirm": former}).status_code == 400
+        third = visitor_of(target, signed_in=False)
+        assert third.sign_in(former, old).status_code == 403
+        assert third.sign_in(key, secret).status_code == 303
+        for each in (visitor, other, third):
+            each.close()

@@ -20,6 +20,7 @@ from orcas.console.pages.server.charts import Series, bar, line_chart, stacked
 from orcas.console.pages.server.health import in_words
 from orcas.console.pages.server.live import charts
 from orcas.console.pages.server.requests import why
+from orcas.tools.session import session_of
 
 PATHS = (
     "/health", "/settings", "/licences", "/live", "/requests", "/events", "/tasks", "/disk", "/usage",
@@ -194,6 +195,47 @@ def test_keys_are_shown_made_and_rotated(sealed: Target) -> None:
     assert "is enabled" in visitor.done("/keyring/act", {"key": key, "name": "photos", "action": "enable"})
     for action in ("destroy", "", "accept-older"):
         assert "stays as it is" in visitor.done("/keyring/act", {"key": key, "name": "photos", "action": action})
+    visitor.close()
+
+
+def test_a_key_is_destroyed_once_its_name_was_typed(sealed: Target) -> None:
+    visitor = visitor_of(sealed)
+
+    def keys() -> dict[str, dict[str, str]]:
+        with session_of(sealed.client()) as session:
+            return {key["name"]: key for key in session.admin("GET", "keys")["keys"]}
+
+    visitor.done("/keyring/create", {"name": "old"})
+    key = keys()["old"]["id"]
+    assert f"/keyring/destroy?key={key}" in visitor.page("/keyring")
+    assert "Destroy the key" in visitor.page(f"/keyring/destroy?key={key}")
+    for form in ({"confirm": "odd", "days": "0"}, {"confirm": "old", "days": "1"}, {"confirm": "old"}):
+        answer = visitor.post("/keyring/destroy", {"key": key, **form})
+        assert answer.status_code == 400
+        assert "Nothing was destroyed" in answer.text
+    assert "Key old is destroyed in 14 days." in visitor.done(
+        "/keyring/destroy", {"key": key, "confirm": "old", "days": "14"}
+    )
+    assert "is not destroyed" in visitor.done("/keyring/act", {"key": key, "name": "old", "action": "cancel"})
+    assert "Key old is destroyed." in visitor.done("/keyring/destroy", {"key": key, "confirm": "old", "days": "0"})
+    assert keys()["old"]["state"] == "destroyed"
+    # It is gone, and has no form any more.
+    assert f"/keyring/destroy?key={key}" not in visitor.page("/keyring")
+    for gone in (key, "none"):
+        assert visitor.get(f"/keyring/destroy?key={gone}").status_code == 404
+    visitor.close()
+
+
+def test_a_key_that_content_needs_is_kept(sealed: Target) -> None:
+    visitor, client = visitor_of(sealed), sealed.client()
+    client.create_bucket(Bucket="needs-its-key")
+    client.put_object(Bucket="needs-its-key", Key="k", Body=b"1", ServerSideEncryption="AES256")
+    with session_of(sealed.client()) as session:
+        key = next(key["id"] for key in session.admin("GET", "keys")["keys"] if key["name"] == "orcas/s3")
+    answer = visitor.post("/keyring/destroy", {"key": key, "confirm": "orcas/s3", "days": "0"})
+    assert answer.status_code == 409, answer.text
+    assert "The key is kept." in answer.text
+    assert client.get_object(Bucket="needs-its-key", Key="k")["Body"].read() == b"1"
     visitor.close()
 
 

@@ -1,9 +1,13 @@
-"""The keys of the keyring: their ids and states, never their secrets; new ones, and rotation. None is destroyed here."""
+"""The keys of the keyring: their ids and states, never their secrets; new ones, rotation, and destruction.
+
+Only a key that no content needs is destroyed here: to lose content takes the command.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,6 +21,9 @@ _ACTIONS: Final = {
     "enable": "is enabled again",
     "cancel": "is not destroyed",
 }
+
+# Days until a key is destroyed.
+_DAYS: Final = {"7": "in 7 days", "14": "in 14 days", "30": "in 30 days", "0": "now, for good"}
 
 
 async def show(request: Request) -> Response:
@@ -57,8 +64,49 @@ async def act(request: Request) -> Response:
     return redirect(request, "/keyring")
 
 
+async def destroy(request: Request) -> Response:
+    """The form by which a key is destroyed."""
+    return await _destroy_page(request, request.query_params.get("key", ""))
+
+
+async def confirm(request: Request) -> Response:
+    """Destroy a key now or later, after its name was typed."""
+    key, days = await _found(request, field(request, "key")), field(request, "days")
+    if field(request, "confirm") != key["name"] or days not in _DAYS:
+        problem = "Nothing was destroyed. Type the name of the key, and choose when."
+        return await _destroy_page(request, key["id"], problem, 400)
+    order = {"key": key["id"], "action": "destroy", "days": int(days)}
+    try:
+        await admin(visit(request), "POST", "keys/action", order)
+    except CallError as error:
+        return await _destroy_page(request, key["id"], f"The key is kept. {explained(error)}", error.status)
+    flash(
+        request, f"Key {key['name']} is destroyed {_DAYS[days]}." if int(days) else f"Key {key['name']} is destroyed."
+    )
+    return redirect(request, "/keyring")
+
+
+async def _destroy_page(request: Request, name: str, problem: str = "", status: int = 200) -> Response:
+    key = await _found(request, name)
+    return await page(
+        request, "server/key-destroy.html", status, key=key, problem=problem, days=list(_DAYS.items()),
+        chosen=field(request, "days", "7"),
+    )  # fmt: skip
+
+
+async def _found(request: Request, name: str) -> dict[str, Any]:
+    """A key that can be destroyed, by its id."""
+    keys = (await admin(visit(request), "GET", "keys"))["keys"]
+    for key in keys:
+        if key["id"] == name and key["state"] != "destroyed":
+            return dict(key)
+    raise HTTPException(404)
+
+
 ROUTES = [
     Route("/keyring", show),
+    Route("/keyring/destroy", destroy, methods=["GET"]),
+    Route("/keyring/destroy", confirm, methods=["POST"]),
     Route("/keyring/create", create, methods=["POST"]),
     Route("/keyring/act", act, methods=["POST"]),
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +17,6 @@ from tests.console.visitors import BASE, Visitor, visitor_of
 from tests.fixtures.commands import command
 from tests.fixtures.targets import Target, running
 
-import orcas.console
 from orcas.console.guard import REFRESH, Guard
 from orcas.console.sessions import IDLE_SECONDS, LIFE_SECONDS, LINK_SECONDS, OF_KEY_MAX, SESSIONS_MAX, Sessions
 from orcas.console.signing import Keys
@@ -207,14 +205,6 @@ def test_the_page_of_the_server_leads_to_the_console(target: Target, tmp_path: A
     assert f'href="{BASE}/"' in httpx.get(f"{target.server.endpoint}/", headers=accept, trust_env=False).text
     with running(tmp_path, console=False) as without:
         assert BASE not in httpx.get(f"{without.server.endpoint}/", headers=accept, trust_env=False).text
-
-
-def test_what_the_console_adds_to_the_package_is_small() -> None:
-    folder = Path(orcas.console.__file__).parent
-    sizes = {path.suffix: path.stat().st_size for path in folder.rglob("*") if "__pycache__" not in path.parts}
-    assert {".css", ".js", ".html", ".py"} <= set(sizes)
-    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert sum(path.stat().st_size for path in files) <= 600 * 1024
 
 
 class Clock:

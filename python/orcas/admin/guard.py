@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from orcas.edge import Refusal
+from orcas.http.bodies import BodyError, collect, replayed
 from orcas.telemetry.reports import note_cause
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Most bytes of a body.
 BODY_MAX: Final = 64 * 1024
@@ -65,13 +66,15 @@ class RootOnly:
             # Patterns of routes pass over a line end at the end of a path.
             await refuse(scope, send, 404, "NotFound", "Not Found")
             return
-        body = await _collect(receive)
-        if body is None:
+        try:
+            body = await collect(receive, BODY_MAX)
+        except BodyError:
             await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
-        elif not hmac.compare_digest(hashlib.sha256(body).digest(), signed):
+            return
+        if not hmac.compare_digest(hashlib.sha256(body).digest(), signed):
             await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
         else:
-            await self._app(scope, _replayed(body, receive), send)
+            await self._app(scope, replayed(body, receive), send)
 
 
 async def refuse(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
@@ -81,27 +84,3 @@ async def refuse(scope: Scope, send: Send, status: int, code: str, message: str)
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-async def _collect(receive: Receive) -> bytes | None:
-    body: bytes = b""
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        piece: bytes = message.get("body", b"")
-        body += piece
-        if len(body) > BODY_MAX:
-            return None
-        if not message.get("more_body", False):
-            return body
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns the body again, then further messages."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return replay

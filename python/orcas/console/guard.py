@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from orcas.console.calls import Visit
 from orcas.console.sessions import COOKIE, Session, Sessions, is_token
+from orcas.http.bodies import BodyError, collect, replayed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -87,8 +88,9 @@ class Guard:
             return receive
         if not _is_own(headers):
             return _refused("This request does not come from a page of the console: open the console, and try there.")
-        body = await _collect(receive)
-        if body is None:
+        try:
+            body = await collect(receive, BODY_MAX)
+        except BodyError:
             return Response(f"The form has more than {BODY_MAX} bytes: send less.", 413, media_type="text/plain")
         form = _form(headers, body)
         if form is None:
@@ -99,7 +101,7 @@ class Guard:
         if not is_open and not is_token(visit.session, given):
             return _refused("This form is not of your session: go back, reload the page, and send it again.")
         scope["state"]["form"] = form
-        return _replayed(body, receive)
+        return replayed(body, receive)
 
     def _visit(self, scope: Scope, headers: Headers, session: Session) -> Visit:
         return visit_of(scope, headers, session, self._server, self._region)
@@ -175,28 +177,6 @@ def _form(headers: Headers, body: bytes) -> dict[str, list[str]] | None:
     except ValueError:
         return None
     return form
-
-
-async def _collect(receive: Receive) -> bytes | None:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if len(body) > BODY_MAX:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return replay
 
 
 def _refused(message: str) -> Response:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.control.identities.failures import IamError
 from orcas.edge import Refusal, authenticate
 from orcas.errors import UnavailableError
+from orcas.http.bodies import BodyError, collect
 from orcas.http.extensions import client_of
 from orcas.iam.documents import answer_document, error_document
 from orcas.iam.forms import parse_form
@@ -107,16 +108,11 @@ class QueryEndpoint:
             raise _throttled()
         self._receiving[client] += 1
         try:
-            body = bytearray()
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                body += message.get("body", b"")
-                if len(body) > BODY_MAX:
-                    raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {BODY_MAX} bytes.")
-                if not message.get("more_body", False):
-                    return bytes(body)
+            return await collect(receive, BODY_MAX)
+        except BodyError as error:
+            if error.is_cut_off:
+                return None
+            raise _Refused(413, "RequestEntityTooLarge", f"The body has more than {BODY_MAX} bytes.") from None
         finally:
             self._receiving[client] -= 1
             if not self._receiving[client]:

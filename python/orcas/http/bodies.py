@@ -1,0 +1,44 @@
+"""Bodies of requests that are collected in memory before somebody looks at them. Must not know what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive
+
+
+class BodyError(Exception):
+    """The body is not there as a whole. `is_cut_off`: the client has left; else, it is too long."""
+
+    def __init__(self, *, is_cut_off: bool) -> None:
+        super().__init__("the body was cut off" if is_cut_off else "the body is too long")
+        self.is_cut_off = is_cut_off
+
+
+async def collect(receive: Receive, bytes_max: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyError: it has more than `bytes_max` bytes, or the client has left before its end.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise BodyError(is_cut_off=True)
+        body += message.get("body", b"")
+        if len(body) > bytes_max:
+            raise BodyError(is_cut_off=False)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """What receives a body that was collected, and then what `receive` has."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from orcas.console.documents.forms import ON, Field, FieldError, Filled, Values, lines, number, only, xml_form
@@ -61,11 +62,15 @@ def _write_cors(filled: Filled) -> Tree | None:
     return element("CORSConfiguration", *rules) if rules else None
 
 
-def _normal_cors(tree: Tree) -> Tree:
-    """The order of methods means nothing."""
-    for rule in tree.children:
-        rule.children.sort(key=lambda child: (child.name, child.text if child.name == "AllowedMethod" else ""))
-    return tree
+def _unordered(name: str) -> Callable[[Tree], Tree]:
+    """Brings the elements of this name in each rule into one order, because their order means nothing."""
+
+    def normal(tree: Tree) -> Tree:
+        for rule in tree.children:
+            rule.children.sort(key=lambda child: (child.name, child.text if child.name == name else ""))
+        return tree
+
+    return normal
 
 
 CORS: Final = xml_form(
@@ -81,7 +86,7 @@ CORS: Final = xml_form(
         Field("max_age", "Seconds for which browsers keep the answer", "number"),
     ),
     new_rule={"get": ON},
-    normal=_normal_cors,
+    normal=_unordered("AllowedMethod"),
 )
 
 
@@ -232,13 +237,6 @@ def _notification(rule: Values, at: int) -> Tree:
     )
 
 
-def _normal_notifications(tree: Tree) -> Tree:
-    """The order of events means nothing."""
-    for each in tree.children:
-        each.children.sort(key=lambda child: (child.name, child.text if child.name == "Event" else ""))
-    return tree
-
-
 NOTIFICATIONS: Final = xml_form(
     "NotificationConfiguration",
     _read_notifications,
@@ -255,5 +253,5 @@ NOTIFICATIONS: Final = xml_form(
     ),
     rule_name="notification",
     new_rule={"created": ON},
-    normal=_normal_notifications,
+    normal=_unordered("Event"),
 )

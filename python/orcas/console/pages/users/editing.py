@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError, Visit, iam
-from orcas.console.documents.policies import IDENTITY, build, readable
-from orcas.console.explaining import checked, managed_document
+from orcas.console.documents.policies import readable
+from orcas.console.explaining import managed_document
 from orcas.console.pages import explained, field, flash, flash_error, page, redirect, visit
+from orcas.console.pages.users.drafts import Draft, draft_of, templates, typed
 from orcas.console.pages.users.kinds import called, everything, inline_document, kind_of, name_of, part, place, texts
 
 # Policies that come with the server, which nobody can change.
@@ -22,21 +23,17 @@ BUILTIN: Final = "arn:aws:iam::aws:policy/"
 _VERSIONS_MAX: Final = 5
 
 
-def _typed(request: Request) -> str:
-    return field(request, "document").replace("\r\n", "\n")
-
-
 async def inline(request: Request) -> Response:
     """The editor of an inline policy: a new one, unless its name is in the address."""
     kind, name, policy = kind_of(request), name_of(request), request.query_params.get("policy", "")
     text = readable(await inline_document(visit(request), kind, name, policy)) if policy else ""
-    return await _editor(request, text, policy)
+    return await _editor(request, Draft(text), policy)
 
 
 async def save_inline(request: Request) -> Response:
     """Save an inline policy, check it, or begin with a template."""
     kind, name, policy = kind_of(request), name_of(request), field(request, "name").strip()
-    parameters = {f"{called(kind)}Name": name, "PolicyName": policy, "PolicyDocument": _typed(request)}
+    parameters = {f"{called(kind)}Name": name, "PolicyName": policy, "PolicyDocument": typed(request)}
     return await _save(request, "identity", policy, (f"Put{called(kind)}Policy", parameters))
 
 
@@ -45,60 +42,37 @@ async def trust(request: Request) -> Response:
     if kind_of(request) != "role":
         raise HTTPException(404)
     answer = await iam(visit(request), "GetRole", {"RoleName": name_of(request)})
-    return await _editor(request, readable(unquote(answer.findtext("Role/AssumeRolePolicyDocument") or "")))
+    return await _editor(request, Draft(readable(unquote(answer.findtext("Role/AssumeRolePolicyDocument") or ""))))
 
 
 async def save_trust(request: Request) -> Response:
     """Save or check a trust policy."""
     if kind_of(request) != "role":
         raise HTTPException(404)
-    parameters = {"RoleName": name_of(request), "PolicyDocument": _typed(request)}
+    parameters = {"RoleName": name_of(request), "PolicyDocument": typed(request)}
     return await _save(request, "trust", "", ("UpdateAssumeRolePolicy", parameters))
 
 
 async def _save(request: Request, kind: str, policy: str, action: tuple[str, dict[str, str]]) -> Response:
-    text, wanted = _typed(request), field(request, "do")
-    if wanted == "template":
-        template, bucket = IDENTITY.get(field(request, "template")), field(request, "bucket").strip()
-        if template is None or not bucket:
-            said = "Choose a template, and write the name of a bucket."
-            return await _editor(request, text, policy, problem=said, status=400)
-        return await _editor(request, build(template, bucket, field(request, "prefix")), policy, unsaved=True)
-    findings, problem = checked(text, kind)
-    if wanted == "check" or problem:
-        fine = not problem and not findings
-        return await _editor(
-            request, text, policy, findings=findings, problem=problem, fine=fine, status=400 if problem else 200
-        )
+    draft, is_ready = draft_of(request, kind)
+    if not is_ready:
+        return await _editor(request, draft, policy)
     try:
         await iam(visit(request), *action)
     except CallError as error:
-        said = f"Nothing was changed. {explained(error)}"
-        return await _editor(request, text, policy, findings=findings, problem=said, status=error.status)
+        return await _editor(request, draft.refused("Nothing was changed.", error), policy)
     flash(request, f"The {'inline policy ' + policy if policy else 'trust policy'} is saved.")
     return redirect(request, place(kind_of(request), name_of(request)))
 
 
-async def _editor(
-    request: Request,
-    text: str,
-    policy: str = "",
-    *,
-    findings: list[str] | None = None,
-    problem: str = "",
-    fine: bool = False,
-    unsaved: bool = False,
-    status: int = 200,
-) -> Response:
+async def _editor(request: Request, draft: Draft, policy: str = "") -> Response:
     kind, name = kind_of(request), name_of(request)
-    is_trust = request.url.path.endswith("/trust")
     context: dict[str, Any] = {
-        "kind": kind, "name": name, "text": text, "policy": policy, "trust": is_trust, "findings": findings or [],
-        "problem": problem, "fine": fine, "unsaved": unsaved, "here": place(kind, name),
-        "templates": [(each, template.title) for each, template in IDENTITY.items()],
-        "typed": {each: field(request, each) for each in ("template", "bucket", "prefix")},
+        "kind": kind, "name": name, "policy": policy, "trust": request.url.path.endswith("/trust"),
+        "here": place(kind, name), "templates": templates(),
+        "typed": {each: field(request, each) for each in ("template", "bucket", "prefix")}, **draft.context(),
     }  # fmt: skip
-    return await page(request, "users/editor.html", status, **context)
+    return await page(request, "users/editor.html", draft.status, **context)
 
 
 def _arn(request: Request) -> str:
@@ -112,17 +86,14 @@ async def policy(request: Request) -> Response:
 
 async def change_policy(request: Request) -> Response:
     """Save another version of a managed policy, check it, choose or delete a version, or delete the policy."""
-    arn, who, action, text = _arn(request), visit(request), field(request, "do"), _typed(request)
+    arn, who, action = _arn(request), visit(request), field(request, "do")
     version = {"PolicyArn": arn, "VersionId": field(request, "version")}
-    findings, problem = checked(text, "identity") if action in ("save", "check") else ([], "")
-    if action == "check" or problem:
-        fine = not problem and not findings
-        return await _policy(
-            request, text, findings=findings, problem=problem, fine=fine, status=400 if problem else 200
-        )
+    draft, is_ready = draft_of(request) if action in ("save", "check") else (None, True)
+    if not is_ready:
+        return await _policy(request, draft)
     try:
-        if action == "save":
-            said = f"Version {await _save_version(who, arn, text)} is in effect."
+        if draft is not None:
+            said = f"Version {await _save_version(who, arn, draft.text)} is in effect."
         elif action == "default":
             await iam(who, "SetDefaultPolicyVersion", version)
             said = f"Version {version['VersionId']} is in effect."
@@ -134,8 +105,7 @@ async def change_policy(request: Request) -> Response:
         else:
             raise HTTPException(404)
     except CallError as error:
-        said = f"Nothing was changed. {explained(error)}"
-        return await _policy(request, text if action == "save" else None, problem=said, status=error.status)
+        return await _policy(request, draft, f"Nothing was changed. {explained(error)}", error.status)
     flash(request, said)
     return redirect(request, "/users/policies/one", arn=arn)
 
@@ -153,14 +123,10 @@ async def _save_version(who: Visit, arn: str, text: str) -> str:
 async def _delete_policy(request: Request, arn: str) -> Response:
     who, name = visit(request), arn.rpartition("/")[2]
     if field(request, "confirm") != name:
-        return await _policy(
-            request, problem="Nothing was deleted. Type the name of the policy to delete it.", status=400
-        )
+        return await _policy(request, None, "Nothing was deleted. Type the name of the policy to delete it.", 400)
     used = await iam(who, "ListEntitiesForPolicy", {"PolicyArn": arn})
     if any(len(used.findall(f"Policy{of}s/member")) for of in ("User", "Group", "Role")):
-        return await _policy(
-            request, problem="Nothing was deleted. Detach the policy from all who have it first.", status=409
-        )
+        return await _policy(request, None, "Nothing was deleted. Detach the policy from all who have it first.", 409)
     try:
         for each in await everything(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}):
             if each.findtext("IsDefaultVersion") != "true":
@@ -173,29 +139,23 @@ async def _delete_policy(request: Request, arn: str) -> Response:
     return redirect(request, "/users/policies")
 
 
-async def _policy(
-    request: Request,
-    text: str | None = None,
-    *,
-    findings: list[str] | None = None,
-    problem: str = "",
-    fine: bool = False,
-    status: int = 200,
-) -> Response:
+async def _policy(request: Request, draft: Draft | None = None, problem: str = "", status: int = 200) -> Response:
+    """The page; without a draft, with the text of the version. `problem` and `status` go before those of the draft."""
     arn, who = _arn(request), visit(request)
     about = texts((await iam(who, "GetPolicy", {"PolicyArn": arn})).find("Policy"))
     version = request.query_params.get("version") or about.get("DefaultVersionId", "")
-    if text is None:
-        text = readable(await managed_document(who, arn, version))
+    if draft is None:
+        draft = Draft(readable(await managed_document(who, arn, version)))
     versions, (used, refused) = await asyncio.gather(
         part(who, "ListPolicyVersions", "Versions", {"PolicyArn": arn}), _users(who, arn)
     )
     context: dict[str, Any] = {
         "arn": arn, "about": about, "name": about.get("PolicyName", arn), "version": version, "versions": versions,
-        "used": used, "used_refused": refused, "text": text, "findings": findings or [], "problem": problem, "fine": fine,
-        "builtin": arn.startswith(BUILTIN),
+        "used": used, "used_refused": refused, "builtin": arn.startswith(BUILTIN), **draft.context(),
     }  # fmt: skip
-    return await page(request, "users/policy.html", status, **context)
+    if problem:
+        context["problem"] = problem
+    return await page(request, "users/policy.html", status if problem else draft.status, **context)
 
 
 async def _users(who: Visit, arn: str) -> tuple[list[tuple[str, str, str]], str]:

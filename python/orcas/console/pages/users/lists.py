@@ -8,9 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orcas.console.calls import CallError, iam
-from orcas.console.documents.policies import IDENTITY, build, shown
+from orcas.console.documents.policies import shown
 from orcas.console.explaining import checked
 from orcas.console.pages import explained, field, flash, page, redirect, visit
+from orcas.console.pages.users.drafts import Draft, draft_of, templates, typed
 from orcas.console.pages.users.kinds import called, kind_of, listed, part, place, texts
 
 ABOUT: Final = {
@@ -31,7 +32,7 @@ async def create(request: Request) -> Response:
     of, arn = called(kind), field(request, "policy")
     parameters = {f"{of}Name": name}
     if kind == "role":
-        trust = field(request, "document").replace("\r\n", "\n")
+        trust = typed(request)
         _, problem = checked(trust, "trust")
         if problem:
             return await _page(request, problem, 400)
@@ -73,51 +74,28 @@ def _trust(arn: str) -> str:
 
 async def policies(request: Request) -> Response:
     """A page of the list of policies."""
-    return await _policies(request)
+    return await _policies(request, Draft())
 
 
 async def create_policy(request: Request) -> Response:
     """Make a policy, check its text, or begin with a template."""
-    name, text = field(request, "name").strip(), field(request, "document").replace("\r\n", "\n")
-    action = field(request, "do")
-    if action == "template":
-        template, bucket = IDENTITY.get(field(request, "template")), field(request, "bucket").strip()
-        if template is None or not bucket:
-            return await _policies(
-                request, text, problem="Choose a template, and write the name of a bucket.", status=400
-            )
-        return await _policies(request, build(template, bucket, field(request, "prefix")), unsaved=True)
-    findings, problem = checked(text, "identity")
-    if action == "check" or problem:
-        fine = not problem and not findings
-        return await _policies(
-            request, text, findings=findings, problem=problem, fine=fine, status=400 if problem else 200
-        )
+    name = field(request, "name").strip()
+    draft, is_ready = draft_of(request)
+    if not is_ready:
+        return await _policies(request, draft)
     try:
-        answer = await iam(visit(request), "CreatePolicy", {"PolicyName": name, "PolicyDocument": text})
+        answer = await iam(visit(request), "CreatePolicy", {"PolicyName": name, "PolicyDocument": draft.text})
     except CallError as error:
-        said = f"Nothing was made. {explained(error)}"
-        return await _policies(request, text, findings=findings, problem=said, status=error.status)
+        return await _policies(request, draft.refused("Nothing was made.", error))
     flash(request, f"The policy {name} was made.")
     return redirect(request, "/users/policies/one", arn=answer.findtext("Policy/Arn") or "")
 
 
-async def _policies(
-    request: Request,
-    text: str = "",
-    *,
-    findings: list[str] | None = None,
-    problem: str = "",
-    fine: bool = False,
-    unsaved: bool = False,
-    status: int = 200,
-) -> Response:
+async def _policies(request: Request, draft: Draft) -> Response:
     marker = request.query_params.get("after", "")
     found, more = await listed(visit(request), "ListPolicies", "Policies", marker=marker)
     context: dict[str, Any] = {
-        "rows": [texts(row) for row in found], "more": more, "first": not marker, "text": text, "findings": findings or [],
-        "problem": problem, "fine": fine, "unsaved": unsaved,
-        "templates": [(name, each.title) for name, each in IDENTITY.items()],
-        "typed": {name: field(request, name) for name in ("name", "template", "bucket", "prefix")},
+        "rows": [texts(row) for row in found], "more": more, "first": not marker, "templates": templates(),
+        "typed": {name: field(request, name) for name in ("name", "template", "bucket", "prefix")}, **draft.context(),
     }  # fmt: skip
-    return await page(request, "users/policies.html", status, **context)
+    return await page(request, "users/policies.html", draft.status, **context)

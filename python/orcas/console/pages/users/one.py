@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -118,58 +119,36 @@ async def _do(request: Request, action: str, **parameters: str) -> None:
     await iam(visit(request), action.format(of), {f"{of}Name": name_of(request), **parameters})
 
 
-async def _attach(request: Request) -> str:
-    arn = _given(request, "policy", "Choose a policy.")
-    await _do(request, "Attach{}Policy", PolicyArn=arn)
-    return f"{arn.rpartition('/')[2]} is attached."
+@dataclass(frozen=True, slots=True)
+class _Simple:
+    """An action of IAM about one thing that is in the form.
 
+    Args:
+        action: its name, with the kind in place of `{}`.
+        field: of the form.
+        parameter: of the action.
+        done: what is said then, about `{value}` and `{name}`.
+        missing: what is said if the field is empty.
+    """
 
-async def _detach(request: Request) -> str:
-    arn = field(request, "policy")
-    await _do(request, "Detach{}Policy", PolicyArn=arn)
-    return f"{arn.rpartition('/')[2]} is no longer attached."
+    action: str
+    field: str
+    parameter: str
+    done: str
+    missing: str = ""
 
-
-async def _delete_inline(request: Request) -> str:
-    policy = field(request, "policy")
-    await _do(request, "Delete{}Policy", PolicyName=policy)
-    return f"The inline policy {policy} was deleted."
-
-
-async def _join(request: Request) -> str:
-    group = _given(request, "other", "Choose a group.")
-    await _do(request, "AddUserToGroup", GroupName=group)
-    return f"{name_of(request)} is in the group {group}."
-
-
-async def _leave(request: Request) -> str:
-    group = field(request, "other")
-    await _do(request, "RemoveUserFromGroup", GroupName=group)
-    return f"{name_of(request)} is no longer in the group {group}."
-
-
-async def _add(request: Request) -> str:
-    user = _given(request, "other", "Choose a user.")
-    await _do(request, "AddUserToGroup", UserName=user)
-    return f"{user} is in the group."
-
-
-async def _remove(request: Request) -> str:
-    user = field(request, "other")
-    await _do(request, "RemoveUserFromGroup", UserName=user)
-    return f"{user} is no longer in the group."
+    async def __call__(self, request: Request) -> str:
+        """Carry it out."""
+        value = _given(request, self.field, self.missing) if self.missing else field(request, self.field)
+        await _do(request, self.action, **{self.parameter: value})
+        shown = value.rpartition("/")[2] if self.parameter == "PolicyArn" else value
+        return self.done.format(value=shown, name=name_of(request))
 
 
 async def _set_key(request: Request) -> str:
     key, status = field(request, "key"), field(request, "status")
     await _do(request, "UpdateAccessKey", AccessKeyId=key, Status=status)
     return f"Access key {key} is {'in use again' if status == 'Active' else 'refused from now on'}."
-
-
-async def _delete_key(request: Request) -> str:
-    key = field(request, "key")
-    await _do(request, "DeleteAccessKey", AccessKeyId=key)
-    return f"Access key {key} was deleted."
 
 
 async def _set_boundary(request: Request) -> str:
@@ -185,12 +164,6 @@ async def _tag(request: Request) -> str:
     key = _given(request, "key", "Write the key of the tag.")
     await _do(request, "Tag{}", **{"Tags.member.1.Key": key, "Tags.member.1.Value": field(request, "value")})
     return f"The tag {key} is set."
-
-
-async def _untag(request: Request) -> str:
-    key = field(request, "key")
-    await _do(request, "Untag{}", **{"TagKeys.member.1": key})
-    return f"The tag {key} was removed."
 
 
 async def _limit(request: Request) -> str:
@@ -241,23 +214,41 @@ def _given(request: Request, name: str, missing: str) -> str:
     return found
 
 
+_ALL: Final = ("user", "group", "role")
+# What can be done, and to which kinds.
 _ACTIONS: Final[dict[str, tuple[Callable[[Request], Awaitable[str]], tuple[str, ...]]]] = {
-    "attach": (_attach, ("user", "group", "role")),
-    "detach": (_detach, ("user", "group", "role")),
-    "delete-inline": (_delete_inline, ("user", "group", "role")),
-    "join": (_join, ("user",)),
-    "leave": (_leave, ("user",)),
-    "add": (_add, ("group",)),
-    "remove": (_remove, ("group",)),
+    "attach": (
+        _Simple("Attach{}Policy", "policy", "PolicyArn", "{value} is attached.", "Choose a policy."), _ALL,
+    ),
+    "detach": (_Simple("Detach{}Policy", "policy", "PolicyArn", "{value} is no longer attached."), _ALL),
+    "delete-inline": (
+        _Simple("Delete{}Policy", "policy", "PolicyName", "The inline policy {value} was deleted."), _ALL,
+    ),
+    "join": (
+        _Simple("AddUserToGroup", "other", "GroupName", "{name} is in the group {value}.", "Choose a group."), ("user",),
+    ),
+    "leave": (
+        _Simple("RemoveUserFromGroup", "other", "GroupName", "{name} is no longer in the group {value}."), ("user",),
+    ),
+    "add": (
+        _Simple("AddUserToGroup", "other", "UserName", "{value} is in the group.", "Choose a user."), ("group",),
+    ),
+    "remove": (
+        _Simple("RemoveUserFromGroup", "other", "UserName", "{value} is no longer in the group."), ("group",),
+    ),
     "set-key": (_set_key, ("user",)),
-    "delete-key": (_delete_key, ("user",)),
+    "delete-key": (
+        _Simple("DeleteAccessKey", "key", "AccessKeyId", "Access key {value} was deleted."), ("user",),
+    ),
     "boundary": (_set_boundary, ("user", "role")),
     "tag": (_tag, ("user", "role")),
-    "untag": (_untag, ("user", "role")),
+    "untag": (
+        _Simple("Untag{}", "key", "TagKeys.member.1", "The tag {value} was removed."), ("user", "role"),
+    ),
     "limit": (_limit, ("user",)),
     "limit-key": (_limit_key, ("user",)),
     "revoke": (_revoke, ("user", "role")),
-}
+}  # fmt: skip
 
 
 async def create_key(request: Request) -> Response:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import batch
+import console
 import contention
 import engine
 import faults
@@ -82,6 +83,11 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "watching": watching.cost,
     "watching-calls": watching.calls,
     "metrics-page": watching.page,
+    "console-first": console.first,
+    "console-folders": console.folders,
+    "console-loop": console.loop,
+    "console-live": console.live,
+    "console-paint": console.paint,
     "faults": faults.unmatched,
     "events-parse": streams.parsing,
     "events-latency": streams.latency,

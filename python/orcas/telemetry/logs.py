@@ -105,7 +105,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in _fields(record).items():
             line[name] = clip(redact(value)) if isinstance(value, str) else value
         # What JSON leaves as it is may still move the cursor of a terminal.
-        return visible(json.dumps(line, ensure_ascii=False, default=str))
+        return visible(json.dumps(line, ensure_ascii=False, default=lambda value: clip(redact(str(value)))))
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ def test_secrets_are_struck_out(formatter: logging.Formatter, text: str) -> None
     try:
         raise ValueError(text)
     except ValueError:
-        failed = record(text, orcas={"target": text}, exc_info=sys.exc_info())
+        failed = record(text, orcas={"target": text, "error": ValueError(text)}, exc_info=sys.exc_info())
     line = formatter.format(failed)
     assert "SECRET" not in line
     assert "***" in line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.console.visitors import Visitor, visitor_of
@@ -28,3 +30,17 @@ def visitor(target: Target) -> Iterator[Visitor]:
     visitor = visitor_of(target)
     yield visitor
     visitor.close()
+
+
+@pytest.fixture
+def iam(target: Target) -> Iterator[Any]:
+    """A client of IAM with the root key."""
+    client = target.server.client("iam")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name of this test's own."""
+    return f"n-{uuid.uuid4().hex[:12]}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 from tests.fixtures.targets import Target
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 BASE: Final = "/_orcas/console"
 # Chromium talks to nobody but the server under test.
@@ -65,6 +68,22 @@ class Visitor:
 
     def close(self) -> None:
         self.http.close()
+
+
+def shown(text: str, name: str) -> str:
+    """The element with this id, as text."""
+    found = re.search(rf'id="{name}">([^<]*)<', text)
+    assert found is not None, text
+    return html.unescape(found[1])
+
+
+def enter(page: Page, target: Target) -> None:
+    """Sign in with the root key in Chromium."""
+    page.goto(target.server.endpoint + BASE + "/sign-in")
+    page.get_by_label("Access key").fill(target.server.access_key)
+    page.get_by_label("Secret key").fill(target.server.secret_key)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(target.server.endpoint + BASE + "/")
 
 
 def visitor_of(target: Target, *, signed_in: bool = True) -> Visitor:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.console.visitors import BASE, CHROMIUM, FLAGS
+from tests.console.visitors import CHROMIUM, FLAGS, enter
 from tests.fixtures.targets import Target
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ def browser(chromium: BrowserContext, target: Target) -> Iterator[Page]:
     page.set_default_timeout(300_000)
     problems: list[Any] = []
     page.on("pageerror", lambda error: problems.append(error))
-    page.goto(target.server.endpoint + BASE + "/sign-in")
-    page.get_by_label("Access key").fill(target.server.access_key)
-    page.get_by_label("Secret key").fill(target.server.secret_key)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(target.server.endpoint + BASE + "/")
+    enter(page, target)
     yield page
     page.close()
     assert problems == []

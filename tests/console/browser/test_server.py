@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import pytest
 from tests.console.browser.findings import findings
-from tests.console.visitors import BASE
-from tests.fixtures.targets import Target, refusal
+from tests.console.visitors import BASE, enter
+from tests.fixtures.keys import MASTER_KEY
+from tests.fixtures.signing import Identity
+from tests.fixtures.targets import Target, refusal, running
+from tests.fixtures.wire import Wire
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,7 +35,9 @@ def test_axe_finds_nothing(browser: Page, target: Target, bucket: str, path: str
 
 
 def test_the_page_refreshes_itself_until_it_is_paused(browser: Page, target: Target, bucket: str) -> None:
-    browser.goto(target.server.endpoint + BASE + f"/requests?bucket={bucket}")
+    # By this mark, refreshes do not keep the session open.
+    with browser.expect_request(lambda request: request.headers.get("x-orcas-refresh") == "yes"):
+        browser.goto(target.server.endpoint + BASE + f"/requests?bucket={bucket}")
     target.client().put_object(Bucket=bucket, Key="first", Body=b"1")
     browser.get_by_role("cell", name="first", exact=True).wait_for()
     browser.get_by_role("button", name="Pause").click()
@@ -75,3 +82,38 @@ def test_a_check_is_run_by_clicks(browser: Page, target: Target) -> None:
     browser.goto(target.server.endpoint + BASE + "/tasks")
     browser.get_by_role("button", name="Quick check").click()
     browser.locator("#jobs tr").filter(has_text="done").first.wait_for()
+
+
+def test_a_key_is_destroyed_once_its_name_was_typed(browser: Page, tmp_path: Path) -> None:
+    with running(tmp_path, master_key=MASTER_KEY) as sealed:
+        enter(browser, sealed)
+        browser.goto(sealed.server.endpoint + BASE + "/keyring")
+        browser.get_by_label("Name", exact=True).fill("old")
+        browser.get_by_role("button", name="Create", exact=True).click()
+        browser.get_by_text("Key old was created.").wait_for()
+        assert findings(browser) == []
+        browser.get_by_role("link", name="Destroy … old").click()
+        button = browser.get_by_role("button", name="Destroy the key")
+        button.wait_for()
+        assert button.is_disabled()
+        assert findings(browser) == []
+        browser.get_by_label("When").select_option("0")
+        browser.locator("#f-confirm").fill("old")
+        button.click()
+        browser.get_by_text("Key old is destroyed.").wait_for()
+
+
+def test_hostile_lines_of_the_log_do_nothing(browser: Page, tmp_path: Path) -> None:
+    with running(tmp_path, log_level="info") as target:
+        enter(browser, target)
+        server = target.server
+        wrong = Wire(server.endpoint, Identity(server.access_key, "wrong", server.region))
+        assert wrong("GET", "/hostile-log/" + quote(HOSTILE)).status == 403
+        browser.goto(server.endpoint + BASE + "/log?search=hostile-log")
+        browser.get_by_text("Request refused").wait_for()
+        assert browser.locator("main img").count() == 0
+        assert "\x1b" not in browser.content()
+        assert findings(browser) == []
+        # All lines, with their times and fields.
+        browser.goto(server.endpoint + BASE + "/log")
+        assert findings(browser) == []

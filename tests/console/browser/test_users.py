@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
-
-
-@pytest.fixture
-def iam(target: Target) -> Iterator[Any]:
-    client = target.server.client("iam")
-    yield client
-    client.close()
 
 
 def test_a_second_user_reads_one_bucket(browser: Page, target: Target, s3: Any, bucket: str) -> None:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import html
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.console.visitors import Visitor, visitor_of
+from tests.console.visitors import Visitor, shown, visitor_of
 from tests.fixtures.targets import Target, refusal, running
 
 PATHS = ("/users/accounts", "/users/root-key")
 
 
-def shown(text: str, term: str) -> str:
-    """The element with this id, as text."""
-    found = re.search(rf'id="{term}">([^<]*)<', text)
-    assert found is not None, text
-    return html.unescape(found[1])
-
-
 @pytest.fixture
-def user(target: Target) -> Iterator[tuple[str, str, str]]:
-    """A user with a key and all rights: name, access key and secret."""
-    iam, name = target.server.client("iam"), f"n-{uuid.uuid4().hex[:12]}"
+def user(iam: Any, name: str) -> tuple[str, str]:
+    """The key of a user with all rights."""
     iam.create_user(UserName=name)
     iam.attach_user_policy(UserName=name, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
     key = iam.create_access_key(UserName=name)["AccessKey"]
-    yield name, key["AccessKeyId"], key["SecretAccessKey"]
-    iam.close()
+    return key["AccessKeyId"], key["SecretAccessKey"]
 
 
 @pytest.fixture
@@ -50,11 +41,11 @@ def signed_in(target: Target) -> Iterator[Callable[[str, str], Visitor]]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_nobody_but_root_is_shown_a_page(
-    signed_in: Callable[[str, str], Visitor], user: tuple[str, str, str], path: str
+    signed_in: Callable[[str, str], Visitor], user: tuple[str, str], path: str
 ) -> None:
-    visitor = signed_in(*user[1:])
+    visitor = signed_in(*user)
     assert visitor.get(path).status_code == 403
-    assert visitor.post(path, {"name": "new", "confirm": user[1]}).status_code == 403
+    assert visitor.post(path, {"name": "new", "confirm": user[0]}).status_code == 403
     assert visitor.post("/users/accounts/key", {"number": "1"}).status_code == 403
 
 

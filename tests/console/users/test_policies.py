@@ -5,28 +5,12 @@ from __future__ import annotations
 import html
 import json
 import re
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.console.users.test_users import READ_ONLY
 from tests.console.visitors import Visitor, visitor_of
-from tests.fixtures.targets import Target, running
-
-
-@pytest.fixture
-def iam(target: Target) -> Iterator[Any]:
-    client = target.server.client("iam")
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def name() -> str:
-    """A name of this test's own."""
-    return f"p-{uuid.uuid4().hex[:12]}"
+from tests.fixtures.targets import running
 
 
 def area(text: str) -> str:

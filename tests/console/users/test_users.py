@@ -12,23 +12,10 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
-from tests.console.visitors import Visitor, visitor_of
+from tests.console.visitors import Visitor, shown, visitor_of
 from tests.fixtures.targets import Target, refusal
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
-
-
-@pytest.fixture
-def iam(target: Target) -> Iterator[Any]:
-    client = target.server.client("iam")
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def name() -> str:
-    """A name of this test's own."""
-    return f"n-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -50,13 +37,6 @@ def visitor_with(target: Target, iam: Any) -> Iterator[Callable[..., Visitor]]:
     yield sign_in
     for visitor in made:
         visitor.close()
-
-
-def shown(text: str, term: str) -> str:
-    """The element with this id, as text."""
-    found = re.search(rf'id="{term}">([^<]*)<', text)
-    assert found is not None
-    return html.unescape(found[1])
 
 
 def test_a_user_is_made_gets_a_key_and_is_deleted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,3 +45,24 @@ def iam(target: Target) -> Iterator[Any]:
 def name() -> str:
     """A name of this test's own."""
     return f"n-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def visitor_with(target: Target, iam: Any) -> Iterator[Callable[..., Visitor]]:
+    """Signs in as a new user who may do these actions on everything."""
+    made: list[Visitor] = []
+
+    def sign_in(*actions: str) -> Visitor:
+        user = f"v-{uuid.uuid4().hex[:12]}"
+        iam.create_user(UserName=user)
+        statement = {"Effect": "Allow", "Action": ["s3:ListAllMyBuckets", *actions], "Resource": "*"}
+        iam.put_user_policy(UserName=user, PolicyName="p", PolicyDocument=json.dumps({"Statement": [statement]}))
+        key = iam.create_access_key(UserName=user)["AccessKey"]
+        visitor = visitor_of(target, signed_in=False)
+        assert visitor.sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303
+        made.append(visitor)
+        return visitor
+
+    yield sign_in
+    for visitor in made:
+        visitor.close()

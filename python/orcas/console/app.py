@@ -20,7 +20,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orcas.admin.guard import Gatekeeper, RootOnly
 from orcas.console.calls import CallError
 from orcas.console.guard import Guard, cookie_of, local_path, set_cookie
-from orcas.console.pages import buckets, details, objects, removal, server, share, signing_in, transfers, versions
+from orcas.console.pages import (
+    buckets,
+    details,
+    objects,
+    removal,
+    server,
+    share,
+    signing_in,
+    sparklines,
+    transfers,
+    versions,
+)
 from orcas.console.pages.settings import routes as settings
 from orcas.console.pages.users import routes as users
 from orcas.console.rendering import explained, page, serve_static, url
@@ -31,7 +42,8 @@ from orcas.settings.config import Settings
 MOUNT: Final = "/_orcas/console"
 # The order of the navigation is that of the modules.
 MODULES: Final = (
-    signing_in, buckets, objects, details, versions, share, transfers, removal, settings, *server.MODULES, users,
+    signing_in, buckets, sparklines, objects, details, versions, share, transfers, removal, settings, *server.MODULES,
+    users,
 )  # fmt: skip
 # Refusals that say that the key of the session is no longer valid.
 _ENDED: Final = frozenset(

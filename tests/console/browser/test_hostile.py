@@ -98,6 +98,13 @@ def test_hostile_names_run_nothing(browser: Page, watch: Watch, target: Target, 
     assert watch.found == []
 
 
+def test_a_bucket_may_be_called_as_what_all_objects_of_scripts_have(browser: Page, target: Target, s3: Any) -> None:
+    s3.create_bucket(Bucket="constructor")
+    visit(browser, target, "/?prefix=constructor")
+    browser.locator("[data-requests] path").wait_for(state="attached")
+    s3.delete_bucket(Bucket="constructor")
+
+
 def test_hostile_objects_run_nothing(browser: Page, watch: Watch, target: Target, s3: Any, bucket: str) -> None:
     metadata = {"evil": SCRIPT, "link": f"<a href={EVIL}>"}
     for key, (body, kind) in BODIES.items():

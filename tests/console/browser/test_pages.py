@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.console.browser.findings import findings
 from tests.console.visitors import BASE
 from tests.fixtures.targets import Target
 
@@ -89,6 +90,19 @@ def test_the_first_page_is_small(browser: Page, target: Target, bucket: str) -> 
     assert browser.get_by_role("link", name=bucket).is_visible()
     assert 0 < len(requests) <= 12
     assert sum(requests) <= 150 * 1024
+
+
+def test_the_list_draws_requests_by_day(browser: Page, target: Target, s3: Any, bucket: str) -> None:
+    for number in range(3):
+        s3.put_object(Bucket=bucket, Key=f"k{number}")
+    browser.goto(f"{target.server.endpoint}{BASE}/?prefix={bucket}")
+    line = browser.locator("[data-requests]").get_by_role("img")
+    line.wait_for()
+    assert "today, at most" in (line.locator("title").text_content() or "")
+    assert line.locator("path").get_attribute("d")
+    # The page itself asks for the settings of the bucket, and that counts.
+    assert int(browser.locator("[data-requests]").inner_text()) >= 3
+    assert findings(browser) == []
 
 
 def test_the_keyboard_alone_suffices(browser: Page, target: Target, s3: Any, bucket: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.console.visitors import Visitor, visitor_of
+from tests.console.visitors import Visitor
 from tests.fixtures.targets import Target
 
 from orcas.console.pages.settings.sections import SECTIONS
@@ -41,22 +40,9 @@ def path(bucket: str) -> str:
 
 
 @pytest.fixture
-def reader(target: Target, bucket: str) -> Iterator[Visitor]:
+def reader(visitor_with: Callable[..., Visitor]) -> Visitor:
     """A user who may list buckets and objects and read lifecycle rules, and nothing else."""
-    iam, name = target.server.client("iam"), f"u-{uuid.uuid4().hex}"
-    iam.create_user(UserName=name)
-    allowed = {
-        "Effect": "Allow",
-        "Action": ["s3:ListAllMyBuckets", "s3:ListBucket", "s3:GetLifecycleConfiguration"],
-        "Resource": "*",
-    }
-    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps({"Statement": [allowed]}))
-    key = iam.create_access_key(UserName=name)["AccessKey"]
-    iam.close()
-    visitor = visitor_of(target, signed_in=False)
-    assert visitor.sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303
-    yield visitor
-    visitor.close()
+    return visitor_with("s3:ListAllMyBuckets", "s3:ListBucket", "s3:GetLifecycleConfiguration")
 
 
 def test_versioning_is_turned_on_and_suspended(visitor: Visitor, s3: Any, bucket: str, path: str) -> None:

@@ -6,8 +6,7 @@ import html
 import json
 import logging
 import re
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,27 +15,6 @@ from tests.console.visitors import Visitor, shown, visitor_of
 from tests.fixtures.targets import Target, refusal
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
-
-
-@pytest.fixture
-def visitor_with(target: Target, iam: Any) -> Iterator[Callable[..., Visitor]]:
-    """Signs in as a new user who may do these actions on everything."""
-    made: list[Visitor] = []
-
-    def sign_in(*actions: str) -> Visitor:
-        user = f"v-{uuid.uuid4().hex[:12]}"
-        iam.create_user(UserName=user)
-        statement = {"Effect": "Allow", "Action": ["s3:ListAllMyBuckets", *actions], "Resource": "*"}
-        iam.put_user_policy(UserName=user, PolicyName="p", PolicyDocument=json.dumps({"Statement": [statement]}))
-        key = iam.create_access_key(UserName=user)["AccessKey"]
-        visitor = visitor_of(target, signed_in=False)
-        assert visitor.sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303
-        made.append(visitor)
-        return visitor
-
-    yield sign_in
-    for visitor in made:
-        visitor.close()
 
 
 def test_a_user_is_made_gets_a_key_and_is_deleted(

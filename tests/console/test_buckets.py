@@ -1,0 +1,29 @@
+"""The list of buckets and the form for a new one, as HTTP: what depends on who has signed in."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from tests.console.visitors import Visitor
+
+
+def test_requests_of_the_buckets_of_a_page_by_day(visitor: Visitor, s3: Any, bucket: str) -> None:
+    other = f"{bucket}-x"
+    s3.create_bucket(Bucket=other)
+    for name, count in ((bucket, 3), (other, 5)):
+        for number in range(count):
+            s3.put_object(Bucket=name, Key=f"k{number}")
+    found = visitor.get(f"/requests-by-day?first={bucket}&last={bucket}").json()
+    assert list(found["buckets"]) == [bucket]
+    assert len(found["days"]) == len(found["buckets"][bucket]) == 14
+    assert dt.date.fromisoformat(found["days"][-1]) - dt.date.fromisoformat(found["days"][0]) == dt.timedelta(days=13)
+    assert sum(found["buckets"][bucket]) == 3
+    assert list(visitor.get(f"/requests-by-day?first={bucket}&last={other}").json()["buckets"]) == [bucket, other]
+
+
+def test_requests_by_day_are_for_root_alone(visitor_with: Callable[..., Visitor], bucket: str) -> None:
+    found = visitor_with("s3:*").get(f"/requests-by-day?first={bucket}&last={bucket}")
+    assert found.status_code == 200
+    assert found.json()["buckets"] is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.console.visitors import Visitor
 
 
@@ -27,3 +29,31 @@ def test_requests_by_day_are_for_root_alone(visitor_with: Callable[..., Visitor]
     found = visitor_with("s3:*").get(f"/requests-by-day?first={bucket}&last={bucket}")
     assert found.status_code == 200
     assert found.json()["buckets"] is None
+
+
+def test_a_new_bucket_has_the_chosen_durability(visitor: Visitor, s3: Any) -> None:
+    name = f"t-{uuid.uuid4().hex}"
+    visitor.done("/buckets/new", {"name": name, "durability": "buffered"})
+    assert s3.head_bucket(Bucket=name)["ResponseMetadata"]["HTTPHeaders"]["x-amz-orcas-durability"] == "buffered"
+    refused = visitor.post("/buckets/new", {"name": name, "durability": "odd", "versioning": "yes"})
+    assert refused.status_code == 400
+    assert "no such durability" in refused.text
+    assert f'value="{name}"' in refused.text
+    assert 'name="versioning" type="checkbox" value="yes" checked' in refused.text
+
+
+@pytest.mark.parametrize(
+    ("actions", "offered"),
+    [
+        (("s3:*",), False),
+        (("s3:*", "iam:SimulatePrincipalPolicy"), False),
+        (("s3:*", "orcas:PutBucketSettings", "iam:*"), True),
+    ],
+)
+def test_durability_is_offered_to_whom_may_set_it(
+    visitor_with: Callable[..., Visitor], actions: tuple[str, ...], offered: bool
+) -> None:
+    visitor, name = visitor_with(*actions), f"t-{uuid.uuid4().hex}"
+    assert ('name="durability"' in visitor.page("/buckets/new")) is offered
+    page = visitor.done("/buckets/new", {"name": name, "durability": "interval"})
+    assert ("durability was not set" in page) is not offered

@@ -26,11 +26,25 @@ BLOCKS: Final = (
     ("RestrictPublicBuckets", "Let such policies allow nobody outside the account anything"),
 )
 _SETTING: Final = "x-amz-orcas-"
+# What a setting may be, and that in words.
+DURABILITIES: Final = (
+    ("", "as the store does"),
+    ("sync", "sync: nothing that was answered is lost"),
+    ("interval", "interval: a power cut may cost writes of about 50 ms"),
+    ("buffered", "buffered: a crash may cost writes of up to 10 seconds"),
+    ("unsafe-none", "unsafe-none: a crash may cost everything; for tests"),
+)
+
+
+def _as_the_store(*values: str) -> tuple[tuple[str, str], ...]:
+    return (DURABILITIES[0], *((value, value) for value in values))
+
+
 SETTINGS: Final = {
-    "durability": ("Durability", ("sync", "interval", "buffered", "unsafe-none")),
-    "ref-level": ("Sharing of equal content", ("off", "full", "fast")),
-    "chunking": ("Where chunks of large objects end", ("fixed", "content-defined")),
-    "keep-sha256": ("Store the SHA-256 of objects", ("true", "false")),
+    "durability": ("Durability", DURABILITIES),
+    "ref-level": ("Sharing of equal content", _as_the_store("off", "full", "fast")),
+    "chunking": ("Where chunks of large objects end", _as_the_store("fixed", "content-defined")),
+    "keep-sha256": ("Store the SHA-256 of objects", _as_the_store("true", "false")),
 }
 
 
@@ -327,10 +341,7 @@ def _write_settings(filled: Filled) -> str:
 
 STORE: Final = Form(
     (
-        *(
-            Field(name, label, "choice", (("", "as the store does"), *((value, value) for value in values)))
-            for name, (label, values) in SETTINGS.items()
-        ),
+        *(Field(name, label, "choice", choices) for name, (label, choices) in SETTINGS.items()),
         Field("chunk-size", "Bytes of a chunk of large objects", hint="64 KiB to 64 MiB. Empty: as the store does."),
     ),
     _read_settings,

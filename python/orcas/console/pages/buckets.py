@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orcas.console.documents.basics import DURABILITIES
+from orcas.console.explaining import Question, explain
 from orcas.console.pages import (
     CallError,
     Place,
@@ -32,11 +34,16 @@ _GLANCES_MAX: Final = 25
 _AT_ONCE: Final = 8
 _UNITS: Final = {"MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _LOCK: Final = {"x-amz-bucket-object-lock-enabled": "true"}
+_XML: Final = {"content-type": "application/xml"}
 _ENABLED: Final = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 _SEALED: Final = (
     b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>"
     b"</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
 )
+# The action that a change of the store settings of a bucket needs.
+_SETTINGS_ACTION: Final = "orcas:PutBucketSettings"
+# What the form has, and a form that was refused has again.
+_FIELDS: Final = ("name", "versioning", "lock", "encryption", "durability", "quota", "unit")
 # What the list says of a bucket: the subresource, the element that has to have a text, and the word.
 _GLANCES: Final = (
     ("versioning", "Status", "Enabled", "versions"),
@@ -95,32 +102,34 @@ async def glances(request: Request) -> Response:
 
 async def form(request: Request) -> Response:
     """The form for a new bucket."""
-    return await page(request, "bucket-new.html", problem="", name="")
+    return await _form(request, "", 200)
 
 
 async def create(request: Request) -> Response:
     """Create a bucket with the settings of the form."""
     who, name = visit(request), field(request, "name").strip()
     if "/" in name or not name:
-        return await _again(request, name, "Use 3 to 63 lower-case letters, digits, dots and hyphens.")
-    quota = field(request, "quota").strip()
+        return await _form(request, "Use 3 to 63 lower-case letters, digits, dots and hyphens.")
+    quota, durability = field(request, "quota").strip(), field(request, "durability")
     if quota and not (quota.isascii() and quota.isdigit() and field(request, "unit") in _UNITS):
-        return await _again(request, name, "The quota must be a whole number: give one, or leave it empty.")
+        return await _form(request, "The quota must be a whole number: give one, or leave it empty.")
+    if durability not in dict(DURABILITIES):
+        return await _form(request, "There is no such durability: choose one of the list.")
     try:
         await call(who, "PUT", object_path(name), headers=_LOCK if field(request, "lock") else {})
     except CallError as error:
         flash_error(request, error, "The bucket was not created")
-        return await _again(request, name, "")
-    steps = [
-        ("versioning", "versioning", _ENABLED if field(request, "versioning") and not field(request, "lock") else None),
-        ("default encryption", "encryption", _SEALED if field(request, "encryption") else None),
+        return await _form(request, "")
+    versioning = field(request, "versioning") and not field(request, "lock")
+    steps: list[tuple[str, bool, str, dict[str, str], bytes]] = [
+        ("versioning", bool(versioning), "versioning", _XML, _ENABLED),
+        ("default encryption", bool(field(request, "encryption")), "encryption", _XML, _SEALED),
+        ("durability", bool(durability), "orcas-settings", {"x-amz-orcas-durability": durability}, b""),
     ]
-    for what, subresource, document in steps:
-        if document is not None:
+    for what, wanted, subresource, headers, document in steps:
+        if wanted:
             try:
-                await call(
-                    who, "PUT", object_path(name), {subresource: ""}, {"content-type": "application/xml"}, document
-                )
+                await call(who, "PUT", object_path(name), {subresource: ""}, headers, document)
             except CallError as error:
                 flash_error(request, error, f"The bucket exists, but {what} was not set")
     if quota:
@@ -133,8 +142,21 @@ async def create(request: Request) -> Response:
     return redirect(request, f"/b{object_path(name)}")
 
 
-async def _again(request: Request, name: str, problem: str) -> Response:
-    return await page(request, "bucket-new.html", 400, problem=problem, name=name)
+async def _form(request: Request, problem: str, status: int = 400) -> Response:
+    """The form as it was typed. What the key may not set, as far as it may know that, is not on it."""
+    typed = {name: field(request, name) for name in _FIELDS}
+    choices = DURABILITIES if await _may_set(visit(request)) else ()
+    return await page(request, "bucket-new.html", status, problem=problem, typed=typed, durabilities=choices)
+
+
+async def _may_set(who: Visit) -> bool:
+    if who.session.is_root:
+        return True
+    try:
+        return (await explain(who, Question(who.session.arn, _SETTINGS_ACTION, "*", {}))).allowed
+    except CallError:
+        # Who may not ask what they may do.
+        return False
 
 
 ROUTES = [

@@ -175,6 +175,56 @@ def test_a_download_is_an_attachment(visitor: Visitor, s3: Any, bucket: str) -> 
     assert file.headers["content-disposition"] == "attachment; filename*=UTF-8''na_me%20%C3%A9.html"
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "name"),
+    [
+        ("0", "0", "0-0"),
+        ("100000", "299999", "100000-299999"),
+        ("299990", "", "299990-299999"),
+        ("5", "999999", "5-299999"),
+    ],
+)
+def test_a_part_of_an_object_is_downloaded(
+    visitor: Visitor, s3: Any, bucket: str, first: str, last: str, name: str
+) -> None:
+    body, key = b"0123456789" * 30_000, "d/line\nend\r\n é.html"
+    s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType="text/html")
+    answer = visitor.post(f"/b/{bucket}/object/range?key={in_query(key)}", {"first": first, "last": last})
+    assert answer.status_code == 200
+    assert answer.content == body[int(first) : int(last) + 1 if last else None]
+    assert answer.headers["content-length"] == str(len(answer.content))
+    assert answer.headers["content-type"] == "application/octet-stream"
+    given = answer.headers["content-disposition"]
+    assert given == f"attachment; filename*=UTF-8''line_end__%20%C3%A9.html.bytes-{name}"
+
+
+def test_a_part_of_a_version_is_downloaded(visitor: Visitor, s3: Any, bucket: str) -> None:
+    versioned(s3, bucket)
+    old = s3.put_object(Bucket=bucket, Key="k", Body=b"old")["VersionId"]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"newer")
+    answer = visitor.post(f"/b/{bucket}/object/range?key=k&version={old}", {"first": "1", "last": ""})
+    assert answer.content == b"ld"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ("4", "", "4 bytes, from 0 on"),
+        ("3", "1", "comes before the last"),
+        ("x", "", "as numbers"),
+        ("0", "-1", "as numbers"),
+    ],
+)
+def test_a_part_that_is_not_there_is_explained(
+    visitor: Visitor, s3: Any, bucket: str, first: str, last: str, said: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"text")
+    page = visitor.done(f"/b/{bucket}/object/range?key=k", {"first": first, "last": last})
+    assert "Nothing was downloaded" in page
+    assert said in page
+    assert visitor.post(f"/b/{bucket}/object/range?key=absent", {"first": "0"}).status_code == 404
+
+
 def test_many_objects_are_downloaded_as_a_zip(visitor: Visitor, s3: Any, bucket: str) -> None:
     content = {
         "f/a.txt": b"a",

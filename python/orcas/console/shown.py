@@ -10,6 +10,7 @@ import datetime as dt
 import re
 import unicodedata
 from typing import Final
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -58,6 +59,12 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if (mark := _mark(character)) is None else f"[{mark}]" for character in text)
+
+
+def attachment(key: str, suffix: str = "") -> str:
+    """The header Content-Disposition with which browsers save an object as a file of its name."""
+    name = re.sub(r'[\x00-\x1f\x7f"\\/]', "_", key[key.rfind("/") + 1 :]) or "object"
+    return f"attachment; filename*=UTF-8''{quote(name + suffix, safe='')}"
 
 
 def size(count: int | str | None) -> str:

@@ -105,6 +105,18 @@ def test_the_list_draws_requests_by_day(browser: Page, target: Target, s3: Any, 
     assert findings(browser) == []
 
 
+def test_a_part_of_an_object_is_downloaded(browser: Page, target: Target, s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="letters.txt", Body=b"abcdefgh", ContentType="text/plain")
+    browser.goto(f"{target.server.endpoint}{BASE}/b/{bucket}/object?key=letters.txt")
+    browser.get_by_text("Download a part").click()
+    browser.get_by_label("First byte").fill("2")
+    browser.get_by_label("Last byte").fill("4")
+    with browser.expect_download() as download:
+        browser.get_by_role("button", name="Download the part").click()
+    assert download.value.suggested_filename == "letters.txt.bytes-2-4"
+    assert Path(download.value.path()).read_bytes() == b"cde"
+
+
 def test_the_keyboard_alone_suffices(browser: Page, target: Target, s3: Any, bucket: str) -> None:
     """Find a bucket, open it, choose an object, delete it and undo it, go back to the buckets."""
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

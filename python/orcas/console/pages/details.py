@@ -28,7 +28,7 @@ from orcas.console.pages import (
     visit,
 )
 from orcas.console.previews import frame, preview
-from orcas.console.shown import when
+from orcas.console.shown import attachment, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,9 +194,7 @@ async def delete(request: Request) -> Response:
 async def download(request: Request) -> Response:
     """To the object itself, by a presigned request, as a file."""
     who, bucket, key, version = _asked(request)
-    name = re.sub(r'[\x00-\x1f\x7f"\\/]', "_", key[key.rfind("/") + 1 :]) or "object"
-    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-    query = {"response-content-disposition": disposition} | ({"versionId": version} if version else {})
+    query = {"response-content-disposition": attachment(key)} | ({"versionId": version} if version else {})
     return RedirectResponse(presigned(who, "GET", object_path(bucket, key), query), 303)
 
 

@@ -1,4 +1,4 @@
-"""Uploads by the browser, part by part, with requests that are presigned here; and downloads of many objects as a zip.
+"""Uploads by the browser, part by part, with requests that are presigned here; downloads of a range, or of many as a zip.
 
 The bytes of an upload go from the browser to the S3 API. A page asks here for the URL of each part, with the CRC-32 of the
 part, which is signed with it, so the server verifies what arrives. Nothing about an upload is kept here: it is the multipart
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from orcas.console.contents import list_objects
+from orcas.console.contents import head, list_objects
 from orcas.console.pages import (
     CallError,
     call,
@@ -34,11 +34,13 @@ from orcas.console.pages import (
     stream,
     visit,
 )
+from orcas.console.shown import attachment
 
 # Objects in one zip.
 _ZIPPED_MAX: Final = 100_000
 _CRC: Final = re.compile(r"[A-Za-z0-9+/]{6}==")
 _PARTS_MAX: Final = 10_000
+_PLACE: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _TYPE: Final = re.compile(r"[\x20-\x7e]{1,200}")
 
 
@@ -263,7 +265,42 @@ def _name(key: str, names: set[str]) -> str:
     return unique
 
 
+async def download_range(request: Request) -> Response:
+    """The bytes from `first` to `last` of an object, both included, as a file; without `last`, to its end."""
+    who, asked, bucket = visit(request), request.query_params, request.path_params["bucket"]
+    key, version = asked.get("key", ""), asked.get("version")
+    headers = await head(who, bucket, key, version)
+    size, first, last = int(headers.get("content-length", 0)), field(request, "first"), field(request, "last")
+    if not _PLACE.fullmatch(first) or (last and not _PLACE.fullmatch(last)):
+        return _not_ranged(request, "write the first and the last byte as numbers, or leave the last one empty")
+    begin, end = int(first), min(int(last), size - 1) if last else size - 1
+    if begin > end:
+        return _not_ranged(request, f"the object has {size:,} bytes, from 0 on, and the first comes before the last")
+    # Of the object whose size this is.
+    sent = {"range": f"bytes={begin}-{end}", "if-match": headers.get("etag", "")}
+    pieces = _streamed(request, object_path(bucket, key), {"versionId": version} if version else {}, sent)
+    # No 206: the browser gets all that it asked for.
+    given = {"content-disposition": attachment(key, f".bytes-{begin}-{end}"), "content-length": str(end - begin + 1)}
+    piece = await anext(pieces)
+    return StreamingResponse(_joined(piece, pieces), media_type="application/octet-stream", headers=given)
+
+
+def _not_ranged(request: Request, why: str) -> Response:
+    flash(request, f"Nothing was downloaded: {why}.", "failed")
+    asked, path = request.query_params, object_path(request.path_params["bucket"])
+    return redirect(request, f"/b{path}/object", key=asked.get("key", ""), version=asked.get("version"))
+
+
+async def _streamed(
+    request: Request, path: str, query: dict[str, str], headers: dict[str, str]
+) -> AsyncIterator[bytes]:
+    async with stream(visit(request), "GET", path, query, headers) as answer:
+        async for piece in answer.pieces:
+            yield piece
+
+
 ROUTES = [
+    Route("/b/{bucket}/object/range", download_range, methods=["POST"]),
     Route("/b/{bucket}/upload/{step}", upload, methods=["POST"]),
     Route("/b/{bucket}/zip", download, methods=["POST"]),
 ]

@@ -104,6 +104,7 @@ def flash_error(request: Request, error: CallError, what: str) -> None:
 
 _ADVICE: Final = {
     "AccessDenied": "Your key may not do this. Ask whoever runs the server for a policy that allows it.",
+    "AccessControlListNotSupported": "Write a policy instead, or choose another object ownership first.",
     "NoSuchBucket": "There is no such bucket, or it was deleted: go back to the list of buckets.",
     "NoSuchKey": "There is no such object, or it was deleted: go back to its folder.",
     "NotFound": "It may have been deleted: go back.",

@@ -212,7 +212,7 @@ def test_the_list_says_what_is_set(visitor: Visitor, s3: Any, bucket: str, path:
     )
     shown = visitor.page(path)
     assert "1 rule" in shown
-    for slug in ("policy", *SECTIONS):
+    for slug in ("policy", "acl", *SECTIONS):
         assert f'{path}/{slug}"' in shown
         assert visitor.get(f"{path}/{slug}").status_code == 200
     assert visitor.get(f"{path}/nothing").status_code == 404
@@ -221,7 +221,7 @@ def test_the_list_says_what_is_set(visitor: Visitor, s3: Any, bucket: str, path:
 
 def test_a_user_sees_sentences_of_refusal(reader: Visitor, path: str) -> None:
     shown = reader.page(path)
-    assert shown.count("You may not see it.") == len(SECTIONS) - 1
+    assert shown.count("You may not see it.") == len(SECTIONS)
     refused = reader.get(f"{path}/cors")
     assert refused.status_code == 403
     assert "Your key may not do this." in refused.text

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orcas.console.documents.forms import GROUPS_MAX, FieldError, Filled
-from orcas.console.pages import CallError, Place, Visit, explained, field, flash, page, redirect, visit
+from orcas.console.pages import CallError, Place, Visit, access_lists, explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings import expiry, policy
 from orcas.console.pages.settings.sections import SECTIONS, Section
 from orcas.console.pages.settings.targets import known_targets
@@ -40,11 +40,16 @@ async def index(request: Request) -> Response:
     """All settings, each with whether it is set."""
     bucket, who = bucket_of(request), visit(request)
     states = await asyncio.gather(
-        policy.state(who, bucket), *(_state(who, bucket, section) for section in SECTIONS.values())
+        policy.state(who, bucket),
+        access_lists.state(who, bucket),
+        *(_state(who, bucket, section) for section in SECTIONS.values()),
     )
-    rows = [("policy", policy.TITLE, policy.ABOUT, states[0])]
+    rows = [
+        ("policy", policy.TITLE, policy.ABOUT, states[0]),
+        ("acl", access_lists.TITLE, access_lists.ABOUT, states[1]),
+    ]
     rows += [
-        (each.slug, each.title, each.about, state) for each, state in zip(SECTIONS.values(), states[1:], strict=True)
+        (each.slug, each.title, each.about, state) for each, state in zip(SECTIONS.values(), states[2:], strict=True)
     ]
     if all(state[0] == "refused" for *_, state in rows):
         # Not a page of refusals only: one sentence.

@@ -156,6 +156,28 @@ def test_the_keyboard_alone_suffices(browser: Page, target: Target, s3: Any, buc
     browser.wait_for_url(target.server.endpoint + BASE + "/")
 
 
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        ("/", "Name begins with"), ("/b/{b}", "Name contains"), ("/b/{b}?find=text", "Name contains"),
+        ("/requests", "Bucket"), ("/users/audit", "By or about the user"),
+        ("/b/{b}/object?key=a.txt", None), ("/b/{b}/share?key=a.txt", None),
+    ],
+)  # fmt: skip
+def test_a_slash_goes_to_the_search_field(
+    browser: Page, target: Target, shown: dict[str, str], path: str, label: str | None
+) -> None:
+    browser.goto(target.server.endpoint + BASE + path.format(**shown))
+    browser.keyboard.press("/")
+    browser.keyboard.type("k")
+    if label is None:
+        assert browser.evaluate("document.activeElement === document.body")
+    else:
+        field = browser.get_by_label(label, exact=True)
+        assert field.evaluate("field => field === document.activeElement")
+        assert field.input_value() == "k"
+
+
 def test_emptying_a_bucket_shows_progress(browser: Page, target: Target, s3: Any, bucket: str) -> None:
     for number in range(5):
         s3.put_object(Bucket=bucket, Key=f"k{number}")

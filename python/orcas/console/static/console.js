@@ -49,6 +49,15 @@ function moveRow(step) {
   (next.querySelector("a") || next.querySelector("input, button")).focus();
 }
 
+// The field by which a page searches, jumps or filters. Returns whether there is one.
+function focusSearch() {
+  const first = "form[method=get] :is(input:not([type]), input[type=text], input[type=search])";
+  const field = document.querySelector("main [data-search]") || document.querySelector(`main ${first}`);
+  field?.focus();
+  field?.select();
+  return Boolean(field);
+}
+
 let before = "";
 
 function onKey(event) {
@@ -66,8 +75,7 @@ function onKey(event) {
   else if (key === "k") moveRow(-1);
   else if (key === "u") document.querySelector("a[data-up]")?.click();
   else if (key === "x" && row) row.querySelector("input[type=checkbox]")?.click();
-  else if (key === "/") document.querySelector("main [data-search]")?.focus();
-  else return;
+  else if (key !== "/" || !focusSearch()) return;
   event.preventDefault();
 }
 

@@ -55,8 +55,9 @@ def visitor_with(target: Target, iam: Any) -> Iterator[Callable[..., Visitor]]:
     def sign_in(*actions: str) -> Visitor:
         user = f"v-{uuid.uuid4().hex[:12]}"
         iam.create_user(UserName=user)
-        statement = {"Effect": "Allow", "Action": ["s3:ListAllMyBuckets", *actions], "Resource": "*"}
-        iam.put_user_policy(UserName=user, PolicyName="p", PolicyDocument=json.dumps({"Statement": [statement]}))
+        if actions:
+            statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+            iam.put_user_policy(UserName=user, PolicyName="p", PolicyDocument=json.dumps({"Statement": [statement]}))
         key = iam.create_access_key(UserName=user)["AccessKey"]
         visitor = visitor_of(target, signed_in=False)
         assert visitor.sign_in(key["AccessKeyId"], key["SecretAccessKey"]).status_code == 303

@@ -57,3 +57,29 @@ def test_durability_is_offered_to_whom_may_set_it(
     assert ('name="durability"' in visitor.page("/buckets/new")) is offered
     page = visitor.done("/buckets/new", {"name": name, "durability": "interval"})
     assert ("durability was not set" in page) is not offered
+
+
+def test_who_may_not_list_buckets_opens_one_by_its_name(
+    visitor_with: Callable[..., Visitor], s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="home/anna/a.txt")
+    visitor = visitor_with("s3:ListBucket")
+    landing = visitor.page("/")
+    assert "may not list the buckets" in landing
+    assert "home/anna/a.txt" not in landing
+    assert "home%2Fanna%2Fa.txt" in visitor.page(f"/open?bucket={bucket}&prefix=home/anna/")
+    assert "home%2F" in visitor.page(f"/open?bucket=%20{bucket}%20")
+    for name in ("", "a/b", "%2F%2Fevil.invalid"):
+        again = visitor.get(f"/open?bucket={name}&prefix=kept")
+        assert again.status_code == 400
+        assert "Type the name of a bucket" in again.text
+        assert 'value="kept"' in again.text
+    assert visitor.get("/open?bucket=absent-bucket", follow_redirects=True).status_code == 404
+
+
+def test_who_may_do_nothing_is_told_so(visitor_with: Callable[..., Visitor], bucket: str) -> None:
+    visitor = visitor_with()
+    assert "ask whoever gave you the key" in visitor.page("/")
+    refused = visitor.get(f"/open?bucket={bucket}", follow_redirects=True)
+    assert refused.status_code == 403
+    assert "Your key may not do this." in refused.text

@@ -89,6 +89,7 @@ def test_hostile_names_run_nothing(browser: Page, watch: Watch, target: Target, 
             f"/b/{bucket}/object?key={key}", f"/b/{bucket}/object/acl?key={key}",
             f"/b/{bucket}/versions?key={key}", f"/b/{bucket}/object?key={key}&version={key}",
             f"/b/{bucket}/share?key={key}&seconds=3600", f"/b/{key}", f"/?prefix={key}", f"/sign-in?next={key}", f"/{key}",
+            f"/open?bucket={key}&prefix={key}", f"/open?bucket={bucket}&prefix={key}",
         ):  # fmt: skip
             visit(browser, target, path)
     visit(browser, target, f"/b/{bucket}?prefix=folder%2F")

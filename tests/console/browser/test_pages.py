@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import itertools
+import json
 import os
 import uuid
 from pathlib import Path
@@ -26,7 +27,7 @@ PAGES = {
     "page": "/b/{b}/object?key=a.html", "image": "/b/{b}/object?key=a.svg", "history": "/b/{b}/versions?key=a.txt",
     "share": "/b/{b}/share?key=a.txt&seconds=3600", "snapshots": "/b/{b}/snapshots", "remove": "/b/{b}/remove",
     "error": "/b/no-such-bucket", "compare": "/b/{b}/versions/compare?key=a.txt&old={old}&new={new}",
-    "list": "/b/{l}/settings/acl", "no-list": "/b/{b}/object/acl?key=a.txt",
+    "list": "/b/{l}/settings/acl", "no-list": "/b/{b}/object/acl?key=a.txt", "open": "/open",
 }  # fmt: skip
 
 
@@ -86,6 +87,26 @@ def test_axe_finds_nothing_at_sign_in(browser: Page, target: Target) -> None:
     browser.wait_for_url("**/sign-in")
     browser.evaluate(axe)
     assert browser.evaluate("axe.run().then(found => found.violations.map(each => each.id))") == []
+
+
+def test_who_may_not_list_buckets_goes_on(browser: Page, target: Target, s3: Any, iam: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="home/anna/a.txt")
+    name = f"u-{uuid.uuid4().hex[:12]}"
+    iam.create_user(UserName=name)
+    allowed = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}"}
+    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps({"Statement": [allowed]}))
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    browser.get_by_role("button", name="Sign out").click()
+    browser.get_by_label("Access key").fill(key["AccessKeyId"])
+    browser.get_by_label("Secret key").fill(key["SecretAccessKey"])
+    browser.get_by_role("button", name="Sign in").click()
+    browser.get_by_text("Your key may not list the buckets").wait_for()
+    browser.keyboard.press("/")
+    browser.keyboard.type(bucket)
+    browser.keyboard.press("Tab")
+    browser.keyboard.type("home/")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("link", name="anna/").wait_for()
 
 
 def test_the_first_page_is_small(browser: Page, target: Target, bucket: str) -> None:

@@ -59,7 +59,12 @@ async def show(request: Request) -> Response:
     """A page of the buckets that the key may list, with their sizes if it may know them."""
     prefix, token = request.query_params.get("prefix", ""), request.query_params.get("token")
     query = {"max-buckets": str(_PAGE), "prefix": prefix} | ({"continuation-token": token} if token else {})
-    listed, sizes = await asyncio.gather(call(visit(request), "GET", "/", query), sizes_of(visit(request)))
+    try:
+        listed, sizes = await asyncio.gather(call(visit(request), "GET", "/", query), sizes_of(visit(request)))
+    except CallError as error:
+        if error.code != "AccessDenied":
+            raise
+        return await page(request, "bucket-open.html", problem="", name="", prefix="")
     found = listed.xml()
     buckets = [
         {"name": entry.findtext("Name") or "", "created": entry.findtext("CreationDate")}
@@ -67,6 +72,15 @@ async def show(request: Request) -> Response:
     ]
     following = found.findtext("ContinuationToken")
     return await page(request, "buckets.html", buckets=buckets, sizes=sizes, prefix=prefix, token=following)
+
+
+async def open_named(request: Request) -> Response:
+    """To a bucket by its name, and a folder of it, for keys that may not list buckets."""
+    name, prefix = request.query_params.get("bucket", "").strip(), request.query_params.get("prefix", "")
+    if not name or "/" in name:
+        problem = "Type the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
+        return await page(request, "bucket-open.html", 400, problem=problem, name=name, prefix=prefix)
+    return redirect(request, f"/b{object_path(name)}", prefix=prefix or None)
 
 
 async def sizes_of(who: Visit) -> Mapping[str, Mapping[str, Any]]:
@@ -161,6 +175,7 @@ async def _may_set(who: Visit) -> bool:
 
 ROUTES = [
     Route("/", show),
+    Route("/open", open_named),
     Route("/glances", glances),
     Route("/buckets/new", form, methods=["GET"]),
     Route("/buckets/new", create, methods=["POST"]),

@@ -146,6 +146,22 @@ def test_details_show_what_is_known_of_an_object(visitor: Visitor, s3: Any, buck
     assert "NAME=VALUE" in visitor.done(f"/b/{bucket}/object/tags?key=k", {"tags": "nothing"})
 
 
+def test_details_show_the_parts_of_an_upload(visitor: Visitor, s3: Any, bucket: str) -> None:
+    kind = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "COMPOSITE"}
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k", **kind)["UploadId"]
+    place, parts = {"Bucket": bucket, "Key": "k", "UploadId": upload}, []
+    for number, body in ((1, bytes(5 << 20)), (2, b"end")):
+        answer = s3.upload_part(**place, PartNumber=number, Body=body, ChecksumAlgorithm="CRC32")
+        parts.append({"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": answer["ChecksumCRC32"]})
+    s3.complete_multipart_upload(**place, MultipartUpload={"Parts": parts})
+    page = visitor.page(f"/b/{bucket}/object?key=k")
+    assert "<dt>Parts</dt><dd>2</dd>" in page
+    row = r'<td class="num">2</td><td class="num">5,242,880</td><td class="num">3</td>\s*<td><code>([^<]+)</code>'
+    assert re.findall(row, page) == [parts[1]["ChecksumCRC32"]]
+    s3.put_object(Bucket=bucket, Key="one", Body=b"1")
+    assert "<dt>Parts</dt>" not in visitor.page(f"/b/{bucket}/object?key=one")
+
+
 def test_an_object_is_copied_moved_and_never_replaced_by_chance(visitor: Visitor, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="from", Body=b"1")
     s3.put_object(Bucket=bucket, Key="there", Body=b"2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -15,6 +14,7 @@ from starlette.routing import Route
 
 from orcas.console.contents import head, remove_one
 from orcas.console.pages import (
+    Answer,
     CallError,
     Visit,
     call,
@@ -54,6 +54,9 @@ _FRAME: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
+# How many there are, None if it was not uploaded in parts; and, if the store knows them one by one, the first of them:
+# number, first byte, size and checksum.
+Parts = tuple[int | None, list[tuple[int, int, int, str]]]
 _LINE: Final = re.compile(r"([^=\r\n]+)=([^\r\n]*)")
 
 
@@ -66,7 +69,7 @@ async def show(request: Request) -> Response:
     )
     return await page(
         request, "object.html", bucket=bucket, key=key, version=version, folder=key[: key.rfind("/") + 1],
-        name=key[key.rfind("/") + 1 :], headers=headers, preview=shown, tags=tags, parts=parts,
+        name=key[key.rfind("/") + 1 :], headers=headers, preview=shown, tags=tags, parts=parts[0], listed=parts[1],
         facts=_facts(headers), meta=_meta(headers),
     )  # fmt: skip
 
@@ -107,14 +110,27 @@ async def _tags(who: Visit, bucket: str, key: str, version: str | None) -> list[
     return [(tag.findtext("Key") or "", tag.findtext("Value") or "") for tag in found.iter("Tag")]
 
 
-async def _parts(who: Visit, bucket: str, key: str, version: str | None) -> int | None:
-    """How many parts it was uploaded in; None if not in parts, or if the key may not know it."""
+async def _parts(who: Visit, bucket: str, key: str, version: str | None) -> Parts:
+    """In how many parts it was uploaded, with the first of them; nothing if the key may not know it."""
     query = {"attributes": ""} | ({"versionId": version} if version else {})
-    with contextlib.suppress(CallError):
+    try:
         found = await call(who, "GET", object_path(bucket, key), query, {"x-amz-object-attributes": "ObjectParts"})
-        count = found.xml().findtext("ObjectParts/PartsCount") or found.xml().findtext("ObjectParts/TotalPartsCount")
-        return int(count) if count else None
-    return None
+    except CallError:
+        return None, []
+    return await asyncio.to_thread(_read_parts, found)
+
+
+def _read_parts(answer: Answer) -> Parts:
+    known = answer.xml().find("ObjectParts")
+    if known is None:
+        return None, []
+    listed, at = [], 0
+    for part in known.iter("Part"):
+        size = int(part.findtext("Size") or 0)
+        checksum = next((each.text or "" for each in part if each.tag.startswith("Checksum")), "")
+        listed.append((int(part.findtext("PartNumber") or 0), at, size, checksum))
+        at += size
+    return int(known.findtext("PartsCount") or 0) or None, listed
 
 
 async def tag(request: Request) -> Response:

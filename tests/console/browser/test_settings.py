@@ -20,7 +20,7 @@ def test_a_rule_that_removes_temporary_files(browser: Page, s3: Any, bucket: str
         s3.put_object(Bucket=bucket, Key=key, Body=b"x")
     browser.reload()
     browser.get_by_role("link", name=bucket, exact=True).click()
-    browser.get_by_role("link", name="Settings", exact=True).click()
+    browser.get_by_role("navigation", name="Bucket").get_by_role("link", name="Settings").click()
     browser.get_by_role("link", name="Lifecycle rules").click()
     browser.get_by_role("button", name="Add a rule").click()
     browser.get_by_label("Keys that begin with").fill("tmp/")

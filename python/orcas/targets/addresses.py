@@ -1,4 +1,7 @@
-"""Which addresses are public: deliveries connect to no others, unless a target is marked private.
+"""Connections to addresses that were checked: to public ones alone, unless their owner is marked private.
+
+A name is resolved for each connection, which then goes to one of the addresses that were checked, so a name cannot change
+its meaning in between.
 
 The networks are listed here, because `ipaddress` answers differently from one version of Python to the next. They are those
 that IANA's registries of special-purpose addresses do not call globally reachable.
@@ -7,7 +10,13 @@ that IANA's registries of special-purpose addresses do not call globally reachab
 from __future__ import annotations
 
 import ipaddress
+import socket
+import ssl
+from collections.abc import Callable
 from typing import Final
+from urllib.parse import SplitResult
+
+_CONNECT_SEC_MAX: Final = 5.0
 
 _SPECIAL_V4: Final = tuple(
     ipaddress.IPv4Network(network)
@@ -27,6 +36,43 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _6TO4: Final = ipaddress.IPv6Network("2002::/16")
 # The upper half of an interface identifier of ISATAP; the lower half is an IPv4 address.
 _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
+
+
+class NotPublicError(Exception):
+    """The address may not be connected to."""
+
+
+def connect(
+    url: SplitResult, *, private: bool, left: Callable[[], float], context: ssl.SSLContext | None = None
+) -> socket.socket:
+    """A connection to the host of `url`, with TLS if it says so, which `context` verifies.
+
+    `private`: addresses that are not public will do. `left`: seconds that are left.
+
+    Raises:
+        NotPublicError: the host has no address that will do.
+        OSError: it cannot be reached, or cannot prove its name.
+    """
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    allowed = [entry for entry in found if private or is_public(str(entry[4][0]))]
+    if not allowed:
+        raise NotPublicError
+    error: OSError | None = None
+    for family, kind, protocol, _, address in allowed:
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(min(_CONNECT_SEC_MAX, left()))
+            connection.connect(address)
+            if url.scheme == "https":
+                context = context or ssl.create_default_context()
+                connection = context.wrap_socket(connection, server_hostname=host)
+        except OSError as failed:
+            connection.close()
+            error = failed
+            continue
+        return connection
+    raise error or TimeoutError
 
 
 def is_public(text: str) -> bool:

@@ -1,8 +1,6 @@
 """One delivery: a POST with the signature of Standard Webhooks, within a time limit, to an address that was checked.
 
-A name is resolved for each connection, which then goes to one of the addresses that were checked, so a name cannot
-change its meaning in between. Redirects are not followed, and only the beginning of an answer is read. Nothing here
-retries.
+Redirects are not followed, and only the beginning of an answer is read. Nothing here retries.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -15,19 +13,17 @@ import hashlib
 import hmac
 import re
 import socket
-import ssl
 import threading
 import time
 from typing import Final
 
 import httptools
 
-from orcas.targets.addresses import is_public
+from orcas.targets.addresses import NotPublicError, connect
 from orcas.targets.kinds import WebhookTarget
 from orcas.targets.sending import Failure, Message
 from orcas.version import orcas_version
 
-_CONNECT_SEC_MAX: Final = 5.0
 # Bytes of an answer.
 _ANSWER_MAX: Final = 65_536
 _RETRY_AFTER_MAX: Final = 300
@@ -74,8 +70,9 @@ class WebhookSender:
             if answer is None and reused:
                 # The target had closed the connection that was kept.
                 answer = self._exchange(request, deadline)
-        except _Refused as refused:
-            return Failure(str(refused))
+        except NotPublicError:
+            host = self._target.url.hostname
+            return Failure(f"{host} has no public address, and the target is not marked private")
         except TimeoutError:
             self._disconnect()
             return Failure(f"no answer within {self._target.timeout_sec} s")
@@ -149,30 +146,7 @@ class WebhookSender:
         return answer if answer.status else None
 
     def _connect(self, deadline: float) -> socket.socket:
-        url = self._target.url
-        host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        allowed = [entry for entry in found if self._target.private or is_public(str(entry[4][0]))]
-        if not allowed:
-            raise _Refused(f"{host} has no public address, and the target is not marked private")
-        error: OSError | None = None
-        for family, kind, protocol, _, address in allowed:
-            connection = socket.socket(family, kind, protocol)
-            try:
-                connection.settimeout(min(_CONNECT_SEC_MAX, _left(deadline)))
-                connection.connect(address)
-                if url.scheme == "https":
-                    connection = ssl.create_default_context().wrap_socket(connection, server_hostname=host)
-            except OSError as failed:
-                connection.close()
-                error = failed
-                continue
-            return connection
-        raise error or TimeoutError
-
-
-class _Refused(Exception):  # noqa: N818 - a decision
-    """The address may not be connected to."""
+        return connect(self._target.url, private=self._target.private, left=lambda: _left(deadline))
 
 
 class _Answer:

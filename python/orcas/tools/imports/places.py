@@ -31,21 +31,28 @@ def source_of(place: str, profile: str | None, *, signed: bool) -> tuple[ServerS
         if not directory.is_dir():
             raise UsageError(f"{place} is no directory: name one, or a URL such as https://s3.example.org/BUCKET.")
         return DirectorySource(directory), ""
+    url, bucket = server_of(place)
+    transport = HttpTransport(url)
+    if not signed:
+        return ServerSource(Session(transport, None, _REGION), url), bucket
+    keys, token, region = keys_of(url, profile)
+    headers = [(b"x-amz-security-token", token.encode())] if token else []
+    return ServerSource(Session(transport, keys, region, headers=headers), url), bucket
+
+
+def server_of(place: str) -> tuple[str, str]:
+    """The URL of a server, and the bucket in it, which is empty if none is named.
+
+    Raises:
+        UsageError: it is neither.
+    """
     parts = urlsplit(place)
     bucket = unquote(parts.path.strip("/"))
     if parts.scheme not in {"http", "https"} or not parts.hostname or "/" in bucket or parts.query or parts.username:
         raise UsageError(
             f"{place} must be http://HOST:PORT or https://HOST:PORT, with /BUCKET or without: give such a value."
         )
-    url = f"{parts.scheme}://{parts.netloc}"
-    transport = HttpTransport(url)
-    if not signed:
-        return ServerSource(Session(transport, None, _REGION), url), bucket
-    keys, token, region = _keys(url, profile)
-    headers = [(b"x-amz-security-token", token.encode())] if token else []
-    found = _AMAZON.fullmatch(parts.hostname)
-    region = region or (found[1] if found else _REGION)
-    return ServerSource(Session(transport, keys, region, headers=headers), url), bucket
+    return f"{parts.scheme}://{parts.netloc}", bucket
 
 
 def target_of(place: str | None, bucket: str, source: ServerSource | DirectorySource) -> list[tuple[str, str, bytes]]:
@@ -68,8 +75,18 @@ def target_of(place: str | None, bucket: str, source: ServerSource | DirectorySo
     return [(found, found, b"") for found in source.buckets()]
 
 
+def keys_of(url: str, profile: str | None) -> tuple[tuple[str, str], str | None, str]:
+    """The key of the source at a URL, its session token, and its region.
+
+    Raises:
+        ConfigurationError: there is no key for it.
+    """
+    keys, token, region = _keys(url, profile)
+    found = _AMAZON.fullmatch(urlsplit(url).hostname or "")
+    return keys, token, region or (found[1] if found else _REGION)
+
+
 def _keys(url: str, profile: str | None) -> tuple[tuple[str, str], str | None, str | None]:
-    """The key of the source, its session token, and its region if that is said."""
     given = client_variables(PREFIX)
     if profile is not None:
         return _of_profile(profile, given.region)

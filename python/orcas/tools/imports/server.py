@@ -100,6 +100,15 @@ class ServerSource:
         """Whether an object was imported before: it has the same ETag, or notes that of its source."""
         return entry.etag == there.etag or target.imported_etag(there) == entry.etag
 
+    def find(self, bucket: str, key: bytes) -> Listed:
+        """An object by its key.
+
+        Raises:
+            ObjectError: there is none, or it may not be read.
+        """
+        given, _ = self._side.ask("HEAD", path_of(bucket, key))
+        return Listed(key, length_of(given), given.get("etag", "").strip('"'))
+
     def copy(self, bucket: str, entry: Listed, target: Target) -> Copied:
         """Copy an object, or the version that `entry` is.
 

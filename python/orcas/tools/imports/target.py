@@ -20,6 +20,8 @@ from orcas.tools.imports.requests import ObjectError, Side, StoppedError, is_md5
 from orcas.tools.objects import Listed, Version
 from orcas.tools.session import Body, Headers, Session
 
+# Nothing is replaced.
+_ONLY_NEW: Final[Headers] = [(b"if-none-match", b"*")]
 # The ETag in the source of an object whose ETag here is another one.
 MARK: Final = "x-amz-meta-orcas-imported-etag"
 
@@ -34,13 +36,16 @@ class Part:
 
 
 class Target:
-    """A bucket, what is put before every key, and an event that ends everything."""
+    """A bucket, what is put before every key, and an event that ends everything. `only_new`: objects replace none."""
 
-    def __init__(self, session: Session, bucket: str, prefix: bytes, stop: threading.Event) -> None:
+    def __init__(
+        self, session: Session, bucket: str, prefix: bytes, stop: threading.Event, *, only_new: bool = False
+    ) -> None:
         self.side = Side(session, is_target=True)
         self.bucket = bucket
         self.prefix = prefix
         self._stop = stop
+        self._condition = _ONLY_NEW if only_new else []
 
     def check(self) -> None:
         """Called between the pieces of what takes long.
@@ -100,7 +105,7 @@ class Target:
         digest = [(b"content-md5", base64.b64encode(bytes.fromhex(etag)))] if etag else []
         if isinstance(body, Body):
             body = _watched(body, lambda _: self.check())
-        self.side.ask("PUT", self.path(key), None, body, [*headers, *digest])
+        self.side.ask("PUT", self.path(key), None, body, [*headers, *digest, *self._condition])
 
     def delete(self, key: bytes) -> None:
         """Delete an object; in a bucket with versions this adds a delete marker."""
@@ -112,7 +117,7 @@ class Target:
         made = self.side.document(self.path(key), {"uploads": ""}, "POST", headers=headers)
         identifier = made.findtext("{*}UploadId")
         assert identifier is not None
-        upload = Upload(self.side, self.path(key), identifier, self.check)
+        upload = Upload(self.side, self.path(key), identifier, self.check, self._condition)
         try:
             yield upload
         finally:
@@ -129,6 +134,7 @@ class Upload:
     path: str
     id: str
     check: Callable[[], None]
+    condition: Headers
     parts: list[Part] = field(default_factory=list)
     is_complete: bool = False
 
@@ -165,7 +171,8 @@ class Upload:
             for number, part in enumerate(self.parts, 1)
         )
         document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-        answer = self.side.document(self.path, {"uploadId": self.id}, "POST", body=document, headers=headers)
+        given = [*(headers or []), *self.condition]
+        answer = self.side.document(self.path, {"uploadId": self.id}, "POST", body=document, headers=given)
         # The status was sent before the parts were joined.
         if answer.tag.endswith("Error"):
             raise ObjectError("the store could not join the parts", code="SlowDown", at_target=True)

@@ -6,11 +6,12 @@ the engine.
 """
 
 from orcas.control.identities.snapshot import Delta, Snapshot
+from orcas.control.origins import Origin
 from orcas.control.salvage import salvaged, salvaged_root
 from orcas.control.sealing import Sealer
 from orcas.control.store import Control, knows_identity, open_control, prepared
 
 __all__ = [
-    "Control", "Delta", "Sealer", "Snapshot", "knows_identity", "open_control", "prepared", "salvaged",
+    "Control", "Delta", "Origin", "Sealer", "Snapshot", "knows_identity", "open_control", "prepared", "salvaged",
     "salvaged_root",
 ]  # fmt: skip

@@ -35,6 +35,7 @@ from orcas.control.identities.rows import root_delta
 from orcas.control.identities.schema import SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities, transaction
 from orcas.control.identities.snapshot import Snapshot
+from orcas.control.origins import OWNER, Origin, Origins
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
@@ -45,6 +46,8 @@ _COPY_AFTER_SECONDS: Final = 1
 _ROTATE: Final = "RotateRootKey"
 _SET: Final = "SetRootKey"
 _FORMER: Final = "FormerAccessKeyId"
+# Where secrets are that no identity owns, by what owns them in `STORED_KEYS`: table and column of their names.
+_TABLES: Final = {"session": ("session_keys", "id"), OWNER: ("origins", "bucket")}
 
 log = logging.getLogger("orcas")
 
@@ -61,6 +64,7 @@ class Control:
         self._sealer = sealer
         self.root = root
         self._audit = Audit(connection, directory, account_number(root.owner))
+        self._origins = Origins(connection, directory / DATABASE_NAME, cipher, self._audit, account_number(root.owner))
         self._identities: Identities | None = None
         self._engine: Engine | None = None
         # Copies the database after changes.
@@ -82,6 +86,30 @@ class Control:
             self._engine = engine
             self._identities = Identities(self._connection, self._cipher, self.root, self._audit, engine, self._changed)
         return self._identities
+
+    async def load_origins(self) -> dict[str, Origin]:
+        """The origins of buckets, by the names of the buckets.
+
+        Raises:
+            UnavailableError: they cannot be read.
+        """
+        return await self._origins.load()
+
+    async def change_origin(self, bucket: str, origin: Origin | None, address: str | None) -> None:
+        """Give a bucket an origin in place of the one that it has, or none. `address`: of the client who asks for it.
+
+        Raises:
+            UnavailableError: it cannot be written.
+        """
+        identities = self._identities
+        assert identities is not None
+
+        async def change() -> None:
+            async with identities.lock:
+                await self._origins.change(bucket, origin, self.root.access_key, address)
+                self._changed()
+
+        await identities.finished(change())
 
     async def rotate_root(self, address: str | None = None) -> Root:
         """Replace the key pair of root: by a generated one, in effect at once and for the next start.
@@ -242,10 +270,8 @@ class Control:
                 for access_key, identity, nonce, encrypted, _ in found:
                     secret = self._cipher.decrypt(access_key, identity, nonce, encrypted)
                     row = *self._cipher.encrypt(access_key, identity, secret), access_key
-                    for table, column in (("access_keys", "access_key"), ("session_keys", "id")):
-                        await self._connection.execute(
-                            f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row
-                        )
+                    table, column = _TABLES.get(identity, ("access_keys", "access_key"))
+                    await self._connection.execute(f"UPDATE {table} SET nonce = ?, secret = ? WHERE {column} = ?", row)
             await asyncio.to_thread(self._cipher.without_old().write, directory, sealer)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:

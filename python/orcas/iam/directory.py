@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from orcas.control import Control, open_control
+from orcas.control import Control, Origin, open_control
 from orcas.control.identities.failures import IamError
 from orcas.control.identities.service import Identities
 from orcas.control.identities.snapshot import Snapshot
@@ -56,6 +56,24 @@ class Directory:
             if self._control is None:
                 self._control = await self._open(follows=False)
             return self._control
+
+    async def origins(self) -> dict[str, Origin]:
+        """The origins of buckets.
+
+        Raises:
+            UnavailableError: they cannot be read.
+        """
+        return await (await self.control()).load_origins()
+
+    async def change_origin(self, bucket: str, origin: Origin | None, address: str | None) -> dict[str, Origin]:
+        """Give a bucket an origin, or none. All origins from now on.
+
+        Raises:
+            UnavailableError: it cannot be written, or the control store is unreadable or damaged.
+        """
+        await self.identities()
+        await (await self.control()).change_origin(bucket, origin, address)
+        return await self.origins()
 
     async def identities(self) -> Identities:
         """The identities of the store.

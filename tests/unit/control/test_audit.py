@@ -274,7 +274,9 @@ async def test_a_database_of_the_schema_without_it(tmp_path: Path) -> None:
     (tmp_path / "control.db.copy").unlink()
     audit_files(tmp_path)[0].unlink()
     connection = sqlite3.connect(tmp_path / "control.db")
-    connection.executescript("DROP TABLE audit; DROP TABLE limits; DROP TABLE session_keys; PRAGMA user_version = 2;")
+    connection.executescript(
+        "DROP TABLE audit; DROP TABLE limits; DROP TABLE session_keys; DROP TABLE origins;PRAGMA user_version = 2;"
+    )
     connection.close()
     verify(tmp_path)
     async with iam_of(tmp_path) as iam:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
-_ADDED: Final = """
+_ORIGINS: Final = """
+CREATE TABLE origins (
+    bucket TEXT PRIMARY KEY, details TEXT NOT NULL, nonce BLOB NOT NULL, secret BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+_ADDED: Final = f"""
 CREATE TABLE limits (
     id TEXT PRIMARY KEY, requests_per_sec INTEGER NOT NULL, bytes_per_sec INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -16,11 +22,12 @@ CREATE TABLE audit (
 CREATE TABLE session_keys (
     id TEXT PRIMARY KEY, nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-"""
+{_ORIGINS}"""
 
 # `entities`: users, groups, roles and managed policies. `documents`: inline policies by name, versions of managed policies.
 # `members`: groups and users. `access_keys`: those without a user belong to the root of the account. `limits`: of users by
-# id, and of access keys. `audit`: the head of the audit log. `session_keys`: those that seal tokens of sessions.
+# id, and of access keys. `audit`: the head of the audit log. `session_keys`: those that seal tokens of sessions. `origins`:
+# those of buckets, with the secret of a key.
 SCHEMA: Final = f"""
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY, number TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
@@ -67,21 +74,24 @@ DROP TABLE former_keys;
 DROP TABLE identities;
 """
 
-# By the schema that was there. Schema 2 had no limits, no audit log and no sessions.
-STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED}
+# By the schema that was there. Schema 2 had no limits, no audit log and no sessions, schema 3 no origins.
+STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: _ORIGINS}
 
 _OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
     user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys"""
+_OF_SESSIONS: Final = f"{_OF_ACCOUNTS} UNION ALL SELECT id, 'session', nonce, secret, 0 FROM session_keys"
 # By schema, because tools read databases that no server has opened since. Access key, owner, nonce, secret, and whether it
 # is the key of root.
 STORED_KEYS: Final = {
     1: """SELECT access_key, identity AS owner, nonce, secret, identity IN (SELECT id FROM identities WHERE name = 'root')
         AS is_root FROM access_keys""",
     2: _OF_ACCOUNTS,
-    3: f"{_OF_ACCOUNTS} UNION ALL SELECT id, 'session', nonce, secret, 0 FROM session_keys",
+    3: _OF_SESSIONS,
+    4: f"{_OF_SESSIONS} UNION ALL SELECT bucket, 'origin', nonce, secret, 0 FROM origins",
 }
 STORED_OWNERS: Final = {
     1: "SELECT 1 FROM identities WHERE id = ?",
     2: "SELECT 1 FROM accounts WHERE id = ?",
     3: "SELECT 1 FROM accounts WHERE id = ?",
+    4: "SELECT 1 FROM accounts WHERE id = ?",
 }

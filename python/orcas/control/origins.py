@@ -1,0 +1,111 @@
+"""The origins of buckets in `control.db`: buckets on other S3 servers that buckets here stand for.
+
+The secret of a key is encrypted like those of access keys, bound to the name of its bucket. An origin belongs to one
+bucket, which has a number: another bucket that gets the same name later has none.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import aiosqlite
+
+from orcas.control.audit import Audit
+from orcas.control.cipher import Cipher
+from orcas.control.files.audit import Entry
+from orcas.control.identities.names import root_arn
+from orcas.errors import UnavailableError
+
+# What the secrets of origins are bound to beside the bucket.
+OWNER: Final = "origin"
+_SET: Final = "SetBucketOrigin"
+_REMOVE: Final = "RemoveBucketOrigin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The origin of a bucket.
+
+    `bucket` and `bucket_id` are the bucket here, `source` is the one at `url`. Without `access_key`, requests are not
+    signed. `private`: the address may be one of a private network or of this machine. `object_bytes_max`: the largest
+    object that is fetched. `timeout_sec`: how long the origin may be silent.
+    """
+
+    bucket: str
+    bucket_id: int
+    url: str
+    source: str
+    region: str
+    access_key: str | None
+    secret_key: str = field(repr=False)
+    private: bool
+    object_bytes_max: int
+    timeout_sec: int
+
+    def shown(self) -> dict[str, Any]:
+        """Everything but the secret, and what is of no interest."""
+        return {name: value for name, value in asdict(self).items() if name not in {"secret_key", "bucket_id"}}
+
+
+class Origins:
+    """The table of origins."""
+
+    def __init__(self, connection: aiosqlite.Connection, path: Path, cipher: Cipher, audit: Audit, number: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._cipher = cipher
+        self._audit = audit
+        # That of the account of root.
+        self._number = number
+
+    async def load(self) -> dict[str, Origin]:
+        """All of them, by bucket.
+
+        Raises:
+            UnavailableError: they cannot be read.
+        """
+        try:
+            rows = await self._connection.execute_fetchall("SELECT bucket, details, nonce, secret FROM origins")
+            return {
+                bucket: Origin(
+                    **json.loads(details),
+                    bucket=bucket,
+                    secret_key=self._cipher.decrypt(bucket, OWNER, nonce, secret),
+                )
+                for bucket, details, nonce, secret in rows
+            }
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise UnavailableError(
+                f"The origins in {self._path} cannot be read: {error}; set them again with `orcas origin set`."
+            ) from None
+
+    async def change(self, bucket: str, origin: Origin | None, access_key: str, address: str | None) -> None:
+        """Give a bucket an origin, or none. `access_key`, `address`: of whoever asks for it.
+
+        Raises:
+            UnavailableError: it cannot be written. Nothing has changed.
+        """
+        told = {"Bucket": bucket}
+        if origin is not None:
+            told |= {"Url": origin.url, "SourceBucket": origin.source}
+            told |= {} if origin.access_key is None else {"SourceAccessKeyId": origin.access_key}
+        action = _REMOVE if origin is None else _SET
+        entry = Entry(root_arn(self._number), action, told, self._number, access_key, address)
+        try:
+            async with self._audit.change():
+                await self._audit.write([entry])
+                await self._connection.execute("DELETE FROM origins WHERE bucket = ?", (bucket,))
+                if origin is not None:
+                    await self._connection.execute("INSERT INTO origins VALUES (?, ?, ?, ?)", self._row(origin))
+        except sqlite3.Error as error:
+            raise UnavailableError(
+                f"{self._path} cannot be used: {error}; check the file and its disk, and try again."
+            ) from None
+
+    def _row(self, origin: Origin) -> tuple[str, str, bytes, bytes]:
+        details = {name: value for name, value in asdict(origin).items() if name not in {"bucket", "secret_key"}}
+        return origin.bucket, json.dumps(details), *self._cipher.encrypt(origin.bucket, OWNER, origin.secret_key)

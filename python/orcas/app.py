@@ -53,6 +53,7 @@ from orcas.http.extensions import RESPONSE
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
 from orcas.iam.file import read_identities
+from orcas.origins.pulling import pulls_of
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
 from orcas.s3.delivery import LogDelivery, create_buckets
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from orcas.admin.routes.server import Around
     from orcas.admin.testing.control import TestControl
     from orcas.edge import SalvageReport, TaskNumbers
+    from orcas.telemetry.origins import Counts
 
 Dispatch = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -214,6 +216,7 @@ async def _assembled(
         watch = RequestWatch(core.request_logs() if settings.access_log is None else None)
         dispatcher.watch = watch
         tools = Tools(core, settings.move_objects_max, deliveries, schedule, watch, usage, place, testing, directory)
+        tools.pulls = dispatcher.origins = await pulls_of(core, dispatcher, root, settings, directory, serves=serves)
         streams = EventStreams(core, dispatcher.wait_for_events, settings.events_token)
         dispatcher.listen, dispatcher.console = streams.listen, settings.console
         traces = _traces(settings)
@@ -410,6 +413,7 @@ class Orcas(FastAPI):
             self._spans,
             self._targets,
             self._tasks,
+            self._origins,
         )
         self.include_router(metrics.router(settings, self._reader), prefix="/_orcas")
         # No redirects from a path to the same path with a slash.
@@ -537,6 +541,10 @@ class Orcas(FastAPI):
 
     def _tasks(self) -> list[TaskNumbers]:
         return [] if self.store is None or self.store.tools is None else self.store.tools.schedule.numbers()
+
+    def _origins(self) -> Counts:
+        pulls = self._tools().pulls
+        return [] if pulls is None else pulls.counts()
 
     def _spans(self) -> tuple[int, int]:
         return (0, 0) if self.store is None else self.store.spans()

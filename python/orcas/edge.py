@@ -11,9 +11,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from orcas._core import METRIC_LABELS as _CORE_LABELS
+from orcas._core import METRICS as _CORE_METRICS
 from orcas._core import (
-    METRIC_LABELS,
-    METRICS,
     OPERATIONS,
     BackupPin,
     CheckProgress,
@@ -44,6 +44,7 @@ from orcas._core import check_policy as _core_check_policy
 from orcas.control.identities.snapshot import Delta, Snapshot
 from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.targets.file import read_targets
+from orcas.telemetry import origins
 from orcas.telemetry.diagnostics import forwarded
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ __all__ = [
     "sign",
 ]
 
+
+# As of `_core`, with those that only Python counts.
+METRICS: Final = [*_CORE_METRICS, *origins.FAMILIES]
+METRIC_LABELS: Final = [*_CORE_LABELS, *origins.LABELS]
 
 log = logging.getLogger("orcas")
 

@@ -190,6 +190,22 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
             ("objects", [1 << 63]),
         ),
     ),
+    ("GET", "/origins"): Row(),
+    ("PUT", "/origins"): Row(
+        order={
+            "bucket": "bucket", "url": "https://s3.example.org", "source": "b", "region": "r", "access_key": "a",
+            "secret_key": "s", "private": True, "object_bytes_max": 1, "timeout_sec": 1,
+        },
+        optional=("region", "private", "object_bytes_max", "timeout_sec"),
+        wrong=(
+            ("bucket", [None, *BUCKETS]), ("url", [None, "", "ftp://x", "http://", "http://a/b", "http://u@a", "http://a:x"]),
+            ("source", [None, "", "a/b", "ü"]), ("access_key", [None, "", "ü"]), ("secret_key", [None, "", LOST]),
+            ("region", [None, ""]), ("timeout_sec", [0, 61]), ("object_bytes_max", [-1, (5 << 40) + 1]),
+            ("private", [None, "perhaps"]),
+        ),
+    ),
+    # It has none.
+    ("DELETE", "/origins/{bucket}"): Row({"bucket": "bucket"}, status=404),
     ("POST", "/test/reset"): Row(),
     ("DELETE", "/test/buckets/{name}"): Row({"name": "bucket"}),
     ("PUT", "/test/clock"): Row(

@@ -25,6 +25,7 @@ from orcas.admin.routes.audit import add_audit
 from orcas.admin.routes.identities import add_identities
 from orcas.admin.routes.keys import add_keys
 from orcas.admin.routes.orders import Name, Order
+from orcas.admin.routes.origins import add_origins
 from orcas.admin.routes.quotas import add_quotas
 from orcas.admin.routes.server import Around, add_server
 from orcas.admin.routes.snapshots import add_snapshots
@@ -96,6 +97,7 @@ def admin_app(tools: Callable[[], Tools], around: Callable[[], Around]) -> FastA
     add_usage(app, tools)
     add_server(app, tools, around)
     add_quotas(app, tools)
+    add_origins(app, tools)
     add_testing(app, tools)
     return app
 

@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse
 from orcas.http.refusals import COUNTS
 from orcas.process import counts as process
 from orcas.settings.config import is_loopback
+from orcas.telemetry.origins import with_origins
 from orcas.telemetry.reports import note_cause
 from orcas.version import orcas_version
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from orcas.edge import Surroundings, TaskNumbers
     from orcas.settings.config import Settings
     from orcas.targets.delivery import TargetCounts
+    from orcas.telemetry.origins import Counts
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,9 +62,10 @@ class Reader:
         spans: Callable[[], tuple[int, int]],
         targets: Callable[[], list[TargetCounts]],
         tasks: Callable[[], list[TaskNumbers]],
+        origins: Callable[[], Counts],
     ) -> None:
         self._settings, self._page, self._connections, self._certificate = settings, page, connections, certificate
-        self._spans, self._targets, self._tasks = spans, targets, tasks
+        self._spans, self._targets, self._tasks, self._origins = spans, targets, tasks, origins
         self._turn = asyncio.Lock()
 
     async def read(self, *, openmetrics: bool = False) -> str:
@@ -73,7 +76,8 @@ class Reader:
             "targets": self._targets(), "tasks": self._tasks(), "process": process.counts(),
         }  # fmt: skip
         async with self._turn:
-            return await run_in_threadpool(self._page(), openmetrics, around)
+            page = await run_in_threadpool(self._page(), openmetrics, around)
+        return with_origins(page, self._origins(), openmetrics=openmetrics)
 
 
 def router(settings: Settings, reader: Reader) -> APIRouter:

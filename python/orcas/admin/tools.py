@@ -24,6 +24,7 @@ from orcas.telemetry.watching import RequestWatch
 if TYPE_CHECKING:
     from orcas.admin.testing.control import TestControl
     from orcas.iam.directory import Directory
+    from orcas.origins.pulling import Pulls
 
 # What those are told who want to seal something.
 NO_MASTER_KEY: Final = (
@@ -50,6 +51,8 @@ class Tools:
         identities: Directory | None = None,
     ) -> None:
         self.core = core
+        # What fetches objects that buckets lack. Set before the first request.
+        self.pulls: Pulls | None = None
         # The newest requests, while somebody watches.
         self.watch = watch
         # Of a store in memory.
@@ -72,6 +75,8 @@ class Tools:
     async def cancel(self) -> None:
         """Called before the store is closed: no new work begins, checks and backup pins end."""
         self.pins.close()
+        if self.pulls is not None:
+            await self.pulls.close()
         await asyncio.to_thread(self.jobs.cancel)
 
     async def join(self) -> None:

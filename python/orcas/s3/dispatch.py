@@ -13,9 +13,10 @@ import copy
 import functools
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote_to_bytes
 
-from orcas.edge import Form, Request
+from orcas.edge import Form, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
@@ -25,11 +26,11 @@ from orcas.settings.config import KIB, MIB
 from orcas.telemetry.reports import address, bounded, report, reporting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.edge import Core, Description, Download, ErrorNote, Response, Stages
+    from orcas.edge import Core, Description, Download, ErrorNote, Stages
     from orcas.telemetry.watching import RequestWatch
 
     # Writes into the audit log who is about to change who may do what with a bucket: operation, bucket, ARN, access
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 # Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+# What fetches an object from the origin of its bucket.
+_PULLING: Final = frozenset({"GetObject", "HeadObject"})
 # Refusals of which a trial may say why.
 _UNSIGNED: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId", "RequestTimeTooSkewed"})
 # The client of requests of the server itself.
@@ -63,6 +67,17 @@ _NOT_AUDITED: Final = (
 log = logging.getLogger("orcas.s3")
 
 
+class Origins(Protocol):
+    """Where objects are that are not here."""
+
+    @property
+    def buckets(self) -> Collection[str]:
+        """The buckets that have an origin."""
+
+    async def pull(self, bucket: str, key: str) -> tuple[str, str] | bool:
+        """Fetch an object. True: it may be here now; False: there is none; otherwise code and message of an answer."""
+
+
 class Dispatcher:
     """The application of S3 requests, for connections that have `orcas.http.extensions`.
 
@@ -84,6 +99,8 @@ class Dispatcher:
         self.console = False
         # Learns why requests are refused, while somebody watches. Set before the first request.
         self.watch: RequestWatch | None = None
+        # Fetches objects that are not here. Set before the first request.
+        self.origins: Origins | None = None
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, mount_length: int) -> Dispatcher:
@@ -109,6 +126,9 @@ class Dispatcher:
                         response = await self._audited(admission, scope, receive)
                     else:
                         response = await self._store.execute(admission, receive)
+                    if response.status == _NOT_FOUND and self.origins is not None:
+                        admission, response = await self._pulled(self.origins, admission, response, scope)
+                        response = response or await self._answered(admission, receive)
                 elif isinstance(admission, Form):
                     response = await self._store.submit_form(admission, receive)
                 else:
@@ -141,6 +161,30 @@ class Dispatcher:
             stages = self._core.finish(admission, took, scope, self._mount_length, scope.get(REFUSED))
             if stages is not None:
                 self._watch(scope, stages)
+
+    async def _pulled(
+        self, origins: Origins, request: Request, missing: Response, scope: Scope
+    ) -> tuple[Request | Response, Response | None]:
+        """Fetch the object that a request lacks. What is to be answered, and the answer, unless it is what is here now."""
+        if not origins.buckets:
+            return request, missing
+        asked = self._describe(scope)
+        bucket, key = asked["bucket"], asked["key"]
+        if bucket is None or bucket not in origins.buckets or not key or not _may_be_pulled(asked, scope, missing):
+            return request, missing
+        pulled = await origins.pull(bucket, key)
+        if pulled is False:
+            return request, missing
+        if pulled is not True:
+            return request, self._core.refusal(scope["method"], scope["raw_path"], *pulled)
+        # Decided again, because policies may ask for the tags of what is here now.
+        self._core.finish(request, missing)
+        admission = self._core.accept(scope, self._mount_length)
+        assert not isinstance(admission, Form)
+        return admission, None
+
+    async def _answered(self, admission: Request | Response, receive: Receive) -> Response:
+        return await self._store.execute(admission, receive) if isinstance(admission, Request) else admission
 
     async def _audited(self, request: Request, scope: Scope, receive: Receive) -> Response:
         """As `execute`. What changes who may do what is in the audit log first; if it cannot be written, this fails."""
@@ -288,6 +332,20 @@ class Dispatcher:
 def _may_be_audited(method: str, query: bytes) -> bool:
     """Whether it may be one of `_AUDITED`: for certain, only if nothing in the query is encoded."""
     return method in ("PUT", "DELETE") and any(part in query for part in _AUDITED_PARTS)
+
+
+def _may_be_pulled(asked: Description, scope: Scope, missing: Response) -> bool:
+    """Whether what a request lacks may be in an origin."""
+    names = [unquote_to_bytes(pair.partition(b"=")[0]) for pair in scope["query_string"].split(b"&")]
+    head, _, _ = missing.rest.partition(b"\r\n\r\n")
+    return (
+        asked["operation"] in _PULLING
+        # Another version than the newest is only here, and what was deleted stays deleted.
+        and b"versionId" not in names
+        and b"x-amz-delete-marker:" not in head
+        # What stands for bytes of a key that are no text.
+        and "\ufffd" not in (asked["key"] or "")
+    )
 
 
 def _trace_id(admission: Request | Form | Response) -> str | None:

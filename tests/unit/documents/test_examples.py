@@ -68,6 +68,7 @@ NOT_RUN: Final = {
     "curl .*/_orcas/events.*": "does not end; tests/edge/test_event_streams.py runs it until the first event",
     "orcas run .* -- (npm|go) .*|orcas run -- npm .*": "needs a suite in that language; tests/testing has others",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
+    r"orcas origin set .*|aws s3 cp s3://models/llama\.bin \.": "need a second S3 server; tests/origins has one",
     r"orcas import https://minio\.example\.org(/photos .*)?": "needs its keys, which the page about MinIO sets",
 }
 # Lines that answer by their exit code, and the code.

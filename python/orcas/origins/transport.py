@@ -1,0 +1,110 @@
+"""Connections to an origin: to addresses that were checked, for one fetch at a time, which can be ended from outside.
+
+Redirects are not followed, because nothing here follows any. Must not know what is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from orcas.control import Origin
+from orcas.targets.addresses import connect
+from orcas.tools.session import Body, Headers, HttpTransport, Response
+
+_OK: Final = (200, 206)
+# How often an object is read in one fetch, and bytes of what is asked beside it.
+_READS_MAX: Final = 2
+_DOCUMENTS_MAX: Final = 16 << 20
+
+
+class TooLargeError(Exception):
+    """The object is larger than the limit of its bucket."""
+
+
+class OriginTransport(HttpTransport):
+    """A transport to an origin. `moved` is when something of it arrived last, of the monotonic clock."""
+
+    def __init__(self, origin: Origin, context: ssl.SSLContext | None) -> None:
+        super().__init__(origin.url, context=context)
+        self.begin()
+        self.aborted = False
+        self._origin = origin
+        # Of this fetch, whichever threads it uses.
+        self._kept: list[http.client.HTTPConnection] = []
+
+    def begin(self) -> None:
+        """Called before each fetch."""
+        self.moved = time.monotonic()
+        self._received = 0
+
+    @property
+    def _idle(self) -> list[http.client.HTTPConnection]:
+        return self._kept
+
+    @contextlib.contextmanager
+    def exchange(
+        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes | Body
+    ) -> Iterator[Response]:
+        """As of `HttpTransport`.
+
+        Raises:
+            TooLargeError: the answer has, or describes, an object above the limit. Documents have a query, and may be
+                larger than the smallest objects.
+        """
+        with super().exchange(method, raw_path, query, headers, body) as answer:
+            self.moved = time.monotonic()
+            length = answer.headers.get("content-length", "")
+            if (
+                answer.status in _OK
+                and not query
+                and length.isdecimal()
+                and int(length) > self._origin.object_bytes_max
+            ):
+                raise TooLargeError
+            answer.pieces = self._watched(answer.pieces)
+            yield answer
+
+    def abort(self) -> None:
+        """End what is under way, from another thread than that which waits for it."""
+        self.aborted = True
+        for connection in list(self._open):
+            # The thread that waits closes it: its number must not become that of another file meanwhile.
+            with contextlib.suppress(OSError, AttributeError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _watched(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.moved = time.monotonic()
+            self._received += len(piece)
+            # However many parts an object is said to have.
+            if self._received > _READS_MAX * self._origin.object_bytes_max + _DOCUMENTS_MAX:
+                raise TooLargeError
+            yield piece
+
+    def _connect(self) -> http.client.HTTPConnection:
+        connection = _Connection(self._origin, self._context)
+        self._open.add(connection)
+        return connection
+
+
+class _Connection(http.client.HTTPConnection):
+    """One that connects to addresses that were checked, also if it does so again."""
+
+    def __init__(self, origin: Origin, context: ssl.SSLContext | None) -> None:
+        self._url = urlsplit(origin.url)
+        self._private = origin.private
+        self._context = context
+        super().__init__(self._url.hostname or "", self._url.port, timeout=origin.timeout_sec)
+
+    def connect(self) -> None:
+        """Open the socket."""
+        timeout = float(self.timeout or 0)
+        self.sock = connect(self._url, private=self._private, left=lambda: timeout, context=self._context)
+        self.sock.settimeout(timeout)

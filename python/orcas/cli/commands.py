@@ -9,7 +9,7 @@ import typer
 from typer.models import CommandInfo
 
 from orcas.cli.app import new_app, print_version
-from orcas.cli.buckets import moves, quotas, settings, snapshots, usage
+from orcas.cli.buckets import moves, origins, quotas, settings, snapshots, usage
 from orcas.cli.identities import audit, credentials, policies, users
 from orcas.cli.identities import keys as access_keys
 from orcas.cli.options import AsJson, Commands
@@ -25,15 +25,15 @@ config_app = Commands(help="Show the settings.")
 app.add_typer(config_app, name="config")
 
 for module in (
-    env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys, events, top, usage, quotas, settings,
-    bench, running, demo, users, access_keys, policies, credentials, audit,
+    env, console, upkeep, inspect, tasks, copies, imports, moves, snapshots, keys, events, top, usage, quotas, origins,
+    settings, bench, running, demo, users, access_keys, policies, credentials, audit,
 ):  # fmt: skip
     module.add_to(app)
 
 # Under which heading of the help each command is.
 _PANELS: Final = {
     "Server": ("serve", "run", "env", "console", "demo", "top", "bench", "version", "config"),
-    "Buckets": ("move", "fork", "usage", "snapshot", "quota", "settings"),
+    "Buckets": ("move", "fork", "usage", "snapshot", "quota", "origin", "settings"),
     "Identities": ("account", "user", "group", "role", "access-key", "policy", "credentials", "audit"),
     "Store": ("stats", "gc", "compact", "lifecycle", "tasks", "key", "events"),
     "Damage and copies": ("fsck", "scrub", "inspect", "backup", "restore", "export", "import"),

@@ -5,12 +5,17 @@ Values stay text here. `orcas.settings.config` checks them, so a mistake gets th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from orcas.errors import UsageError
+
+_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(r"([0-9]+)\s*(KiB|MiB|GiB|TiB|)", re.ASCII)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Data directory of the store.")]
@@ -19,6 +24,18 @@ Port = Annotated[
     str | None, typer.Option("--port", "-p", metavar="PORT", help="Port to listen on; 0 picks a free one.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and an error as one on stderr.")]
+
+
+def bytes_of(text: str, option: str) -> int:
+    """The number of bytes that an option gives.
+
+    Raises:
+        UsageError: it gives none.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{option} must be a number of bytes, or one with KiB, MiB, GiB or TiB, not {text!r}.")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:

@@ -43,6 +43,7 @@ INSIDE = {
             "events targets",
             "usage",
             "quota list",
+            "origin show",
             "settings show x",
             "account list",
             "user list",

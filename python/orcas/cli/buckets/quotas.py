@@ -7,16 +7,14 @@ from typing import Annotated, Final
 
 import typer
 
-from orcas.cli.options import AsJson, Commands, Data
+from orcas.cli.options import AsJson, Commands, Data, bytes_of
 from orcas.cli.output import print_json, print_table, size, tell
 from orcas.cli.store.upkeep import Endpoint, ask
 from orcas.errors import UsageError
 
 quota_app = Commands(help="Quotas of buckets and owners: how much each may hold.")
 
-_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
-_SIZE: Final = re.compile(r"([0-9]+)\s*(KiB|MiB|GiB|TiB|)", re.ASCII)
 
 Name = Annotated[str, typer.Argument(metavar="BUCKET", help="A bucket; with --owner, the id of an owner.")]
 Owner = Annotated[bool, typer.Option("--owner", help="The quota of an owner, for all of its buckets together.")]
@@ -48,7 +46,7 @@ def set_quota(
     """
     if most is None and objects is None:
         raise UsageError("A limit is missing: give --bytes, --objects or both; `orcas quota remove` removes a quota.")
-    order = {_kind(owner): name, "bytes": None if most is None else _bytes(most), "objects": objects}
+    order = {_kind(owner): name, "bytes": None if most is None else bytes_of(most, "--bytes"), "objects": objects}
     _check_owner(name, owner)
     ask(data, endpoint, "PUT", "quotas", order)
     tell(order, f"the quota of {_kind(owner)} {name} is set", as_json)
@@ -94,13 +92,6 @@ def _kind(owner: bool) -> str:
 
 def _shown(limit: int | None) -> str:
     return "" if limit is None else str(limit)
-
-
-def _bytes(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"--bytes must be a number of bytes, or one with KiB, MiB, GiB or TiB, not {text!r}.")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def add_to(app: typer.Typer) -> None:

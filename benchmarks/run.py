@@ -27,6 +27,7 @@ import index
 import large
 import layers
 import lifecycle
+import origins
 import policies
 import pooling
 import sealing
@@ -61,6 +62,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "policies": policies.cpu,
     "key-changes": policies.changes,
     "users": policies.crowd,
+    "origin-hits": origins.hits,
     "ready": startup.ready,
     "first-use": startup.first_use,
     "million": index.million,

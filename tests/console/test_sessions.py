@@ -184,6 +184,8 @@ def test_the_console_can_be_turned_off(tmp_path: Any) -> None:
     with running(tmp_path, console=False) as target:
         for path in (BASE, f"{BASE}/", f"{BASE}/sign-in"):
             assert httpx.get(target.server.endpoint + path, trust_env=False).status_code == 404
+        said = command("console", "--data", str(tmp_path), "--print", code=1)
+        assert said == "orcas: The server has no console: start it with ORCAS_CONSOLE=true."
 
 
 def test_the_command_opens_the_console_by_a_link_that_works_once(tmp_path: Any) -> None:

@@ -268,6 +268,7 @@ def library(places: dict[str, str]) -> Iterator[tuple[int, Callable[[], object]]
 # Other tests, with the beginning of what each provokes, and words by which it knows that.
 ELSEWHERE: Final = {
     "tests/bench/test_bench.py": {"… rejected … of … objects": "rejected 10 of 10 objects"},
+    "tests/console/test_sessions.py": {"The server has no console": "The server has no console: start it"},
     "tests/edge/test_traces.py": {"ORCAS_TRACES_ENDPOINT needs": "pip install 'orcas-s3"},
     "tests/unit/commands/test_report.py": {
         "The index does not match": "next_step(",

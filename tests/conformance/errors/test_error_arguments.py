@@ -2,12 +2,13 @@
 documents with characters that XML forbids, and copies that change nothing.
 
 The rows follow answers of S3 that others have recorded: <https://github.com/versity/versitygw> (its issues 1215, 1398,
-1656, 1806, 2075 and 2155, and `tests/integration`), <https://github.com/localstack/localstack> (copies),
+1423, 1554, 1601, 1656, 1806, 2075 and 2155, and `tests/integration`), <https://github.com/localstack/localstack> (copies),
 <https://github.com/brekkylab/backlot> (conflicting parameters).
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 from urllib.parse import quote
 
@@ -90,6 +91,15 @@ HEADERS = [
     Case("PUT /{b}/new", 411, "MissingContentLength", "You must provide the Content-Length HTTP header.",
          headers={"x-amz-decoded-content-length": "x", "x-amz-trailer": "x-amz-checksum-crc32"}, body="0",
          payload=UNSIGNED_TRAILER),
+    Case("PUT /{b}/new", 400, "InvalidArgument",
+         "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, "
+         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, "
+         "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 "
+         "value.", body="x", payload="none", fields=argument("x-amz-content-sha256", "none")),
+    Case("PUT /{b}/new", 400, "XAmzContentSHA256Mismatch",
+         "The provided 'x-amz-content-sha256' header does not match what was computed.", body="x", payload="0" * 64,
+         fields={"ClientComputedContentSHA256": "0" * 64,
+                 "S3ComputedContentSHA256": hashlib.sha256(b"x").hexdigest()}),
     *(
         Case("POST /{b}/up?uploadId={u}", 400, "InvalidRequest",
              f"Value for x-amz-mp-object-size header is {fault}: '{value}'", headers={"x-amz-mp-object-size": value},
@@ -112,16 +122,19 @@ COPIES = [
 ]  # fmt: skip
 
 WEBSITES = [
-    Case("PUT /{b}?website", 400, code, message,
-         body=website(f"<HttpErrorCodeReturnedEquals>{error}</HttpErrorCodeReturnedEquals>",
-                      f"<HttpRedirectCode>{redirect}</HttpRedirectCode>"))
-    for error, redirect, code, message in [
-        ("418", "301", "InvalidRequest", "The provided HTTP error code (418) is not valid. Valid codes are 4XX or 5XX."),
-        ("404", "306", "InvalidRequest",
-         "The provided HTTP redirect code (306) is not valid. Valid codes are 3XX except 300."),
-        ("4xx", "301", "MalformedXML", MALFORMED),
-        ("404", "x", "MalformedXML", MALFORMED),
-    ]
+    *(
+        Case("PUT /{b}?website", 400, code, message,
+             body=website(f"<HttpErrorCodeReturnedEquals>{error}</HttpErrorCodeReturnedEquals>",
+                          f"<HttpRedirectCode>{redirect}</HttpRedirectCode>"))
+        for error, redirect, code, message in [
+            ("418", "301", "InvalidRequest",
+             "The provided HTTP error code (418) is not valid. Valid codes are 4XX or 5XX."),
+            ("404", "306", "InvalidRequest",
+             "The provided HTTP redirect code (306) is not valid. Valid codes are 3XX except 300."),
+            ("4xx", "301", "MalformedXML", MALFORMED),
+            ("404", "x", "MalformedXML", MALFORMED),
+        ]
+    ),
 ]  # fmt: skip
 
 # One for each operation that reads a document, which is right but for the character in the place of `~`.

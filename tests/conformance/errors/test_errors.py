@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
 from typing import Any
 
 import pytest
-from tests.fixtures.signing import UNSIGNED, UNSIGNED_TRAILER, signed_headers
+from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, UNSIGNED, UNSIGNED_TRAILER, signed_headers
 from tests.fixtures.targets import content, keys_of, read
 from tests.fixtures.wire import Answer, Wire, quote_key
 
@@ -168,6 +170,29 @@ def test_payload_hashes_that_mean_nothing(wire: Wire, s3: Any, bucket: str, valu
     answer = wire("PUT", f"/{bucket}/k", body=b"x", payload=value or " ")
     assert answer.status in {400, 403, 501}, answer.body
     assert keys_of(s3, bucket) == []
+
+
+def test_strangers_say_what_hash_a_body_has(wire: Wire, s3: Any, bucket: str) -> None:
+    """As on S3 (<https://github.com/versity/versitygw/issues/1423> and 1554): what is no hash is compared like one."""
+    s3.delete_public_access_block(Bucket=bucket)
+    allowed = {"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [allowed]}))
+
+    def put(payload: str) -> Answer:
+        return wire("PUT", f"/{bucket}/k", headers={"x-amz-content-sha256": payload}, body=b"x", sign=False)
+
+    right = hashlib.sha256(b"x").hexdigest()
+    for payload in ("0" * 64, "none"):
+        answer = put(payload)
+        assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch")
+        said = {"ClientComputedContentSHA256": payload, "S3ComputedContentSHA256": right}
+        assert said.items() <= answer.error.items()
+    for payload in (STREAMING, STREAMING_TRAILER):
+        answer = put(payload)
+        assert (answer.status, answer.code) == (400, "InvalidRequest")
+        assert answer.error["Message"].startswith("Anonymous requests don't support this x-amz-content-sha256 value.")
+    assert keys_of(s3, bucket) == []
+    assert (put(right).status, put(UNSIGNED).status) == (200, 200)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,8 @@ def test_one_field_changed(wire: Wire, s3: Any, bucket: str, name: str) -> None:
             # The answer must not help to forge a signature: it has only the client's own, and hashes of what it sent.
             own = spoiled.headers.get("Authorization", "").rsplit("=", 1)[-1]
             canonical = answer.error.get("CanonicalRequest", "").encode()
-            harmless = {own, *spoiled.headers.values(), hashlib.sha256(canonical).hexdigest()}
+            sent = {hashlib.sha256(text).hexdigest() for text in (canonical, spoiled.body)}
+            harmless = {own, *spoiled.headers.values(), *sent}
             assert set(re.findall(r"\b[0-9a-f]{64}\b", answer.body.decode())) <= harmless, what
         assert scene.state() == before, what
     # The request itself was right.

@@ -20,7 +20,7 @@ use orcas_http::hex;
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5, unknown_length};
 use orcas_s3::{ErrorCode, S3Error};
-use orcas_sigv4::{ChunkMode, ChunkedDecoder, PayloadMode, Trailers, verify_payload_hash};
+use orcas_sigv4::{AnnouncedHash, ChunkMode, ChunkedDecoder, PayloadMode, Trailers};
 
 /// What the head of a request declares of its body.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct DeclaredBody {
     framing: Option<ChunkMode>,
     /// The value of `x-amz-trailer`.
     announced: Vec<u8>,
-    sha256: Option<[u8; 32]>,
+    sha256: Option<AnnouncedHash>,
     md5: Option<[u8; 16]>,
     checksum: DeclaredChecksum,
     /// The algorithm of the checksum that is stored with the content; `None` for a document.
@@ -106,13 +106,7 @@ impl DeclaredBody {
             let message = "x-amz-trailer needs an aws-chunked body";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message));
         }
-        let sha256 = match payload {
-            PayloadMode::Hash(hash) => Some(*hash),
-            PayloadMode::Unsigned
-            | PayloadMode::StreamingSigned(_)
-            | PayloadMode::StreamingSignedTrailer(_)
-            | PayloadMode::StreamingUnsignedTrailer => None,
-        };
+        let sha256 = AnnouncedHash::of(payload);
         let announced = headers.get_all("x-amz-trailer").collect::<Vec<_>>().join(&b","[..]);
         let md5 = content_md5(headers)?;
         Ok(Self { length, wire, framing, announced, sha256, md5, checksum, stores: None, keep_sha256: false })
@@ -220,7 +214,7 @@ impl DeclaredBody {
         self.check_length(wire.len() as u64)?;
         let sha256 = self.hashes_sha256().then(|| Sha256::digest(&wire).into());
         if let (Some(announced), Some(sha256)) = (&self.sha256, &sha256) {
-            verify_payload_hash(announced, sha256)?;
+            announced.verify(sha256)?;
         }
         let others = self.others().map(|algorithm| algorithm.map(|algorithm| Hasher::digest(algorithm, &wire)));
         let digests = self.digests(Md5Hasher::digest(&wire), sha256, others);
@@ -340,7 +334,7 @@ impl Verifier {
         self.declared.check_length(self.received)?;
         let sha256 = self.hashes.sha256.map(|sha256| sha256.finalize().into());
         if let (Some(announced), Some(sha256)) = (&self.declared.sha256, &sha256) {
-            verify_payload_hash(announced, sha256)?;
+            announced.verify(sha256)?;
         }
         let others = self.hashes.checksums.map(|checksum| checksum.map(Hasher::finish));
         let digests = self.declared.digests(self.hashes.md5.finish(), sha256, others);

@@ -156,13 +156,15 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::AuthorizationQueryParameters(_) | E::InvalidQueryCredential(_) | E::WrongRegionInQuery { .. } => {
             ErrorCode::AuthorizationQueryParametersError
         }
-        E::InvalidArgument(_) | E::InvalidAuthorization { .. } | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
-        E::UnsupportedMechanism | E::MissingContentSha256 => ErrorCode::InvalidRequest,
+        E::InvalidArgument(_) | E::InvalidAuthorization { .. } | E::InvalidContentSha256 { .. } => {
+            ErrorCode::InvalidArgument
+        }
+        E::UnsupportedMechanism | E::MissingContentSha256 | E::AnonymousStream => ErrorCode::InvalidRequest,
         E::InvalidToken => ErrorCode::InvalidToken,
         E::ExpiredToken => ErrorCode::ExpiredToken,
         E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
         E::InvalidUri => ErrorCode::InvalidURI,
-        E::ContentSha256Mismatch => ErrorCode::XAmzContentSHA256Mismatch,
+        E::ContentSha256Mismatch { .. } => ErrorCode::XAmzContentSHA256Mismatch,
         E::MissingDecodedLength => ErrorCode::MissingContentLength,
         E::IncompleteBody | E::MalformedChunk => ErrorCode::IncompleteBody,
         E::MalformedTrailer => ErrorCode::MalformedTrailerError,
@@ -172,6 +174,12 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::InvalidAuthorization { value, .. } => {
             answer.field("ArgumentName", "Authorization").field("ArgumentValue", value.as_bytes())
         }
+        E::InvalidContentSha256 { value } => {
+            answer.field("ArgumentName", "x-amz-content-sha256").field("ArgumentValue", value.as_bytes())
+        }
+        E::ContentSha256Mismatch { announced, computed } => answer
+            .field("ClientComputedContentSHA256", announced.as_bytes())
+            .field("S3ComputedContentSHA256", computed.as_bytes()),
         E::UnsignedHeaders { names } => answer.field("HeadersNotSigned", names.as_bytes()),
         E::RequestExpired { expired_ms, now_ms, lifetime_s } => {
             let answer = match lifetime_s {
@@ -380,7 +388,9 @@ mod tests {
             SignatureError::ExpiredToken,
             SignatureError::AsymmetricNotImplemented,
             SignatureError::InvalidUri,
-            SignatureError::ContentSha256Mismatch,
+            SignatureError::InvalidContentSha256 { value: "x".into() },
+            SignatureError::AnonymousStream,
+            SignatureError::ContentSha256Mismatch { announced: "x".into(), computed: "y".into() },
             SignatureError::MissingDecodedLength,
             SignatureError::IncompleteBody,
             SignatureError::MalformedChunk,

@@ -8,9 +8,11 @@ use super::authentication::Authentication;
 use super::canonical::{CanonicalQuery, SERVICE, is_graphic, parse_hex, parts};
 use super::date::Timestamp;
 use super::error::SignatureError;
+use super::payload::invalid;
 use orcas_http::{Headers, Query};
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const CONTENT_SHA256: &str = "x-amz-content-sha256";
 /// The SHA-256 of no bytes.
 const EMPTY_PAYLOAD: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
@@ -92,7 +94,7 @@ impl<'a> Claim<'a> {
         scope.check_day(&timestamp).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         check_signed_names(fields.signed)
             .map_err(|message| SignatureError::AuthorizationHeaderMalformed(message.into()))?;
-        let payload = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
+        let payload = single(headers, CONTENT_SHA256).map_err(|()| twice(headers))?;
         Ok(Self {
             how: Authentication::Header,
             access_key: scope.access_key,
@@ -324,12 +326,17 @@ fn expires(text: &str) -> Result<i64, &'static str> {
 
 /// `UNSIGNED-PAYLOAD`, unless the header or the query parameter says more. Two that differ are refused.
 fn presigned_payload<'a>(headers: &Headers<'a>, query: &'a Query) -> Result<&'a [u8], SignatureError> {
-    let header = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
+    let header = single(headers, CONTENT_SHA256).map_err(|()| twice(headers))?;
     let Some(parameter) = query.get("X-Amz-Content-Sha256") else {
         return Ok(header.unwrap_or(b"UNSIGNED-PAYLOAD"));
     };
     if header.is_some_and(|value| value != parameter) || !is_graphic(parameter) {
-        return Err(SignatureError::InvalidContentSha256);
+        return Err(invalid(parameter));
     }
     Ok(parameter)
+}
+
+/// The error for a header `x-amz-content-sha256` that stands there more than once.
+fn twice(headers: &Headers<'_>) -> SignatureError {
+    invalid(headers.get(CONTENT_SHA256).unwrap_or_default())
 }

@@ -51,8 +51,15 @@ pub enum SignatureError {
     UnsupportedMechanism,
     #[error("Missing required header for this request: x-amz-content-sha256")]
     MissingContentSha256,
-    #[error("x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a supported STREAMING- value, or a valid sha256 value.")]
-    InvalidContentSha256,
+    #[error(
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value."
+    )]
+    InvalidContentSha256 { value: String },
+    /// Chunks cannot be signed where the request is not.
+    #[error(
+        "Anonymous requests don't support this x-amz-content-sha256 value. Please use UNSIGNED-PAYLOAD or STREAMING-UNSIGNED-PAYLOAD-TRAILER."
+    )]
+    AnonymousStream,
     #[error("The provided token is malformed or otherwise invalid.")]
     InvalidToken,
     #[error("The provided token has expired.")]
@@ -62,7 +69,7 @@ pub enum SignatureError {
     #[error("Couldn't parse the specified URI.")]
     InvalidUri,
     #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
-    ContentSha256Mismatch,
+    ContentSha256Mismatch { announced: String, computed: String },
     #[error("You must provide the x-amz-decoded-content-length HTTP header.")]
     MissingDecodedLength,
     #[error("You did not provide the number of bytes specified by the x-amz-decoded-content-length HTTP header")]
@@ -91,15 +98,15 @@ impl SignatureError {
             Self::AuthorizationQueryParameters(_)
             | Self::InvalidQueryCredential(_)
             | Self::WrongRegionInQuery { .. } => "AuthorizationQueryParametersError",
-            Self::InvalidArgument(_) | Self::InvalidAuthorization { .. } | Self::InvalidContentSha256 => {
+            Self::InvalidArgument(_) | Self::InvalidAuthorization { .. } | Self::InvalidContentSha256 { .. } => {
                 "InvalidArgument"
             }
-            Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
+            Self::UnsupportedMechanism | Self::MissingContentSha256 | Self::AnonymousStream => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
             Self::ExpiredToken => "ExpiredToken",
             Self::AsymmetricNotImplemented => "NotImplemented",
             Self::InvalidUri => "InvalidURI",
-            Self::ContentSha256Mismatch => "XAmzContentSHA256Mismatch",
+            Self::ContentSha256Mismatch { .. } => "XAmzContentSHA256Mismatch",
             Self::MissingDecodedLength => "MissingContentLength",
             Self::IncompleteBody | Self::MalformedChunk => "IncompleteBody",
             Self::MalformedTrailer => "MalformedTrailerError",
@@ -127,11 +134,12 @@ impl SignatureError {
             | Self::InvalidAuthorization { .. }
             | Self::UnsupportedMechanism
             | Self::MissingContentSha256
-            | Self::InvalidContentSha256
+            | Self::InvalidContentSha256 { .. }
+            | Self::AnonymousStream
             | Self::InvalidToken
             | Self::ExpiredToken
             | Self::InvalidUri
-            | Self::ContentSha256Mismatch
+            | Self::ContentSha256Mismatch { .. }
             | Self::IncompleteBody
             | Self::MalformedChunk
             | Self::MalformedTrailer => 400,

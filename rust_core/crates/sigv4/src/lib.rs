@@ -29,7 +29,7 @@ pub use diagnosis::{Diagnosis, Explanation, ServerNames, claimed_signature, diag
 pub use error::SignatureError;
 pub use form::{AuthenticatedForm, FormError, SignedForm, authenticate_form};
 pub use keys::{ChunkContext, Credential, SigningKeys};
-pub use payload::{PayloadMode, verify_payload_hash};
+pub use payload::{AnnouncedHash, PayloadMode};
 pub use sign::{ChunkSigner, Signer, sha256_hex};
 pub use verify::{authenticate, claims_nobody};
 

@@ -5,37 +5,68 @@ use std::borrow::Cow;
 use super::canonical::parse_hex;
 use super::error::SignatureError;
 use super::keys::ChunkContext;
-use orcas_http::Headers;
+use orcas_http::{Headers, hex};
 
 /// How the body is verified.
 #[derive(Clone, Debug)]
 pub enum PayloadMode {
     /// The SHA-256 of the whole body.
     Hash([u8; 32]),
+    /// Of a request without a signature: what it sends in place of a hash, which no body has.
+    Mistaken(Box<[u8]>),
     Unsigned,
     StreamingSigned(ChunkContext),
     StreamingSignedTrailer(ChunkContext),
     StreamingUnsignedTrailer,
 }
 
-/// Compares the hash of a received body with the one that `PayloadMode::Hash` announced.
-pub fn verify_payload_hash(announced: &[u8; 32], computed: &[u8; 32]) -> Result<(), SignatureError> {
-    if announced == computed { Ok(()) } else { Err(SignatureError::ContentSha256Mismatch) }
+/// The hash of a body that was announced.
+#[derive(Clone, Debug)]
+pub enum AnnouncedHash {
+    Sha256([u8; 32]),
+    /// As of [`PayloadMode::Mistaken`].
+    Mistaken(Box<[u8]>),
 }
 
-/// How a body without signed chunks is verified.
+impl AnnouncedHash {
+    pub fn of(payload: &PayloadMode) -> Option<Self> {
+        match payload {
+            PayloadMode::Hash(hash) => Some(Self::Sha256(*hash)),
+            PayloadMode::Mistaken(text) => Some(Self::Mistaken(text.clone())),
+            PayloadMode::Unsigned
+            | PayloadMode::StreamingSigned(_)
+            | PayloadMode::StreamingSignedTrailer(_)
+            | PayloadMode::StreamingUnsignedTrailer => None,
+        }
+    }
+
+    /// Compares it with the hash of the received body.
+    pub fn verify(&self, computed: &[u8; 32]) -> Result<(), SignatureError> {
+        let announced = match self {
+            Self::Sha256(hash) if hash == computed => return Ok(()),
+            Self::Sha256(hash) => hex(hash),
+            Self::Mistaken(text) => String::from_utf8_lossy(text).into_owned(),
+        };
+        Err(SignatureError::ContentSha256Mismatch { announced, computed: hex(computed) })
+    }
+}
+
+/// How the body of a request without a signature is verified. As on S3, what is no hash is compared like one.
 pub(super) fn unsigned_payload(headers: &Headers<'_>) -> Result<PayloadMode, SignatureError> {
     let payload = match headers.get("x-amz-content-sha256") {
-        Some(text) => PayloadClaim::parse(text.trim_ascii())?,
+        Some(text) => match PayloadClaim::parse(text.trim_ascii()) {
+            Err(SignatureError::InvalidContentSha256 { .. }) => {
+                return Ok(PayloadMode::Mistaken(text.trim_ascii().into()));
+            }
+            parsed => parsed?,
+        },
         None => PayloadClaim::Unsigned,
     };
     match payload {
         PayloadClaim::Hash(hash) => Ok(PayloadMode::Hash(hash)),
         PayloadClaim::Unsigned => Ok(PayloadMode::Unsigned),
         PayloadClaim::StreamingUnsignedTrailer => Ok(PayloadMode::StreamingUnsignedTrailer),
-        PayloadClaim::StreamingSigned | PayloadClaim::StreamingSignedTrailer => {
-            Err(SignatureError::InvalidContentSha256)
-        }
+        PayloadClaim::StreamingSigned | PayloadClaim::StreamingSignedTrailer => Err(SignatureError::AnonymousStream),
     }
 }
 
@@ -58,7 +89,7 @@ impl PayloadClaim {
             _ if text.starts_with(b"STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD") => {
                 Err(SignatureError::AsymmetricNotImplemented)
             }
-            _ => parse_hex(&hex_lower(text)).map(Self::Hash).ok_or(SignatureError::InvalidContentSha256),
+            _ => parse_hex(&hex_lower(text)).map(Self::Hash).ok_or_else(|| invalid(text)),
         }
     }
 
@@ -78,6 +109,11 @@ impl PayloadClaim {
             Self::StreamingUnsignedTrailer => PayloadMode::StreamingUnsignedTrailer,
         }
     }
+}
+
+/// The error for a value of `x-amz-content-sha256` that has no meaning.
+pub(super) fn invalid(value: &[u8]) -> SignatureError {
+    SignatureError::InvalidContentSha256 { value: String::from_utf8_lossy(value).into_owned() }
 }
 
 /// A payload hash may be written in either case; it is signed as written.

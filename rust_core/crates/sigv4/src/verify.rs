@@ -9,7 +9,7 @@ use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
-use super::payload::{PayloadClaim, unsigned_payload};
+use super::payload::{PayloadClaim, invalid, unsigned_payload};
 use super::version_two;
 use orcas_http::{Headers, Query, RequestHead, hex};
 
@@ -45,7 +45,7 @@ pub fn authenticate(
     }
     let payload = PayloadClaim::parse(claim.payload)?;
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
-        return Err(SignatureError::InvalidContentSha256);
+        return Err(invalid(claim.payload));
     }
     let key = verify_signature(&claim, head, requirements.service, keys, credential)?;
     let context = || ChunkContext::new(key, &claim.timestamp, claim.region, requirements.service, claim.signature);

@@ -101,6 +101,11 @@ HEADERS = [
          fields={"ClientComputedContentSHA256": "0" * 64,
                  "S3ComputedContentSHA256": hashlib.sha256(b"x").hexdigest()}),
     *(
+        Case(request, 400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.", body="0",
+             payload=UNSIGNED_TRAILER)
+        for request in ("PUT /{b}?ownershipControls", "PUT /{b}?tagging", "PUT /{b}/k?tagging", "POST /{b}?delete")
+    ),
+    *(
         Case("POST /{b}/up?uploadId={u}", 400, "InvalidRequest",
              f"Value for x-amz-mp-object-size header is {fault}: '{value}'", headers={"x-amz-mp-object-size": value},
              body=parts((1, "{etag}")))

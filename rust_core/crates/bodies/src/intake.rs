@@ -84,6 +84,10 @@ impl DeclaredBody {
         payload: &PayloadMode,
         checksum: DeclaredChecksum,
     ) -> Result<Self, S3Error> {
+        if matches!(payload, PayloadMode::StreamingUnsignedTrailer) {
+            let message = "The value of x-amz-content-sha256 header is invalid.";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+        }
         let lengths = BodyLength::parse(headers)?;
         let framed = ChunkMode::of(payload).is_some();
         let length = match (if framed { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {

@@ -25,7 +25,7 @@ const SIGNED_MAX: usize = 600;
 type Decoded = (Vec<u8>, Result<Trailers, SignatureError>);
 
 fn decode(mode: &ChunkMode, length: u64, announced: &[u8], pieces: &[&[u8]]) -> Decoded {
-    let mut decoder = ChunkedDecoder::new(mode.clone(), length, announced);
+    let mut decoder = ChunkedDecoder::new(mode.clone(), length, announced).with_small_chunks();
     let mut out = Vec::new();
     for piece in pieces {
         let pushed = decoder.push(piece, &mut |bytes| out.extend_from_slice(bytes));

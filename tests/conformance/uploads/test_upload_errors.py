@@ -33,7 +33,13 @@ def put(wire: Wire, bucket: str, body: bytes = DATA, **options: Any) -> Answer:
 
 
 def framed(
-    wire: Wire, bucket: str, mode: str, spoil: Callable[[bytes], bytes], declared: int = len(DATA), crc: str = ""
+    wire: Wire,
+    bucket: str,
+    mode: str,
+    spoil: Callable[[bytes], bytes],
+    declared: int = len(DATA),
+    crc: str = "",
+    chunk: int = 8192,
 ) -> Answer:
     """An aws-chunked upload, changed after it was signed."""
     trailers = {"x-amz-checksum-crc32": crc or checksum("CRC32", DATA)} if mode != STREAMING else {}
@@ -41,7 +47,7 @@ def framed(
     headers |= {"x-amz-trailer": "x-amz-checksum-crc32"} if trailers else {}
     signed = signed_headers(wire.identity, "PUT", f"{wire.endpoint}/{bucket}/k", headers, payload=mode)
     signer = None if mode == UNSIGNED_TRAILER else ChunkSigner(wire.identity, signed)
-    body = aws_chunked(DATA, chunk=8192, signer=signer, trailers=trailers)
+    body = aws_chunked(DATA, chunk=chunk, signer=signer, trailers=trailers)
     return wire.send("PUT", f"/{bucket}/k", signed, spoil(body))
 
 
@@ -107,6 +113,8 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
             wire, bucket, UNSIGNED_TRAILER, lambda body: body.replace(b"checksum-crc32", b"checksum-crc99"))),
     "an aws-chunked body ends early": (
         400, "IncompleteBody", lambda wire, _, bucket: framed(wire, bucket, STREAMING, lambda body: body[:9000])),
+    "a chunk of an aws-chunked body before the last one has less than 8,192 bytes": (
+        400, "InvalidChunkSizeError", lambda wire, _, bucket: framed(wire, bucket, STREAMING, same, chunk=8191)),
     "the last chunk of an aws-chunked body is missing": (
         400, "IncompleteBody", lambda wire, _, bucket: framed(
             wire, bucket, STREAMING, lambda body: body[: body.rindex(b"0;chunk-signature")])),

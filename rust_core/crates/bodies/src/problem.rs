@@ -168,6 +168,7 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::MissingDecodedLength => ErrorCode::MissingContentLength,
         E::IncompleteBody | E::MalformedChunk => ErrorCode::IncompleteBody,
         E::MalformedTrailer => ErrorCode::MalformedTrailerError,
+        E::InvalidChunkSize { .. } => ErrorCode::InvalidChunkSizeError,
     };
     let answer = S3Error::with(code, error.to_string());
     match error {
@@ -180,6 +181,9 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::ContentSha256Mismatch { announced, computed } => answer
             .field("ClientComputedContentSHA256", announced.as_bytes())
             .field("S3ComputedContentSHA256", computed.as_bytes()),
+        E::InvalidChunkSize { chunk, size } => {
+            answer.field("Chunk", chunk.to_string()).field("BadChunkSize", size.to_string())
+        }
         E::UnsignedHeaders { names } => answer.field("HeadersNotSigned", names.as_bytes()),
         E::RequestExpired { expired_ms, now_ms, lifetime_s } => {
             let answer = match lifetime_s {
@@ -391,6 +395,7 @@ mod tests {
             SignatureError::InvalidContentSha256 { value: "x".into() },
             SignatureError::AnonymousStream,
             SignatureError::ContentSha256Mismatch { announced: "x".into(), computed: "y".into() },
+            SignatureError::InvalidChunkSize { chunk: 1, size: 2 },
             SignatureError::MissingDecodedLength,
             SignatureError::IncompleteBody,
             SignatureError::MalformedChunk,

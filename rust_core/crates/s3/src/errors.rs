@@ -79,6 +79,7 @@ catalogue! {
     InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";
+    InvalidChunkSizeError 400 "Only the last chunk is allowed to have a size less than 8192 bytes";
     InvalidDigest 400 "The Content-MD5 you specified was invalid.";
     InvalidEncryptionAlgorithmError 400 "The Encryption request you specified is not valid. Supported value: AES256.";
     InvalidLocationConstraint 400 "The specified location-constraint is not valid";

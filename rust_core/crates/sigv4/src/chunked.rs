@@ -20,6 +20,9 @@ const CHUNK_LINE_BYTES_MAX: usize = 256;
 const TRAILER_BYTES_MAX: usize = 4096;
 const TRAILERS_MAX: usize = 16;
 
+/// Bytes of a chunk after which another one with content may follow.
+const CHUNK_SIZE_MIN: u64 = 8192;
+
 /// Headers that arrived after the body: lower-case names, trimmed values, in the order sent, without the signature.
 pub type Trailers = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -39,7 +42,7 @@ impl ChunkMode {
             PayloadMode::StreamingSigned(context) => Some(Self::Signed(context.clone())),
             PayloadMode::StreamingSignedTrailer(context) => Some(Self::SignedTrailer(context.clone())),
             PayloadMode::StreamingUnsignedTrailer => Some(Self::Unsigned),
-            PayloadMode::Hash(_) | PayloadMode::Unsigned => None,
+            PayloadMode::Hash(_) | PayloadMode::Mistaken(_) | PayloadMode::Unsigned => None,
         }
     }
 
@@ -85,6 +88,11 @@ pub struct ChunkedDecoder {
     line: Vec<u8>,
     /// Decoded bytes that the request declared and that no chunk has claimed yet.
     unclaimed: u64,
+    /// Chunks that have begun.
+    chunks: u64,
+    /// Bytes that the chunk in progress lacks to be followed by another one.
+    lacks: u64,
+    chunk_size_min: u64,
     hash: Sha256,
     /// The signature of the chunk in progress, and of the one before it.
     claimed: [u8; 32],
@@ -106,6 +114,9 @@ impl ChunkedDecoder {
             state: DecoderState::ChunkLine,
             line: Vec::new(),
             unclaimed: decoded_length,
+            chunks: 0,
+            lacks: 0,
+            chunk_size_min: CHUNK_SIZE_MIN,
             hash: Sha256::new(),
             claimed: [0; 32],
             announced: names.filter(|name| !name.is_empty()).collect(),
@@ -113,6 +124,11 @@ impl ChunkedDecoder {
             trailer_bytes: 0,
             trailer_signature: None,
         }
+    }
+
+    /// With chunks of any size, so that tests and fuzzing can cut a body of many chunks everywhere.
+    pub fn with_small_chunks(self) -> Self {
+        Self { chunk_size_min: 0, ..self }
     }
 
     /// Decodes `input` and hands the bytes of the object to `sink`, without copying. After an error every further call
@@ -140,7 +156,7 @@ impl ChunkedDecoder {
             | DecoderState::AfterData(_)
             | DecoderState::Last(_)
             | DecoderState::TrailerLine
-            | DecoderState::End(_) => Err(SignatureError::IncompleteBody),
+            | DecoderState::End(_) => Err(SignatureError::MalformedChunk),
         }
     }
 
@@ -213,12 +229,17 @@ impl ChunkedDecoder {
                 let at = memchr::memchr(b';', line).ok_or(SignatureError::MalformedChunk)?;
                 let signature =
                     line[at + 1..].strip_prefix(b"chunk-signature=").ok_or(SignatureError::MalformedChunk)?;
-                self.claimed = parse_hex(signature).ok_or(SignatureError::SignatureDoesNotMatch)?;
+                self.claimed = framed_signature(signature)?;
                 chunk_size(&line[..at])?
             }
         };
         self.unclaimed = self.unclaimed.checked_sub(size).ok_or(SignatureError::IncompleteBody)?;
         self.state = if size > 0 {
+            if self.lacks > 0 {
+                let size = self.chunk_size_min - self.lacks;
+                return Err(SignatureError::InvalidChunkSize { chunk: self.chunks + 1, size });
+            }
+            (self.chunks, self.lacks) = (self.chunks + 1, self.chunk_size_min.saturating_sub(size));
             DecoderState::Data(size)
         } else if self.unclaimed > 0 {
             return Err(SignatureError::IncompleteBody);
@@ -266,7 +287,7 @@ impl ChunkedDecoder {
         let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_text = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t');
         if name.is_empty() || !name.iter().all(is_token) || !line[at + 1..].iter().all(is_text) {
-            return Err(SignatureError::MalformedTrailer);
+            return Err(self.broken_trailer(false));
         }
         let mut value = Vec::new();
         push_trimmed(&mut value, &line[at + 1..]);
@@ -274,16 +295,25 @@ impl ChunkedDecoder {
             return Err(SignatureError::MalformedTrailer);
         }
         if name == b"x-amz-trailer-signature" && self.mode.context().is_some() {
-            self.trailer_signature = Some(parse_hex(&value).ok_or(SignatureError::SignatureDoesNotMatch)?);
+            self.trailer_signature = Some(framed_signature(&value)?);
             return Ok(());
         }
         let is_announced = self.announced.contains(&name);
         if !is_announced || self.trailers.len() == TRAILERS_MAX || self.trailers.iter().any(|(known, _)| *known == name)
         {
-            return Err(SignatureError::MalformedTrailer);
+            return Err(self.broken_trailer(true));
         }
         self.trailers.push((name, value));
         Ok(())
+    }
+
+    /// The error for a line that cannot be there. In a signed body, S3 takes a line that is no trailer at all, or one in
+    /// the place of the signature, for broken framing.
+    fn broken_trailer(&self, is_trailer: bool) -> SignatureError {
+        match self.mode.context() {
+            Some(_) if !is_trailer || !self.trailers.is_empty() => SignatureError::MalformedChunk,
+            _ => SignatureError::MalformedTrailer,
+        }
     }
 
     fn end_of_trailers(&mut self) -> Result<(), SignatureError> {
@@ -306,6 +336,14 @@ impl ChunkedDecoder {
         self.state = DecoderState::End(0);
         Ok(())
     }
+}
+
+/// A signature in the framing. One of another length is broken framing.
+fn framed_signature(text: &[u8]) -> Result<[u8; 32], SignatureError> {
+    if text.len() != 64 {
+        return Err(SignatureError::MalformedChunk);
+    }
+    parse_hex(text).ok_or(SignatureError::SignatureDoesNotMatch)
 }
 
 /// The byte that must come after `seen` bytes of a CR LF. Anything after that is more than the body may hold.

@@ -74,11 +74,14 @@ pub enum SignatureError {
     MissingDecodedLength,
     #[error("You did not provide the number of bytes specified by the x-amz-decoded-content-length HTTP header")]
     IncompleteBody,
-    /// The framing of an aws-chunked body is broken. S3 takes that for a body that was cut off.
+    /// An aws-chunked body ends early, or its framing is broken: S3 takes that for the same.
     #[error("The request body terminated unexpectedly")]
     MalformedChunk,
     #[error("The request contained trailing data that was not well-formed or did not conform to our published schema.")]
     MalformedTrailer,
+    /// As on S3, `chunk` is the one that follows the small one, counted from 1. `size` in bytes.
+    #[error("Only the last chunk is allowed to have a size less than 8192 bytes")]
+    InvalidChunkSize { chunk: u64, size: u64 },
 }
 
 impl SignatureError {
@@ -110,6 +113,7 @@ impl SignatureError {
             Self::MissingDecodedLength => "MissingContentLength",
             Self::IncompleteBody | Self::MalformedChunk => "IncompleteBody",
             Self::MalformedTrailer => "MalformedTrailerError",
+            Self::InvalidChunkSize { .. } => "InvalidChunkSizeError",
         }
     }
 
@@ -142,7 +146,8 @@ impl SignatureError {
             | Self::ContentSha256Mismatch { .. }
             | Self::IncompleteBody
             | Self::MalformedChunk
-            | Self::MalformedTrailer => 400,
+            | Self::MalformedTrailer
+            | Self::InvalidChunkSize { .. } => 400,
             Self::MissingDecodedLength => 411,
             Self::AsymmetricNotImplemented => 501,
         }

@@ -60,7 +60,7 @@ impl Upload {
 
     /// Decodes `body` in pieces of `step` bytes.
     fn decode(&self, body: &[u8], step: usize) -> (Vec<u8>, Result<Trailers, SignatureError>) {
-        let mut decoder = ChunkedDecoder::new(self.mode.clone(), self.length, self.announced);
+        let mut decoder = ChunkedDecoder::new(self.mode.clone(), self.length, self.announced).with_small_chunks();
         let mut decoded = Vec::new();
         for piece in body.chunks(step) {
             if let Err(error) = decoder.push(piece, &mut |data| decoded.extend_from_slice(data)) {
@@ -110,7 +110,7 @@ fn the_trailers_of_minio_go() {
     let body = [upload.chunks.concat(), end.into_bytes()].concat();
     assert_eq!(upload.decode(&body, 1).1.expect("complete").len(), 1);
     assert_eq!(upload.refuse(&[body.clone(), b"\r\n".to_vec()].concat()), SignatureError::MalformedChunk);
-    assert_eq!(upload.refuse(&body[..body.len() - 1]), SignatureError::IncompleteBody);
+    assert_eq!(upload.refuse(&body[..body.len() - 1]), SignatureError::MalformedChunk);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn truncation_anywhere_is_refused() {
         let body = upload.body();
         for cut in 0..body.len() {
             let (_, result) = upload.decode(&body[..cut], 7);
-            assert_eq!(result, Err(SignatureError::IncompleteBody), "{kind:?} cut at {cut}");
+            assert_eq!(result, Err(SignatureError::MalformedChunk), "{kind:?} cut at {cut}");
         }
     }
 }
@@ -208,7 +208,9 @@ fn broken_framing() {
     let signed = Upload::new(Kind::Signed, &[b"hello"]);
     assert_eq!(signed.refuse(b"5\r\nhello\r\n"), SignatureError::MalformedChunk, "a signature left out");
     assert_eq!(signed.refuse(b"5;chunk-signatur=00\r\n"), SignatureError::MalformedChunk);
-    assert_eq!(signed.refuse(b"5;chunk-signature=00\r\n"), SignatureError::SignatureDoesNotMatch);
+    assert_eq!(signed.refuse(b"5;chunk-signature=00\r\n"), SignatureError::MalformedChunk);
+    let foreign = format!("5;chunk-signature={}\r\n", "g".repeat(64));
+    assert_eq!(signed.refuse(foreign.as_bytes()), SignatureError::SignatureDoesNotMatch);
     let after = [signed.body(), b"x".to_vec()].concat();
     assert_eq!(signed.refuse(&after), SignatureError::MalformedChunk, "bytes after the end");
 }
@@ -236,12 +238,37 @@ fn broken_trailers() {
         assert_eq!(upload.refuse(&ended(end)), SignatureError::MalformedTrailer, "{end:.60}");
     }
     let signed = Upload::new(Kind::SignedTrailer, &[b"hello"]);
+    for (end, expected) in [
+        ("x-amz-meta-evil:1\r\n".to_owned(), SignatureError::MalformedTrailer),
+        (format!("{name}:{value}\r\nx-amz-trailer-signatur:0\r\n"), SignatureError::MalformedChunk),
+        (format!("{name}:{value}\rX\r\n"), SignatureError::MalformedChunk),
+        (format!("{name}:{value}\r\nx-amz-trailer-signature:00\r\n"), SignatureError::MalformedChunk),
+    ] {
+        assert_eq!(signed.refuse(&[signed.chunks.concat(), end.clone().into()].concat()), expected, "{end}");
+    }
     let unsigned_end = [signed.chunks.concat(), format!("{name}:{value}\r\n\r\n").into()].concat();
-    assert_eq!(signed.refuse(&unsigned_end), SignatureError::IncompleteBody, "the signature of the trailers left out");
+    assert_eq!(signed.refuse(&unsigned_end), SignatureError::MalformedChunk, "the signature of the trailers left out");
     let mut exchanged = String::from_utf8(signed.end.clone()).expect("text");
     exchanged = exchanged.replace(value, "AAAAAA==");
     let exchanged = [signed.chunks.concat(), exchanged.into()].concat();
     assert_eq!(signed.refuse(&exchanged), SignatureError::SignatureDoesNotMatch);
+}
+
+/// Clients may cut a body into chunks of 8 KiB and more; the last one with content may be smaller.
+#[test]
+fn small_chunks_come_last() {
+    let refused = |sizes: &[usize]| {
+        let chunk = |size: &usize| format!("{size:x}\r\n{}\r\n", "x".repeat(*size));
+        let body: String = sizes.iter().map(chunk).chain(["0\r\n\r\n".to_owned()]).collect();
+        let mut decoder = ChunkedDecoder::new(ChunkMode::Unsigned, sizes.iter().sum::<usize>() as u64, b"");
+        decoder.push(body.as_bytes(), &mut |_| {}).and_then(|()| decoder.finish()).err()
+    };
+    for sizes in [&[][..], &[1], &[8191], &[8192, 8192, 100], &[10_000, 9500, 20]] {
+        assert_eq!(refused(sizes), None, "{sizes:?}");
+    }
+    for (sizes, chunk, size) in [(&[10, 10][..], 2, 10), (&[8192, 8191, 8192], 3, 8191), (&[100, 8192, 1], 2, 100)] {
+        assert_eq!(refused(sizes), Some(SignatureError::InvalidChunkSize { chunk, size }), "{sizes:?}");
+    }
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {
@@ -272,7 +299,7 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
         cuts.sort_unstable();
         cuts.push(body.len());
-        let mut decoder = ChunkedDecoder::new(upload.mode.clone(), upload.length, upload.announced);
+        let mut decoder = ChunkedDecoder::new(upload.mode.clone(), upload.length, upload.announced).with_small_chunks();
         let (mut decoded, mut from, mut failure) = (Vec::new(), 0, None);
         for cut in cuts {
             failure = failure.or(decoder.push(&body[from..cut], &mut |data| decoded.extend_from_slice(data)).err());

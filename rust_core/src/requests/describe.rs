@@ -32,7 +32,7 @@ impl From<orcas_sigv4::Diagnosis> for Diagnosis {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let texts = diagnosis.explanation.as_ref();
         Self {
-            canonical_request: texts.map(|texts| text(&texts.canonical_request)),
+            canonical_request: texts.and_then(|texts| texts.canonical_request.as_deref()).map(text),
             string_to_sign: texts.map(|texts| text(&texts.string_to_sign)),
             cause: diagnosis.cause,
         }

@@ -151,7 +151,10 @@ def test_who_may_not_upload_learns_nothing(wire: Wire, s3: Any, bucket: str) -> 
             answer = post(wire, name, multipart(form))
             assert (answer.status, answer.code) == (status, code), answer.body
             said = {"AWSAccessKeyId": form.get("x-amz-credential", "").partition("/")[0]}
-            said |= {"SignatureProvided": form["x-amz-signature"]} if code == "SignatureDoesNotMatch" else {}
+            if code == "SignatureDoesNotMatch":
+                said["SignatureProvided"], said["StringToSign"] = form["x-amz-signature"], form["policy"]
+                said["StringToSignBytes"] = form["policy"].encode().hex(" ")
+                assert "CanonicalRequest" not in answer.error
             if code in {"SignatureDoesNotMatch", "InvalidAccessKeyId"}:
                 assert said.items() <= answer.error.items()
             answers.append((name, answer.status, answer.error["Message"]))

@@ -17,7 +17,8 @@ use orcas_http::{Headers, Query, RequestHead, hex, percent_decode, percent_encod
 /// The texts that a client needs in order to find its mistake; they hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    pub canonical_request: Vec<u8>,
+    /// `None` for a form, of which the policy alone is signed.
+    pub canonical_request: Option<Vec<u8>>,
     pub string_to_sign: Vec<u8>,
 }
 
@@ -52,7 +53,7 @@ pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
     let path = canonical_path(head.path)?;
     let canonical_request = canonical_request(&claim, head, &path, &claim.query);
     let string_to_sign = string_to_sign(&claim.timestamp, claim.region, SERVICE, &canonical_request);
-    Some(Explanation { canonical_request, string_to_sign })
+    Some(Explanation { canonical_request: Some(canonical_request), string_to_sign })
 }
 
 /// The access key and the signature that a request names, whoever signed it.

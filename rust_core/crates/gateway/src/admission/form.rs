@@ -27,7 +27,10 @@ use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target};
-use orcas_sigv4::{Authentication, FormError, PayloadMode, Requirements, SignedForm, authenticate_form, claims_nobody};
+use orcas_sigv4::{
+    Authentication, Diagnosis, Explanation, FormError, PayloadMode, Requirements, SignedForm, authenticate_form,
+    claims_nobody,
+};
 
 /// A form whose file has not begun.
 pub struct FormHead {
@@ -121,10 +124,13 @@ impl FormHead {
             Ok(Some(taken)) => {
                 let Self { fields, address, tally } = *self;
                 let mut judged = None;
-                let form = fields.finish().map_err(Problem::from);
-                let accepted = form.and_then(|form| address.accept(gateway, &form, &mut judged));
-                let request =
-                    accepted.map_err(|problem| Box::new(Response { judged, ..*address.refused(problem, last) }));
+                let mut signed = None;
+                let accepted = fields.finish().map_err(Problem::from).and_then(|form| {
+                    let accepted = address.accept(gateway, &form, &mut judged);
+                    accepted.inspect_err(|problem| signed = signed_text(problem, &form))
+                });
+                let request = accepted
+                    .map_err(|problem| Box::new(Response { judged, ..*address.refused(problem, signed, last) }));
                 match &request {
                     // The rest of the body is counted by the request.
                     Ok(request) => request.tally().add(tally.received() as usize + taken),
@@ -140,14 +146,18 @@ impl FormHead {
             Err(error) => error.into(),
         };
         self.tally.add(piece.len());
-        Ok(FormAdmission { request: Err(self.address.refused(problem, last)), taken: 0 })
+        Ok(FormAdmission { request: Err(self.address.refused(problem, None, last)), taken: 0 })
     }
 }
 
 impl Address {
-    /// The refusal. If it leaves a part of the body unread, it ends the connection.
-    fn refused(&self, problem: Problem, last: bool) -> Refused {
-        let answer = self.envelope.problem(problem);
+    /// The refusal, with the text that was to be signed if the signature is wrong. If it leaves a part of the body unread,
+    /// it ends the connection.
+    fn refused(&self, problem: Problem, signed: Option<Explanation>, last: bool) -> Refused {
+        let answer = match signed {
+            Some(_) => self.envelope.explained(problem, Diagnosis { cause: None, explanation: signed }),
+            None => self.envelope.problem(problem),
+        };
         Box::new(if last { answer } else { answer.closing() })
     }
 
@@ -241,6 +251,12 @@ impl Gateway {
         };
         Ok((Arc::clone(requester), Some(verified.policy)))
     }
+}
+
+/// What a client needs in order to find out what is wrong with the signature of its form.
+fn signed_text(problem: &Problem, form: &Form) -> Option<Explanation> {
+    let policy = form.get("policy").filter(|_| problem.error.code == ErrorCode::SignatureDoesNotMatch);
+    policy.map(|policy| Explanation { canonical_request: None, string_to_sign: policy.to_vec() })
 }
 
 /// Adds who claims to have signed the form, where errors of requests say so too.

@@ -194,11 +194,10 @@ impl Envelope {
             error = error.field("LikelyCause", cause.as_bytes());
         }
         if let Some(Explanation { canonical_request, string_to_sign }) = explanation {
-            error = error
-                .field("StringToSignBytes", spaced_hex(&string_to_sign))
-                .field("StringToSign", string_to_sign)
-                .field("CanonicalRequestBytes", spaced_hex(&canonical_request))
-                .field("CanonicalRequest", canonical_request);
+            error = error.field("StringToSignBytes", spaced_hex(&string_to_sign)).field("StringToSign", string_to_sign);
+            if let Some(request) = canonical_request {
+                error = error.field("CanonicalRequestBytes", spaced_hex(&request)).field("CanonicalRequest", request);
+            }
         }
         let mut answer = self.problem(Problem { error, fault: problem.fault });
         answer.error = note.map(|note| Box::new(ErrorNote { likely_cause: cause, ..note }));

@@ -40,7 +40,8 @@ fn cause(request: &Request) -> String {
     let right = right.rsplit_once("Signature=").expect("signed").1.to_owned();
     assert!(!format!("{diagnosis:?}").contains(&right));
     let texts = diagnosis.explanation.expect("texts");
-    let told = [texts.canonical_request, texts.string_to_sign].map(|text| String::from_utf8(text).expect("text"));
+    let told = [texts.canonical_request.expect("a request"), texts.string_to_sign]
+        .map(|text| String::from_utf8(text).expect("text"));
     assert!(!told.concat().contains(&right));
     diagnosis.cause.expect("a cause")
 }

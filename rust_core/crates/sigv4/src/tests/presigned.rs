@@ -115,7 +115,7 @@ fn the_payload_hash_may_stand_in_the_query() {
     let request = Request::new("PUT", &target, &[("host", "h")]).presigned(60, MAY_24_2013);
     let explained = request.with_head(super::super::explain).expect("signed");
     assert!(
-        explained.canonical_request.ends_with(hash.as_bytes()),
+        explained.canonical_request.expect("a request").ends_with(hash.as_bytes()),
         "the hash stands for the payload"
     );
     let mut conflicting = request;

@@ -48,6 +48,12 @@ def no_value(header: str) -> dict[str, str]:
     return {"Header": header, "additionalMessage": message}
 
 
+def acl(owner: str, permission: str) -> str:
+    grant = f"<Grant><Grantee><ID>wrong-id</ID></Grantee><Permission>{permission}</Permission></Grant>"
+    grants = f"<AccessControlList>{grant}</AccessControlList>"
+    return f"<AccessControlPolicy><Owner><ID>{owner}</ID></Owner>{grants}</AccessControlPolicy>"
+
+
 NAMES = [
     Case("GET /{b}-none", 404, "NoSuchBucket", "The specified bucket does not exist", fields={"BucketName": "{b}-none"}),
     Case("GET /{b}-none/k", 404, "NoSuchBucket", fields={"BucketName": "{b}-none"}),
@@ -364,6 +370,17 @@ CONFIGURATIONS = [
     Case("PUT /{b}?acl", 400, "MalformedACLError", MALFORMED, body="<AccessControlPolicy/>"),
     Case("PUT /{b}?acl", 400, "UnexpectedContent", "This request does not support content",
          headers={"x-amz-acl": "private"}, body="<AccessControlPolicy/>"),
+    Case("PUT /{b}?acl", 400, "UnexpectedContent", headers={"x-amz-grant-read": "nobody"},
+         body="<AccessControlPolicy/>"),
+    Case("PUT /{b}?acl", 400, "InvalidRequest", "Specifying both Canned ACLs and Header Grants is not allowed",
+         headers={"x-amz-acl": "private", "x-amz-grant-read": "nobody"}),
+    Case("PUT /{b}/k?acl", 400, "InvalidArgument", "Invalid id", headers={"x-amz-grant-read": "id=wrong-id"},
+         fields=argument("id", "wrong-id")),
+    Case("PUT /{b}?acl", 400, "InvalidArgument", "Invalid group uri", headers={"x-amz-grant-read": "uri=http://none"},
+         fields=argument("uri", "http://none")),
+    Case("PUT /{b}?acl", 400, "InvalidArgument", "Invalid id", body=acl("wrong-id", "READ"),
+         fields=argument("CanonicalUser/ID", "wrong-id")),
+    Case("PUT /{b}?acl", 400, "MalformedACLError", MALFORMED, body=acl("wrong-id", "ALL")),
     Case("PUT /{b}?acl", 400, "AccessControlListNotSupported", headers={"x-amz-acl": "public-read"}),
     Case("PUT /{b}/k?acl", 400, "AccessControlListNotSupported", headers={"x-amz-grant-full-control": EVERYBODY}),
     Case("PUT /{b}-2", 400, "InvalidBucketAclWithObjectOwnership",

@@ -87,10 +87,14 @@ pub enum AskedAcl {
 impl AskedAcl {
     /// What the headers ask for, if anything. `knows`: whether an account has this canonical id.
     ///
-    /// Errors: `InvalidArgument` for unknown names and ids, `InvalidRequest` for both kinds of headers,
+    /// Errors: `InvalidRequest` for both kinds of headers, `InvalidArgument` for unknown names and ids,
     /// `UnresolvableGrantByEmailAddress`.
     pub fn of_headers(headers: &Headers<'_>, knows: &dyn Fn(&str) -> bool) -> Result<Option<Self>, S3Error> {
         let canned = headers.get(CANNED).map(<[u8]>::trim_ascii);
+        if canned.is_some() && GRANT_HEADERS.iter().any(|(name, _)| headers.get(name).is_some()) {
+            let message = "Specifying both Canned ACLs and Header Grants is not allowed";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+        }
         let mut grants = Vec::new();
         for (name, permission) in GRANT_HEADERS {
             let Some(value) = headers.get(name) else { continue };
@@ -99,28 +103,24 @@ impl AskedAcl {
                 let text = std::str::from_utf8(part).map_err(|_| invalid())?;
                 let (kind, who) = text.split_once('=').ok_or_else(invalid)?;
                 let grantee = match (kind.trim().to_ascii_lowercase().as_str(), who.trim().trim_matches('"')) {
-                    ("id", id) => account(id, knows)?,
-                    ("uri", uri) => group(uri)?,
+                    ("id", id) => account(id, knows, "id")?,
+                    ("uri", uri) => group(uri, "uri")?,
                     ("emailaddress", _) => return Err(ErrorCode::UnresolvableGrantByEmailAddress.into()),
                     _ => return Err(invalid()),
                 };
                 grants.push(Grant { grantee, permission });
             }
         }
-        match (canned, grants.is_empty()) {
-            (None, true) => Ok(None),
-            (None, false) => limited(grants).map(|grants| Some(Self::Grants(grants))),
-            (Some(_), false) => {
-                let message = "Specifying both Canned ACLs and Header Grants is not allowed";
-                Err(S3Error::with(ErrorCode::InvalidRequest, message))
-            }
-            (Some(name), true) => Ok(Some(Self::Canned(String::from_utf8_lossy(name).into_owned()))),
+        match canned {
+            Some(name) => Ok(Some(Self::Canned(String::from_utf8_lossy(name).into_owned()))),
+            None if grants.is_empty() => Ok(None),
+            None => limited(grants).map(|grants| Some(Self::Grants(grants))),
         }
     }
 
     /// What a document AccessControlPolicy asks for.
     ///
-    /// Errors: `MalformedACLError`, and for unknown ids and groups as [`Self::of_headers`].
+    /// Errors: `MalformedACLError`, and after it, for unknown ids and groups as [`Self::of_headers`].
     pub fn of_document(body: &[u8], knows: &dyn Fn(&str) -> bool) -> Result<Self, S3Error> {
         Acl::read(body, knows).map(Self::List).map_err(|error| match error.code {
             ErrorCode::MalformedXML => ErrorCode::MalformedACLError.into(),
@@ -257,29 +257,48 @@ impl Acl {
     fn read(body: &[u8], knows: &dyn Fn(&str) -> bool) -> Result<Self, S3Error> {
         let root = parse::document(body, "AccessControlPolicy")?;
         let owner = leaf(child(&root, "Owner")?, "ID")?;
-        let grant = |element: &Element| -> Result<Grant, S3Error> {
-            if element.name != "Grant" {
-                return Err(parse::malformed());
-            }
-            let grantee = child(element, "Grantee")?;
-            let has = |name| grantee.children.iter().any(|child| child.name == name);
-            let named = leaf(element, "Permission")?;
-            let permission = Permission::ALL.iter().find(|(name, _)| *name == named).map(|(_, permission)| *permission);
-            let grantee = if has("ID") {
-                account(&leaf(grantee, "ID")?, knows)?
-            } else if has("URI") {
-                group(&leaf(grantee, "URI")?)?
-            } else if has("EmailAddress") {
-                return Err(ErrorCode::UnresolvableGrantByEmailAddress.into());
-            } else {
-                return Err(parse::malformed());
-            };
-            Ok(Grant { grantee, permission: permission.ok_or_else(parse::malformed)? })
-        };
         let list = child(&root, "AccessControlList")?;
-        let grants = list.children.iter().map(grant).collect::<Result<Vec<_>, _>>()?;
+        // S3 checks the form of the whole document before it looks anybody up.
+        let formed = list.children.iter().map(formed_grant).collect::<Result<Vec<_>, _>>()?;
+        account(&owner, knows, "CanonicalUser/ID")?;
+        let grants = formed.into_iter().map(|(named, permission)| {
+            let grantee = match named {
+                Named::Id(id) => account(&id, knows, "CanonicalUser/ID")?,
+                Named::Group(uri) => group(&uri, "Group/URI")?,
+                Named::Email => return Err(ErrorCode::UnresolvableGrantByEmailAddress.into()),
+            };
+            Ok(Grant { grantee, permission })
+        });
+        let grants = grants.collect::<Result<Vec<_>, S3Error>>()?;
         Ok(Self { owner, grants: limited(grants)? })
     }
+}
+
+/// How a document names a grantee.
+enum Named {
+    Id(String),
+    Group(String),
+    Email,
+}
+
+fn formed_grant(element: &Element) -> Result<(Named, Permission), S3Error> {
+    if element.name != "Grant" {
+        return Err(parse::malformed());
+    }
+    let grantee = child(element, "Grantee")?;
+    let has = |name| grantee.children.iter().any(|child| child.name == name);
+    let written = leaf(element, "Permission")?;
+    let permission = Permission::ALL.iter().find(|(name, _)| *name == written).map(|(_, permission)| *permission);
+    let named = if has("ID") {
+        Named::Id(leaf(grantee, "ID")?)
+    } else if has("URI") {
+        Named::Group(leaf(grantee, "URI")?)
+    } else if has("EmailAddress") {
+        Named::Email
+    } else {
+        return Err(parse::malformed());
+    };
+    Ok((named, permission.ok_or_else(parse::malformed)?))
 }
 
 fn gives_all(grant: &Grant, owner: &str) -> bool {
@@ -294,17 +313,18 @@ fn limited(grants: Vec<Grant>) -> Result<Vec<Grant>, S3Error> {
     Ok(grants)
 }
 
-fn account(id: &str, knows: &dyn Fn(&str) -> bool) -> Result<Grantee, S3Error> {
+/// `argument`: what an error calls it.
+fn account(id: &str, knows: &dyn Fn(&str) -> bool, argument: &'static str) -> Result<Grantee, S3Error> {
     if knows(id) {
         Ok(Grantee::Account(id.to_owned()))
     } else {
-        Err(S3Error::argument("Invalid id", "CanonicalUser/ID", id.as_bytes()))
+        Err(S3Error::argument("Invalid id", argument, id.as_bytes()))
     }
 }
 
-fn group(uri: &str) -> Result<Grantee, S3Error> {
+fn group(uri: &str, argument: &'static str) -> Result<Grantee, S3Error> {
     let known = GROUPS.iter().find(|(known, _)| *known == uri).map(|(_, group)| group.clone());
-    known.ok_or_else(|| S3Error::argument("Invalid group uri", "Group/URI", uri.as_bytes()))
+    known.ok_or_else(|| S3Error::argument("Invalid group uri", argument, uri.as_bytes()))
 }
 
 /// The child `name`, which stands there once among others.
@@ -377,8 +397,10 @@ mod tests {
         assert_eq!(asked(&[("x-amz-grant-read", "nobody")]), Err(ErrorCode::InvalidArgument));
         let email = "emailAddress=\"a@example.com\"";
         assert_eq!(asked(&[("x-amz-grant-read", email)]), Err(ErrorCode::UnresolvableGrantByEmailAddress));
-        let both = [("x-amz-acl", "private"), ("x-amz-grant-read", "id=0a")];
-        assert_eq!(asked(&both), Err(ErrorCode::InvalidRequest));
+        for named in ["id=0a", "nobody", ""] {
+            let both = [("x-amz-acl", "private"), ("x-amz-grant-read", named)];
+            assert_eq!(asked(&both), Err(ErrorCode::InvalidRequest), "{named}");
+        }
         let many = vec!["id=0a"; GRANTS_MAX + 1].join(",");
         assert_eq!(asked(&[("x-amz-grant-read", &many)]), Err(ErrorCode::MalformedACLError));
     }
@@ -406,7 +428,10 @@ mod tests {
             (acl(ME, &grant("<ID>0c</ID>", "READ")), ErrorCode::InvalidArgument),
             (acl(ME, &grant("<URI>x</URI>", "READ")), ErrorCode::InvalidArgument),
             (acl(ME, &grant("<EmailAddress>a@b</EmailAddress>", "READ")), ErrorCode::UnresolvableGrantByEmailAddress),
+            (acl("0c", &grant("<ID>0a</ID>", "READ")), ErrorCode::InvalidArgument),
             (acl(ME, &grant("<ID>0a</ID>", "ALL")), ErrorCode::MalformedACLError),
+            (acl(ME, &grant("<ID>0c</ID>", "ALL")), ErrorCode::MalformedACLError),
+            (acl(ME, &format!("{}<Other/>", grant("<ID>0c</ID>", "READ"))), ErrorCode::MalformedACLError),
             (acl(ME, &grant("", "READ")), ErrorCode::MalformedACLError),
             (acl(ME, "<Other/>"), ErrorCode::MalformedACLError),
             ("<Foreign/>".to_owned(), ErrorCode::MalformedACLError),

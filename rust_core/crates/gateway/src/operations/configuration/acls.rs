@@ -68,7 +68,7 @@ impl Operation for PutBucketAcl {
     const UNDERSTOOD: Understood = Understood { attributes: OF_AN_ACL, ..Understood::NOTHING };
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: context.bucket()?, asked: context.asked_acl()? })
+        Ok(Self { bucket: context.bucket()?, asked: named_acl(context)? })
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -110,7 +110,7 @@ impl Operation for PutObjectAcl {
 
     fn parse(context: &RequestContext<'_>) -> Result<Self, Problem> {
         let kept = (!context.requester.is_root).then(|| Box::new(KeptCircumstances::of(context)));
-        Ok(Self { address: VersionAddress::parse(context)?, asked: context.asked_acl()?, kept })
+        Ok(Self { address: VersionAddress::parse(context)?, asked: named_acl(context)?, kept })
     }
 
     fn begin(pending: &Arc<PendingRequest<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -175,17 +175,25 @@ impl PendingRequest<PutObjectAcl> {
     }
 }
 
+/// What the headers ask for. Beside them, there is no body.
+fn named_acl(context: &RequestContext<'_>) -> Result<Option<AskedAcl>, Problem> {
+    let named = OF_AN_ACL.iter().any(|header| context.headers().get(header).is_some());
+    if named && context.has_body {
+        return Err(ErrorCode::UnexpectedContent.into());
+    }
+    Ok(context.asked_acl()?)
+}
+
 impl Gateway {
     /// The ACL of a request, from its headers or its body. `None` if lists are disabled in the bucket, and what is asked for
     /// is so.
     fn asked(&self, of_headers: Option<AskedAcl>, body: &[u8], bucket: &Bucket) -> Result<Option<AskedAcl>, S3Error> {
-        let asked = match (of_headers, body.is_empty()) {
-            (Some(asked), true) => asked,
-            (Some(_), false) => return Err(ErrorCode::UnexpectedContent.into()),
-            (None, true) => {
+        let asked = match of_headers {
+            Some(asked) => asked,
+            None if body.is_empty() => {
                 return Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl"));
             }
-            (None, false) => {
+            None => {
                 let identities = self.identities();
                 AskedAcl::of_document(body, &|id| identities.knows_owner(id))?
             }

@@ -55,6 +55,9 @@ CONFLICTS = [
     conflict("GET /{b}/k?annotationName=a&acl", "acl", "annotationName"),
     Case("GET /{b}?uploadId={u}", 400, "InvalidRequest", "A key must be specified"),
     Case("PUT /{b}?partNumber=1", 400, "InvalidRequest", "Object must have a valid key name."),
+    Case("POST /{b}?uploadId={u}", 400, "InvalidArgument",
+         "You can only specify a copy source header for copy requests.", headers={"x-amz-copy-source": "{b}/k"},
+         fields=argument("x-amz-copy-source", "{b}/k")),
     Case("PUT /{b}?partNumber=1&uploadId={u}", 405, "MethodNotAllowed",
          fields={"Method": "PUT", "ResourceType": "PART"}),
 ]  # fmt: skip

@@ -23,12 +23,28 @@ impl RequestContext<'_> {
     pub fn authorize(&mut self, identities: &Identities) -> Result<(), Problem> {
         let permissions = self.operation.spec().permissions;
         if self.source.is_none() && permissions.iter().any(|it| it.subject == Subject::Source) {
-            self.source = Some(self.named_source()?);
+            match self.named_source() {
+                Ok(source) => self.source = Some(source),
+                // Who may write to the target is told first if there is none.
+                Err(problem) => {
+                    let of_target = |permission: &&Permission| permission.subject != Subject::Source;
+                    self.decide_on(permissions.iter().filter(of_target), identities)?;
+                    return Err(self.object().err().unwrap_or(problem));
+                }
+            }
         }
+        self.decide_on(permissions.iter(), identities)
+    }
+
+    fn decide_on<'p>(
+        &self,
+        permissions: impl Iterator<Item = &'p Permission>,
+        identities: &Identities,
+    ) -> Result<(), Problem> {
         if self.requester.is_root {
             return Ok(());
         }
-        for permission in permissions.iter().filter(|permission| self.needs(permission)) {
+        for permission in permissions.filter(|permission| self.needs(permission)) {
             let of_query = self.query.get("versionId").map(String::from_utf8_lossy);
             let (resource, version) = match permission.subject {
                 Subject::Service => (Resource::Service, None),

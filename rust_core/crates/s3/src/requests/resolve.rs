@@ -64,7 +64,9 @@ fn not_a_copy(name: &'static str, headers: &Headers<'_>) -> S3Error {
 }
 
 fn on_bucket(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
-    if matches!(verb, Method::Get | Method::Head | Method::Delete) && headers.get("x-amz-copy-source").is_some() {
+    let copies_nothing =
+        matches!(verb, Method::Get | Method::Head | Method::Delete) || verb == Method::Post && query.has("uploadId");
+    if copies_nothing && headers.get("x-amz-copy-source").is_some() {
         return Err(not_a_copy("x-amz-copy-source", headers));
     }
     match (query.has("uploadId"), query.has("partNumber")) {
@@ -402,6 +404,7 @@ mod tests {
             assert_eq!(with(method, uri, &names).unwrap_err().code, ErrorCode::InvalidRequest, "{method} {names:?}");
         }
         assert_eq!(with("GET", "/bucket/key", &[copy]).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(with("POST", "/bucket?uploadId=u", &[copy]).unwrap_err().code, ErrorCode::InvalidArgument);
     }
 
     #[test]

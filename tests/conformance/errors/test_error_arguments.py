@@ -130,6 +130,9 @@ COPIES = [
 ]  # fmt: skip
 
 WEBSITES = [
+    Case("PUT /{b}?website", 400, "InvalidArgument", "The ErrorDocument Key is not well formed",
+         body="<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument><ErrorDocument><Key/>"
+         "</ErrorDocument></WebsiteConfiguration>", fields=argument("ErrorDocument", "")),
     *(
         Case("PUT /{b}?website", 400, code, message,
              body=website(f"<HttpErrorCodeReturnedEquals>{error}</HttpErrorCodeReturnedEquals>",

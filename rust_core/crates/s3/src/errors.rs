@@ -113,7 +113,7 @@ catalogue! {
     MetadataTooLarge 400 "Your metadata headers exceed the maximum allowed metadata size";
     MethodNotAllowed 405 "The specified method is not allowed against this resource.";
     MissingContentLength 411 "You must provide the Content-Length HTTP header.";
-    MissingRequestBodyError 400 "Request body is empty.";
+    MissingRequestBodyError 400 "Request Body is empty";
     MissingSecurityHeader 400 "Your request was missing a required header";
     NoSuchAnnotation 404 "The specified annotation does not exist on this object.";
     NoSuchBucket 404 "The specified bucket does not exist";

@@ -258,7 +258,10 @@ fn index_suffix(element: &Element) -> Result<String, S3Error> {
 
 fn error_key(element: &Element) -> Result<String, S3Error> {
     let key = Fields::of(element, &["Key"])?.text("Key")?.unwrap_or_default();
-    if key.is_empty() { Err(malformed()) } else { checked_key(key) }
+    if key.is_empty() {
+        return Err(S3Error::argument("The ErrorDocument Key is not well formed", "ErrorDocument", b""));
+    }
+    checked_key(key)
 }
 
 fn routing_rules(element: &Element) -> Result<Vec<Rule>, S3Error> {

@@ -67,8 +67,8 @@ fn documents_that_s3_refuses() {
         (&all.replace("</Red", "<Protocol>ftp</Protocol></Red"), ErrorCode::InvalidRequest),
         (&INDEX.replace("index.html", ""), ErrorCode::InvalidArgument),
         (&INDEX.replace("index.html", "a/b"), ErrorCode::InvalidArgument),
-        (&format!("{INDEX}<ErrorDocument/>"), ErrorCode::MalformedXML),
-        (&format!("{INDEX}<ErrorDocument><Key/></ErrorDocument>"), ErrorCode::MalformedXML),
+        (&format!("{INDEX}<ErrorDocument/>"), ErrorCode::InvalidArgument),
+        (&format!("{INDEX}<ErrorDocument><Key/></ErrorDocument>"), ErrorCode::InvalidArgument),
     ] {
         assert_eq!(parse(content), Err(expected), "{content}");
     }

@@ -175,6 +175,11 @@ impl DeclaredBody {
         Err(S3Error::with(ErrorCode::InvalidRequest, message))
     }
 
+    /// The algorithm of the checksum that the head has or announces.
+    pub fn checksum_algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.checksum.algorithm()
+    }
+
     /// Whether the head has a digest of the body, or announces one: Content-MD5 or a checksum.
     pub fn has_integrity_header(&self) -> bool {
         self.md5.is_some() || self.checksum != DeclaredChecksum::None
@@ -322,9 +327,8 @@ impl Verifier {
         self.hashes.checksums = self.declared.others().map(|algorithm| algorithm.map(Hasher::new));
     }
 
-    /// As of the declared body.
-    pub fn has_integrity_header(&self) -> bool {
-        self.declared.has_integrity_header()
+    pub fn declared(&self) -> &DeclaredBody {
+        &self.declared
     }
 
     /// For `BodyMd5::settle_all`.

@@ -372,8 +372,8 @@ impl<O: Operation> PendingRequest<O> {
     /// The same for a body that may be a part of something. May block then.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
         let Some(upload) = self.input.upload() else { return self.take(declared, body, StoragePlan::default(), slot) };
-        let (part, has_digest) = (upload.part_of(), declared.has_integrity_header());
-        let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), has_digest)?;
+        let part = upload.part_of();
+        let storage_plan = StoragePlan::of(&self.gateway.engine, part.as_ref(), upload.sealing(), Some(declared))?;
         match storage_plan.algorithm {
             Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, storage_plan, slot),
             None => self.take(declared, body, storage_plan, slot),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::objects::attributes::check_part_vouched;
-use orcas_bodies::intake::Digests;
+use orcas_bodies::intake::{DeclaredBody, Digests};
 use orcas_bodies::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
+use orcas_decide::{ChecksumRefusal, Refusal};
 use orcas_engine::Handle;
 use orcas_record::{Bucket, BucketId, Encryption, Upload, UploadId};
 use orcas_s3::encryption::needs_version_four;
@@ -53,12 +54,17 @@ pub struct StoragePlan {
 }
 
 impl StoragePlan {
-    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `has_digest`:
-    /// the request has a digest of the body, or no body.
-    pub fn of(engine: &Handle, part: Option<&PartOf>, own: Sealing, has_digest: bool) -> Result<Self, Problem> {
+    /// Of a body that is sealed as its request says, unless it becomes a part of something. May block then. `body`: as the
+    /// request declares it, if it has one.
+    pub fn of(
+        engine: &Handle,
+        part: Option<&PartOf>,
+        own: Sealing,
+        body: Option<&DeclaredBody>,
+    ) -> Result<Self, Problem> {
         let storage_plan = match part {
             None => Self { sealing: own, ..Self::default() },
-            Some(part) => part.found(engine, own, has_digest)?,
+            Some(part) => part.found(engine, own, body)?,
         };
         let md5 = engine.keys().hidden_md5(storage_plan.sealing.encryption.as_ref())?;
         Ok(Self { md5, ..storage_plan })
@@ -74,12 +80,15 @@ impl StoragePlan {
 }
 
 impl PartOf {
-    fn found(&self, engine: &Handle, own: Sealing, has_digest: bool) -> Result<StoragePlan, Problem> {
+    fn found(&self, engine: &Handle, own: Sealing, body: Option<&DeclaredBody>) -> Result<StoragePlan, Problem> {
         match self {
             Self::Upload { bucket, key, upload, is_sigv4 } => {
                 let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
-                if !has_digest {
-                    check_part_vouched(&upload.attributes)?;
+                if let Some(body) = body {
+                    if !body.has_integrity_header() {
+                        check_part_vouched(&upload.attributes)?;
+                    }
+                    check_algorithm(&upload, body)?;
                 }
                 let sealing = part_sealing(engine, &upload, own, *is_sigv4)?;
                 let algorithm = match upload.checksum {
@@ -104,6 +113,17 @@ impl PartOf {
                 Ok(StoragePlan { algorithm, sealing, ..StoragePlan::default() })
             }
         }
+    }
+}
+
+/// Refuses a part with a checksum in another algorithm than that of its upload, before the body is received.
+fn check_algorithm(upload: &Upload, body: &DeclaredBody) -> Result<(), Problem> {
+    let (expected, actual) = (upload.checksum.map(|(algorithm, _)| algorithm), body.checksum_algorithm());
+    match (expected, actual) {
+        (Some(expected), Some(_)) if actual != Some(expected) => {
+            Err(Refusal::Checksum(ChecksumRefusal::Algorithm { expected, actual }).into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -83,7 +83,7 @@ impl StoreBody {
             Some(known) => known,
             None => {
                 let Destination { part, sealing, .. } = &self.destination;
-                StoragePlan::of(&self.engine, part.as_ref(), sealing.clone(), self.verifier.has_integrity_header())?
+                StoragePlan::of(&self.engine, part.as_ref(), sealing.clone(), Some(self.verifier.declared()))?
             }
         };
         Ok(self.storage_plan.insert(storage_plan))

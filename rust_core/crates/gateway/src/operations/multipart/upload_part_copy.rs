@@ -68,7 +68,7 @@ impl PendingRequest<UploadPartCopy> {
         let part = PartOf::Upload { bucket: bucket.id, key: key.clone(), upload: *upload, is_sigv4: *is_sigv4 };
         let own = sent_key.as_ref().map(SentKey::sealing).unwrap_or_default();
         let StoragePlan { sealing, shows_checksum, .. } =
-            StoragePlan::of(&self.gateway.engine, Some(&part), own, true)?;
+            StoragePlan::of(&self.gateway.engine, Some(&part), own, None)?;
         let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
             source: version,

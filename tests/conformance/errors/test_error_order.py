@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import uuid
 from typing import Any
 
@@ -15,9 +16,13 @@ pytestmark = pytest.mark.conformance
 OTHER_MD5 = base64.b64encode(bytes(16)).decode()
 Headers = dict[str, str]
 
+ENDED = b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2020-01-01T00:00:00Z</RetainUntilDate></Retention>"
+ENDED_MD5 = base64.b64encode(hashlib.md5(ENDED, usedforsecurity=False).digest()).decode()
+
 Row = tuple[str, Headers, bytes, int, str]
 
-# Request, headers, body, and the answer. `{b}` is a bucket with the object `k`, `{none}` one that does not exist.
+# Request, headers, body, and the answer. `{b}` is a bucket with the object `k`, `{none}` one that does not exist,
+# `{locked}` one with Object Lock.
 # The order of S3: the bucket, the key, then what is asked of the object; RFC 9110 has preconditions before ranges.
 OF_S3: list[Row] = [
     ("GET /{none}/absent", {}, b"", 404, "NoSuchBucket"),
@@ -40,14 +45,16 @@ OF_ORCAS: list[Row] = [
     ("POST /{b}/k?uploadId=none", {}, b"<Complete", 404, "NoSuchUpload"),
     ("PUT /{b}/k?partNumber=0&uploadId=none", {}, b"x", 400, "InvalidArgument"),
     ("PUT /{b}/absent?tagging", {}, b"<Tagging", 400, "MalformedXML"),
+    ("PUT /{locked}/absent?retention", {"content-md5": ENDED_MD5}, ENDED, 400, "InvalidArgument"),
 ]
 
 
 @pytest.fixture(scope="module")
 def names(targets: Any) -> dict[str, str]:
     s3 = targets("disk").client()
-    found = {"b": f"b-{uuid.uuid4().hex}", "none": f"n-{uuid.uuid4().hex}"}
+    found = {name: f"{name[0]}-{uuid.uuid4().hex}" for name in ("b", "none", "locked")}
     s3.create_bucket(Bucket=found["b"])
+    s3.create_bucket(Bucket=found["locked"], ObjectLockEnabledForBucket=True)
     s3.put_object(Bucket=found["b"], Key="k", Body=b"0123456789")
     return found
 

@@ -12,7 +12,7 @@ use crate::requests::request::{Operation, PendingRequest, Request as _, Step, wr
 use crate::requests::response::{HeaderBlock, Response};
 use orcas_bodies::intake::Digests;
 use orcas_bodies::problem::Problem;
-use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion, check_object_lock};
+use orcas_decide::{AttributeChange, Intent, Outcome, Refusal, UpdateVersion, check_object_lock};
 use orcas_record::Attributes;
 use orcas_s3::object_lock::{self, bypasses_governance};
 use orcas_s3::support::{OF_A_LOCK, Understood};
@@ -100,6 +100,12 @@ impl Operation for ChangeAttribute {
             }
             Name::PutObjectRetention => {
                 let retention = pending.read_document(|| object_lock::read_retention(&content))?.map(stored_retention);
+                // Like a malformed document, before anybody looks for the key. The time is judged again with the change.
+                let ended =
+                    |until_ms: u64| i64::try_from(until_ms).is_ok_and(|until| until <= pending.gateway.now_ms());
+                if retention.is_some_and(|retention| ended(retention.until_ms)) {
+                    return Err(Refusal::RetentionInPast.into());
+                }
                 AttributeChange::Retention { retention, bypass: pending.input.bypass }
             }
             Name::PutObjectLegalHold => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -281,6 +282,8 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
                     assert read_workload(str(path)).cases
             case "yaml":
                 assert yaml.safe_load(example.text)
+            case "json":
+                assert json.loads(example.text)
             case "xml":
                 ET.fromstring(example.text)
             case other:

@@ -83,7 +83,9 @@ def test_no_secret_is_kept(kept: KeptLines) -> None:
     assert SECRET not in json.dumps(entry)
 
 
-def test_what_is_no_unicode_is_escaped(kept: KeptLines) -> None:
+def test_what_is_no_unicode_is_escaped(kept: KeptLines, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without that of pytest, which cannot pass such a line on to the process that reports.
+    monkeypatch.setattr(logging.root, "handlers", logging.root.handlers[:1])
     logging.getLogger("orcas").warning("file \udcff\x1b[2J", extra={"orcas": {"path": "\ud800"}})
     entry = kept.newest(1)[0][0]
     assert (entry["message"], entry["path"]) == ("file \\udcff\x1b[2J", "\\ud800")

@@ -33,7 +33,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let ends =
         prop_oneof![4 => Just(End::Whole), 1 => Just(End::Wrong), 1 => Just(End::Short), 1 => Just(End::Aborted)];
     let pieces = proptest::collection::vec(1..300_000usize, 1..5);
-    let frames = prop_oneof![2 => Just(None), 1 => Just(Some(64 * 1024)), 1 => (200..3000usize).prop_map(Some)];
+    let frames = prop_oneof![2 => Just(None), 1 => Just(Some(64 * 1024)), 1 => (8192..20_000usize).prop_map(Some)];
     (70_000..2_500_000usize, pieces, ends, any::<bool>(), frames)
         .prop_map(|(length, pieces, end, common, framed)| Plan { length, pieces, end, common, framed })
 }

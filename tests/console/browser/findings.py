@@ -13,6 +13,12 @@ WIDTHS: Final = (320, 768, 1280)
 THEMES: Final = ("light", "dark")
 
 
+# The elements that reach beyond the window, without those that can be scrolled.
+_WIDE: Final = """() => [...document.querySelectorAll('body *')]
+    .filter(each => each.getBoundingClientRect().right > innerWidth && !each.closest('.scroll'))
+    .map(each => `${each.tagName}.${each.className}: ${each.textContent.trim().slice(0, 60)}`)"""
+
+
 def findings(page: Page) -> list[str]:
     """Each finding, with theme, width and the element. Leaves the page as it was, but for its size."""
     found = []
@@ -24,5 +30,5 @@ def findings(page: Page) -> list[str]:
                 places = ", ".join(str(node["target"]) for node in violation["nodes"])
                 found.append(f"{theme} {width}: {violation['id']} at {places}")
             if (over := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
-                found.append(f"{theme} {width}: the page is {over} pixels too wide")
+                found.append(f"{theme} {width}: the page is {over} pixels too wide, by {page.evaluate(_WIDE)}")
     return found

@@ -12,7 +12,7 @@ import pytest
 from botocore.credentials import ContainerProvider, InstanceMetadataProvider
 from botocore.utils import InstanceMetadataFetcher
 
-from orcas.cli.identities.credentials import Endpoints, Refreshed
+from orcas.cli.identities.credential_endpoints import Endpoints, Refreshed
 
 
 class Source:
@@ -69,7 +69,7 @@ def test_credentials_are_renewed_before_they_end(source: Source, monkeypatch: py
     now = dt.datetime.now(dt.UTC).timestamp()
     credentials = Refreshed(source)
     for ahead, calls in ((0, 1), (1700, 1), (1900, 2)):
-        monkeypatch.setattr("orcas.cli.identities.credentials.time.time", lambda ahead=ahead: now + ahead)
+        monkeypatch.setattr("orcas.cli.identities.credential_endpoints.time.time", lambda ahead=ahead: now + ahead)
         credentials.get()
         assert source.calls == calls
 

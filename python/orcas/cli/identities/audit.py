@@ -12,7 +12,6 @@ import typer
 from orcas.cli.options import AsJson, Commands, Data
 from orcas.cli.output import say, tell
 from orcas.cli.store.upkeep import settings_of
-from orcas.control.files import NoStoreError
 from orcas.errors import UsageError
 from orcas.telemetry.logs import quoted
 
@@ -79,6 +78,8 @@ def verify_log(data: Data = None, as_json: AsJson = False) -> None:
 
     directory = settings_of(data).data
     if not is_established(directory):
+        from orcas.control.files import NoStoreError
+
         raise NoStoreError(directory)
     first, last = verify(directory)
     shown = {"first": first.sequence, "last": last.sequence, "digest": last.digest}

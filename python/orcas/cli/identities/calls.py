@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orcas.cli.output import tell
 from orcas.cli.store.upkeep import settings_of
 from orcas.errors import ConfigurationError, OrcasError, UsageError
-from orcas.tools.session import Session
+
+if TYPE_CHECKING:
+    from orcas.tools.session import Session
 
 Account = Annotated[
     str | None, typer.Option("--account", metavar="NUMBER", help="Number of the account (default: the first one).")

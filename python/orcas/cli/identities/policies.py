@@ -15,7 +15,6 @@ from orcas.cli.output import print_json, print_table, say, tell
 from orcas.cli.store.upkeep import Endpoint
 from orcas.errors import ConfigurationError, UsageError
 from orcas.process.failures import EXIT_NOT_ALLOWED
-from orcas.tools.session import RefusedError
 
 policy_app = Commands(help="Policies: create, change and delete them, check them, and explain decisions.")
 
@@ -194,6 +193,8 @@ def explain(
 
 def _source(store: Iam, kind: str, name: str) -> tuple[str, str | None]:
     """The ARN of a user, role or group; of an access key that of its user, and the key."""
+    from orcas.tools.session import RefusedError
+
     try:
         return str(store.call(f"Get{kind}", **{f"{kind}Name": name})[kind]["Arn"]), None
     except RefusedError as error:

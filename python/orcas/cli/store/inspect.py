@@ -12,7 +12,6 @@ import typer
 from orcas.cli.options import Data
 from orcas.cli.output import print_table, say
 from orcas.cli.store.upkeep import Bucket, settings_of
-from orcas.control.files import NoStoreError
 from orcas.errors import OrcasError, UsageError
 from orcas.telemetry.logs import quoted, visible
 
@@ -79,6 +78,7 @@ def inspect(
 
         orcas inspect packs                             the chunks of all packs
     """
+    from orcas.control.files import NoStoreError
     from orcas.edge import inspect_files
 
     if part not in (None, *_PARTS):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from orcas.cli.output import print_json, print_table, say, size
-from orcas.control.files import GIVE_UP, KEYRING_NAMES, ROOT_NAME
 from orcas.errors import OrcasError
 
 # Most objects that are listed here; --json lists more.
@@ -51,17 +50,24 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
                 say(f"{what}: {name}")
     if not report["clean"]:
         raise OrcasError(next_step(report))
+    if files:
+        _end_without(files)
+
+
+def _end_without(files: list[str]) -> None:
+    """End with what to do about these files, without which the store does not start."""
+    from orcas.control.files import GIVE_UP, KEYRING_NAMES, ROOT_NAME
+
     needed = [name for name in files if name in {ROOT_NAME, *KEYRING_NAMES}]
     if needed:
         raise OrcasError(
             f"{' and '.join(needed)} cannot be read, so the store does not start: restore from a backup, or serve what can "
             "be read without, with `orcas serve --salvage`."
         )
-    if files:
-        raise OrcasError(
-            f"{' and '.join(files)} cannot be read, so the store does not start: restore from a backup, or run {GIVE_UP} to "
-            "go on without."
-        )
+    raise OrcasError(
+        f"{' and '.join(files)} cannot be read, so the store does not start: restore from a backup, or run {GIVE_UP} to "
+        "go on without."
+    )
 
 
 def _print_sums(report: dict[str, Any]) -> None:

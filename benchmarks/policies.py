@@ -104,11 +104,11 @@ def cpu(plan: Plan) -> list[Figure]:
     return made
 
 
-def _with_users(directory: Path, users: int) -> dict[str, str]:
-    """The settings of a server with this many users, each with a key."""
+def _with_users(directory: Path, users: range) -> dict[str, str]:
+    """The settings of a server that makes users of these numbers, each with a key."""
     lines = [
         f'[users.u{number}]\nkeys = [{{ access_key = "key-{number}", secret_key = "secret-{number}" }}]\n'
-        for number in range(users)
+        for number in users
     ]
     file = directory / "identities.toml"
     file.write_text("".join(lines))
@@ -120,7 +120,7 @@ def changes(plan: Plan) -> list[Figure]:
     users, count = plan.size(_USERS, 200), plan.size(_CHANGES, 20)
     with (
         scratch(plan.directory) as directory,
-        Orcas(directory / "data", settings=_with_users(directory, users)) as orcas,
+        Orcas(directory / "data", settings=_with_users(directory, range(users))) as orcas,
     ):
         _call(orcas, "CreateUser", UserName="bench")
         spent = []
@@ -143,8 +143,11 @@ def crowd(plan: Plan) -> list[Figure]:
     memory: dict[str, list[float]] = {"none": [], "many": []}
     with scratch(plan.directory) as directory:
         places = {"none": directory / "none", "many": directory / "many"}
-        for name, settings in (("none", {}), ("many", _with_users(directory, users))):
-            with Orcas(places[name], settings=settings) as orcas:
+        for first in range(0, users, _USERS):
+            with Orcas(places["many"], settings=_with_users(directory, range(first, min(users, first + _USERS)))):
+                pass
+        for place in places.values():
+            with Orcas(place) as orcas:
                 make_bucket(orcas, "small")
                 load.run(orcas.address, [orcas.signer().put("/small/k", unique(1))])
         for _ in range(plan.size(5, 1)):

@@ -149,10 +149,13 @@ class UsageKeeper:
             with contextlib.suppress(*FAILURES):
                 await store.close()
 
-    async def report(self, since: dt.date, until: dt.date, by: tuple[str, ...]) -> dict[str, Any]:
+    async def report(
+        self, since: dt.date, until: dt.date, by: tuple[str, ...], buckets: tuple[str, str] | None = None
+    ) -> dict[str, Any]:
         """Sums over the days from `since` to `until`, both included, for each combination of `by`.
 
-        Grouped by owner or bucket alone, each row also says what is stored at present.
+        Grouped by owner or bucket alone, each row also says what is stored at present. `buckets`: count only buckets whose
+        names are between these, both included.
 
         Raises:
             NotKeptError: the file cannot be read or written.
@@ -167,7 +170,7 @@ class UsageKeeper:
             if self._store is None:
                 raise NotKeptError("Usage cannot be read: its file was closed.")
             try:
-                rows = await self._store.report(_day(since), _day(until), by)
+                rows = await self._store.report(_day(since), _day(until), by, buckets)
             except FAILURES as error:
                 await self._dropped(error)
                 raise NotKeptError(f"Usage cannot be read: {error}.") from error
@@ -178,6 +181,8 @@ class UsageKeeper:
         }
         if not {"key", "day"} & set(by):
             held = await asyncio.to_thread(self._counts.stored, True)
+            if buckets is not None:
+                held["buckets"] = [row for row in held["buckets"] if buckets[0] <= row["name"] <= buckets[1]]
             rows = await asyncio.to_thread(_with_present, rows, held, by)
             report["exact"] = held["exact"]
         rows = await asyncio.to_thread(self._priced, rows, tag)

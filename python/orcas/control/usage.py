@@ -242,8 +242,12 @@ class UsageStore:
             known[day] = {tuple(row) for row in await self._connection.execute_fetchall(query, (day,))}
         return await asyncio.to_thread(_folded, rows, names, known) if full else rows
 
-    async def report(self, since: int, until: int, by: tuple[str, ...]) -> list[dict[str, Any]]:
+    async def report(
+        self, since: int, until: int, by: tuple[str, ...], buckets: tuple[str, str] | None = None
+    ) -> list[dict[str, Any]]:
         """Sums over the days from `since` to `until`, for each combination of `by`. Keys store nothing.
+
+        `buckets`: count only buckets whose names are between these, both included.
 
         Raises:
             sqlite3.Error: it cannot be read.
@@ -252,18 +256,25 @@ class UsageStore:
         columns = ", ".join(_COLUMNS[group] for group in by)
         counts = ", ".join(f"SUM({name})" for name in COUNTS)
         held = f"SUM(logical_byte_ms / {_MONTH_MS}), SUM(stored_byte_ms / {_MONTH_MS})"
-        limit = f"WHERE day BETWEEN ? AND ? GROUP BY {columns} LIMIT {REPORT_ROWS_MAX + 1}"
+        named = "" if buckets is None else "AND bucket BETWEEN ? AND ?"
+        asked = since, until, *(buckets or ())
+        limit = f"WHERE day BETWEEN ? AND ? {named} GROUP BY {columns} LIMIT {REPORT_ROWS_MAX + 1}"
         query = f"SELECT {columns}, {counts} FROM requests {limit}"  # noqa: S608 - ours
-        requests = await self._connection.execute_fetchall(query, (since, until))
+        requests = await self._connection.execute_fetchall(query, asked)
         report = _Report(by)
         await asyncio.to_thread(report.add_requests, requests)
         if "key" not in by:
             query = f"SELECT {columns}, {held} FROM storage {limit}"  # noqa: S608 - ours
-            storage = await self._connection.execute_fetchall(query, (since, until))
+            storage = await self._connection.execute_fetchall(query, asked)
             await asyncio.to_thread(report.add_storage, storage)
             if self.kept is not None:
                 until_ms = min(self.kept.at_ms, (until + 1) * DAY_MS)
-                await asyncio.to_thread(report.add_samples, self._samples.values(), since * DAY_MS, until_ms)
+                samples = [
+                    sample
+                    for sample in self._samples.values()
+                    if buckets is None or buckets[0] <= sample["name"] <= buckets[1]
+                ]
+                await asyncio.to_thread(report.add_samples, samples, since * DAY_MS, until_ms)
         return await asyncio.to_thread(report.rows)
 
 

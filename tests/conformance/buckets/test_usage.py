@@ -17,6 +17,7 @@ from tests.fixtures.targets import Target, content, running
 
 import orcas
 from orcas.errors import OrcasError
+from orcas.tools.session import session_of
 
 BUCKET = "usage"
 
@@ -52,6 +53,22 @@ def test_requests_and_bytes_count_for_bucket_and_key() -> None:
         assert (by_key["key"], by_key["writes"]) == (target.server.access_key, 4)
         today = dt.datetime.now(dt.UTC).date()
         assert {row["day"] for row in rows_of(target, "day")} <= {str(today), str(today - dt.timedelta(days=1))}
+
+
+def test_a_report_of_the_buckets_between_two_names() -> None:
+    with running(None) as target:
+        client = target.client()
+        for name in ("aaa", "bbb", "ccc", "ddd"):
+            client.create_bucket(Bucket=name)
+            client.put_object(Bucket=name, Key="k", Body=b"1" * 10)
+        with session_of(client) as session:
+            rows = session.admin("GET", "usage?by=bucket&first=bbb&last=ccc")["rows"]
+            assert [(row["bucket"], row["writes"], row["logical"]) for row in rows] == [("bbb", 1, 10), ("ccc", 1, 10)]
+            rows = session.admin("GET", "usage?by=bucket,day&first=ddd&last=ddd")["rows"]
+            assert [(row["bucket"], row["writes"]) for row in rows] == [("ddd", 1)]
+            assert session.admin("GET", "usage?by=bucket&first=e&last=f")["rows"] == []
+            with pytest.raises(OrcasError, match="both first and last"):
+                session.admin("GET", "usage?by=bucket&first=bbb")
 
 
 def test_what_is_stored_is_exact_at_once() -> None:

@@ -27,8 +27,13 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
         since: Annotated[dt.date | None, Query()] = None,
         until: Annotated[dt.date | None, Query()] = None,
         by: Annotated[str, Query(max_length=160)] = "bucket",
+        first: Annotated[str | None, Query(max_length=63)] = None,
+        last: Annotated[str | None, Query(max_length=63)] = None,
     ) -> Response:
-        """Requests, bytes and GB-months of a period, by default of this month, and what is stored now."""
+        """Requests, bytes and GB-months of a period, by default of this month, and what is stored now.
+
+        With `first` and `last`, only of buckets whose names are between these, both included.
+        """
         keeper = tools().usage
         if keeper is None:
             raise Refusal(409, "UsageNotKept", "Usage is not kept: ORCAS_USAGE_INTERVAL_SEC is 0.")
@@ -42,8 +47,11 @@ def add_usage(app: FastAPI, tools: Callable[[], Tools]) -> None:
         since = since or min(until, today).replace(day=1)
         if since > until:
             raise Refusal(400, "InvalidRequest", "since must not be later than until.")
+        if (first is None) != (last is None):
+            raise Refusal(400, "InvalidRequest", "Give both first and last, or neither.")
+        buckets = None if first is None or last is None else (first, last)
         try:
-            report = await keeper.report(since, until, groups)
+            report = await keeper.report(since, until, groups, buckets)
         except NotKeptError as error:
             raise Refusal(503, "UsageNotKept", str(error)) from None
         except TooManyRowsError as error:

@@ -22,7 +22,8 @@ _OBJECTS, _USERS, _CHANGES = 1000, 10_000, 300
 _CROWD, _STALL_SECONDS = 100_000, 2
 
 
-def _call(orcas: Orcas, action: str, **parameters: str) -> Any:
+def call(orcas: Orcas, action: str, **parameters: str) -> Any:
+    """The answer of an action of IAM, by root."""
     return orcas.admin("POST", "iam", {"action": action, "parameters": parameters, "account": None})
 
 
@@ -32,7 +33,7 @@ def _document(statements: list[dict[str, Any]]) -> str:
 
 def _user(orcas: Orcas, name: str) -> tuple[str, str]:
     """The key of a new user with policies of which the last statement allows everything in the bucket `small`."""
-    _call(orcas, "CreateUser", UserName=name)
+    call(orcas, "CreateUser", UserName=name)
     for policy in range(_POLICIES):
         statements = [
             {
@@ -46,9 +47,9 @@ def _user(orcas: Orcas, name: str) -> tuple[str, str]:
         if policy == _POLICIES - 1:
             statements[-1] = {"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::small/*"}
         document = _document(statements)
-        made = _call(orcas, "CreatePolicy", PolicyName=f"{name}-{policy}", PolicyDocument=document)
-        _call(orcas, "AttachUserPolicy", UserName=name, PolicyArn=made["Policy"]["Arn"])
-    key = _call(orcas, "CreateAccessKey", UserName=name)["AccessKey"]
+        made = call(orcas, "CreatePolicy", PolicyName=f"{name}-{policy}", PolicyDocument=document)
+        call(orcas, "AttachUserPolicy", UserName=name, PolicyArn=made["Policy"]["Arn"])
+    key = call(orcas, "CreateAccessKey", UserName=name)["AccessKey"]
     return key["AccessKeyId"], key["SecretAccessKey"]
 
 
@@ -122,13 +123,13 @@ def changes(plan: Plan) -> list[Figure]:
         scratch(plan.directory) as directory,
         Orcas(directory / "data", settings=_with_users(directory, range(users))) as orcas,
     ):
-        _call(orcas, "CreateUser", UserName="bench")
+        call(orcas, "CreateUser", UserName="bench")
         spent = []
         for _ in range(count):
             started = time.perf_counter()
-            key = _call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
+            key = call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
             created = time.perf_counter()
-            _call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)
+            call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)
             spent += [created - started, time.perf_counter() - created]
     spent.sort()
     worst = spent[int(len(spent) * 0.99)] * 1000
@@ -157,7 +158,7 @@ def crowd(plan: Plan) -> list[Figure]:
                     orcas.settle()
                     memory[name].append(orcas.rss_mib())
         with Orcas(places["many"]) as orcas:
-            _call(orcas, "CreateUser", UserName="bench")
+            call(orcas, "CreateUser", UserName="bench")
             longest: dict[bool, list[float]] = {False: [], True: []}
             for _ in range(rounds):
                 for changing in (False, True):
@@ -202,5 +203,5 @@ def _longest_get(orcas: Orcas, *, changing: bool) -> float:
 
 def _change_keys(orcas: Orcas, until: float) -> None:
     while time.perf_counter() < until:
-        key = _call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
-        _call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)
+        key = call(orcas, "CreateAccessKey", UserName="bench")["AccessKey"]["AccessKeyId"]
+        call(orcas, "DeleteAccessKey", UserName="bench", AccessKeyId=key)

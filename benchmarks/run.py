@@ -20,6 +20,7 @@ from typing import Any
 import batch
 import console
 import contention
+import denials
 import engine
 import faults
 import headers
@@ -62,6 +63,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "policies": policies.cpu,
     "key-changes": policies.changes,
     "users": policies.crowd,
+    "denials": denials.told_apart,
     "origin-hits": origins.hits,
     "ready": startup.ready,
     "first-use": startup.first_use,

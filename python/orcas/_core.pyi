@@ -1467,6 +1467,9 @@ class Core:
     def bucket_names(self) -> list[str]:
         """The names of all buckets."""
 
+    def bucket_id(self, name: str) -> int | None:
+        """The number of the bucket with this name, which no other one ever has. None: there is none."""
+
     def set_clock_ahead(self, ms: int) -> None:
         """Set the clock of a store in memory so many milliseconds ahead of that of the machine.
 

@@ -525,6 +525,11 @@ impl Core {
         self.gateway.engine.buckets().iter().map(|bucket| String::from_utf8_lossy(&bucket.name).into_owned()).collect()
     }
 
+    /// The number of the bucket with this name, which no other one ever has. None if there is none.
+    fn bucket_id(&self, name: &str) -> Option<u64> {
+        self.gateway.engine.bucket(name.as_bytes()).map(|bucket| bucket.id.0)
+    }
+
     /// Sets the clock of a store in memory so many milliseconds ahead of that of the machine. A store on disk refuses.
     fn set_clock_ahead(&self, ms: u64) -> PyResult<()> {
         let clock = self.test_clock.as_ref();

@@ -164,7 +164,7 @@ class Pulls:
                 return ""
             if self._stop.is_set():
                 return ""
-            if not await self._run(self._is_same_bucket, use.origin):
+            if self._core.bucket_id(use.origin.bucket) != use.origin.bucket_id:
                 log.info("Bucket %s is not the one whose origin was set, so it has none", use.origin.bucket)
                 return _MISSING
             result = await self._fetched(use, key)
@@ -221,9 +221,6 @@ class Pulls:
         keys = self._root.access_key, self._root.secret_key
         return Session(LocalTransport(self._app, self._loop, self._threads), keys, self._region)
 
-    def _is_same_bucket(self, origin: Origin) -> bool:
-        return bucket_id(self._core, origin.bucket) == origin.bucket_id
-
     def _run(self, work: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         return self._loop.run_in_executor(self._threads, work, *arguments)
 
@@ -240,8 +237,3 @@ async def pulls_of(
     if serves and directory is not None:
         pulls.replace(await directory.origins())
     return pulls
-
-
-def bucket_id(core: Core, name: str) -> int | None:
-    """The number of a bucket, which no other one ever has; None if there is none of this name. Blocks."""
-    return next((int(bucket["id"]) for bucket in core.usage().stored(False)["buckets"] if bucket["name"] == name), None)

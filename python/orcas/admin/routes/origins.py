@@ -5,7 +5,6 @@ The secret of a key arrives in the signed body of a request. It is never logged,
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from orcas.control import Origin
 from orcas.edge import Refusal
 from orcas.errors import UnavailableError
 from orcas.iam.directory import Directory
-from orcas.origins.pulling import ORIGINS_MAX, Pulls, bucket_id
+from orcas.origins.pulling import ORIGINS_MAX, Pulls
 
 log = logging.getLogger("orcas")
 
@@ -78,7 +77,7 @@ def add_origins(app: FastAPI, tools: Callable[[], Tools]) -> None:
     async def put(request: Request, order: Annotated[OriginBody, Body()]) -> dict[str, Any]:
         """Let a bucket stand for a bucket on another S3 server, in place of the one that it stood for."""
         _, pulls = used()
-        number = await asyncio.to_thread(bucket_id, tools().core, order.bucket)
+        number = tools().core.bucket_id(order.bucket)
         if number is None:
             raise _no_bucket()
         if order.bucket not in pulls.buckets and len(pulls.buckets) >= ORIGINS_MAX:

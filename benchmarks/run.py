@@ -24,6 +24,7 @@ import denials
 import engine
 import faults
 import headers
+import imports
 import index
 import large
 import layers
@@ -64,6 +65,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "key-changes": policies.changes,
     "users": policies.crowd,
     "denials": denials.told_apart,
+    "imports": imports.rate,
     "origin-hits": origins.hits,
     "ready": startup.ready,
     "first-use": startup.first_use,

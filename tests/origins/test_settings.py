@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.fixtures.commands import command, document
 from tests.fixtures.targets import Target, read, running
 from tests.origins.conftest import Pair, admin
 
+import orcas
+from orcas.errors import OrcasError
 from orcas.tools.session import HttpTransport, RefusedError, Session
 
 SECRET = "a-secret-that-must-not-show"
@@ -91,3 +94,20 @@ def test_a_database_from_before_origins_gets_them(tmp_path: Path) -> None:
     connection.close()
     command("origin", "set", "photos", "https://s3.example.org/b", "--source-unsigned", "--data", data)
     assert document("origin", "show", "--data", data)["origins"][0]["source"] == "b"
+
+
+def test_an_origin_that_cannot_be_read_is_set_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data) as here:
+        here.client().create_bucket(Bucket="photos")
+    order = ("origin", "set", "photos", "https://s3.example.org/b", "--source-unsigned", "--data", data)
+    command(*order)
+    with contextlib.closing(sqlite3.connect(data / "control.db")) as connection, connection:
+        connection.execute("UPDATE origins SET details = '{'")
+    with pytest.raises(
+        OrcasError, match=r"The origins in .* cannot be read: .*; set them again with `orcas origin set`"
+    ):
+        orcas.Server(data)
+    command(*order)
+    with running(data) as here:
+        assert [origin["source"] for origin in admin(here, "GET", "origins")["origins"]] == ["b"]

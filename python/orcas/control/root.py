@@ -195,7 +195,12 @@ def note_files(directory: Path, there: Iterable[str] = (), gone: Iterable[str] =
 def fresh_pair() -> tuple[str, str]:
     """A new random access key and secret key."""
     alphabet = string.ascii_uppercase + string.digits
-    return "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15)), secrets.token_urlsafe(30)
+    return "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15)), fresh_secret()
+
+
+def fresh_secret() -> str:
+    """A new random secret key of 40 characters. The first is no dash, with which a command line has an option."""
+    return secrets.choice(string.ascii_letters + string.digits) + secrets.token_urlsafe(30)[1:]
 
 
 def ephemeral_root(owner: str) -> Root:

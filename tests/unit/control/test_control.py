@@ -24,7 +24,7 @@ from orcas.control.files.lost import find_lost, give_up
 from orcas.control.files.twice import copy_of
 from orcas.control.identities.names import account_number
 from orcas.control.keys import root_pair
-from orcas.control.root import ensure_owner, note_keyring, noted_keyring
+from orcas.control.root import ensure_owner, fresh_secret, note_keyring, noted_keyring
 from orcas.errors import ConfigurationError, UnavailableError
 
 
@@ -50,6 +50,13 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     salvaged = salvaged_root(data, owner, None, None, None)
     assert (salvaged.secret_key, salvaged.path) == (pair[1], data / "root.json")
     assert pair[1] not in repr(first)
+
+
+def test_no_secret_key_looks_like_an_option() -> None:
+    drawn = {fresh_secret() for _ in range(2_000)}
+    assert {len(secret) for secret in drawn} == {40}
+    assert len(drawn) == 2_000
+    assert all(secret[0].isalnum() for secret in drawn)
 
 
 async def test_files_are_the_owners_alone(tmp_path: Path) -> None:

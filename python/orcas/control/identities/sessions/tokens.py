@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.control.cipher import open_message, seal_message
+from orcas.control.root import fresh_secret
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -82,7 +83,7 @@ class Opener(Protocol):
 def fresh_credentials() -> tuple[str, str]:
     """A new temporary access key, and its secret."""
     alphabet = string.ascii_uppercase + string.digits
-    return "ASIA" + "".join(secrets.choice(alphabet) for _ in range(16)), secrets.token_urlsafe(30)
+    return "ASIA" + "".join(secrets.choice(alphabet) for _ in range(16)), fresh_secret()
 
 
 class SessionKeys:

@@ -256,7 +256,8 @@ impl Rule {
 impl Filter {
     fn parse(element: &Element) -> Result<Self, S3Error> {
         let [key] = element.children.as_slice() else { return Err(malformed()) };
-        if key.name != "S3Key" || key.children.is_empty() {
+        // Without rules, as mc sends it, everything is meant: the schema requires none.
+        if key.name != "S3Key" {
             return Err(malformed());
         }
         let mut filter = Self::default();
@@ -437,6 +438,12 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_without_rules_is_none() {
+        let stored = store(&queue(&format!("{QUEUE}{CREATED}<Filter><S3Key/></Filter>"))).unwrap();
+        assert!(!stored.contains("FilterRule"), "{stored}");
+    }
+
+    #[test]
     fn documents_have_a_schema_and_at_most_100_configurations() {
         for content in [
             "<Foreign/>",
@@ -445,7 +452,6 @@ mod tests {
             &queue(&format!("{QUEUE}{QUEUE}{CREATED}")),
             &queue(&format!("{QUEUE}{CREATED}<Topic>arn</Topic>")),
             &queue(&format!("{QUEUE}{CREATED}<Filter/>")),
-            &queue(&format!("{QUEUE}{CREATED}<Filter><S3Key/></Filter>")),
             &queue(&format!("{QUEUE}{CREATED}<Filter><S3Key><FilterRule/></S3Key></Filter>")),
         ] {
             assert_eq!(refusal(content).0, ErrorCode::MalformedXML, "{content}");

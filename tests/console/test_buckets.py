@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,12 @@ def test_requests_of_the_buckets_of_a_page_by_day(visitor: Visitor, s3: Any, buc
     assert dt.date.fromisoformat(found["days"][-1]) - dt.date.fromisoformat(found["days"][0]) == dt.timedelta(days=13)
     assert sum(found["buckets"][bucket]) == 3
     assert list(visitor.get(f"/requests-by-day?first={bucket}&last={other}").json()["buckets"]) == [bucket, other]
+
+
+def test_the_menu_begins_with_the_store(visitor: Visitor) -> None:
+    menu = visitor.page("/").partition('<nav id="nav"')[2].partition("</nav>")[0]
+    assert re.findall(r"<h2>(.*?)</h2>", menu) == ["Store", "Access", "Server"]
+    assert menu.count(">Buckets</a>") == menu.count(">Users</a>") == menu.count(">Disk</a>") == 1
 
 
 def test_requests_by_day_are_for_root_alone(visitor_with: Callable[..., Visitor], bucket: str) -> None:

@@ -323,7 +323,11 @@ def test_history_restores_any_version_and_compares_texts(visitor: Visitor, s3: A
 
 
 def test_snapshots_are_taken_looked_into_and_restored(visitor: Visitor, s3: Any, bucket: str) -> None:
+    checked = re.findall(r'name="(old|new)" value="([^"]+)" checked', page)
+    assert sorted(checked) == [("new", second), ("old", first)]
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
+    assert len(re.findall(r"<time datetime", difference)) == 2
+    assert f'name="version" value="{first}"' in difference
     assert "was taken" in visitor.done(f"/b/{bucket}/snapshots", {"name": "then"})
     s3.put_object(Bucket=bucket, Key="k", Body=b"after")
     fork = f"t-{uuid.uuid4().hex}"

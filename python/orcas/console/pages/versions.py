@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.contents import list_versions, remove_one
+from orcas.console.contents import head, list_versions, remove_one
 from orcas.console.pages import (
     CallError,
     Place,
@@ -67,13 +67,16 @@ async def compare(request: Request) -> Response:
     asked, bucket = request.query_params, request.path_params["bucket"]
     key = asked.get("key", "")
     chosen = asked.get("old", ""), asked.get("new", "")
-    old, new = await asyncio.gather(*(first_text(visit(request), bucket, key, version) for version in chosen))
+    who = visit(request)
+    heads = await asyncio.gather(*(head(who, bucket, key, version) for version in chosen))
+    old, new = await asyncio.gather(*(first_text(who, bucket, key, version) for version in chosen))
     lines: list[str] = []
     if old is not None and new is not None:
         lines = await asyncio.to_thread(_difference, old, new)
     return await page(
-        request, "compare.html", bucket=bucket, key=key, versions=chosen, lines=lines[:_LINES_MAX],
-        cut=len(lines) > _LINES_MAX, texts=old is not None and new is not None,
+        request, "compare.html", bucket=bucket, key=key, older=chosen[0], lines=lines[:_LINES_MAX],
+        modified=[each.get("last-modified") for each in heads], cut=len(lines) > _LINES_MAX,
+        texts=old is not None and new is not None,
     )  # fmt: skip
 
 

@@ -363,6 +363,16 @@ def test_a_page_has_no_rights_of_its_own(target: Target, s3: Any, bucket: str) -
     """A user who may read one bucket sees it, and is told what else is refused."""
     iam = target.server.client("iam")
     name = f"u-{uuid.uuid4().hex[:12]}"
+@pytest.mark.parametrize(("host", "is_local"), [("127.0.0.1", True), ("[::1]:9000", True), ("s3.example.test", False)])
+def test_a_link_with_an_address_of_this_computer_says_so(
+    visitor: Visitor, s3: Any, bucket: str, host: str, *, is_local: bool
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k")
+    page = visitor.get(f"/b/{bucket}/share?key=k&seconds=3600", headers={"host": host}).text
+    assert f"http://{host}/{bucket}/k?" in page
+    assert ("works on this computer alone" in page) == is_local
+
+
     iam.create_user(UserName=name)
     actions = ["s3:ListBucket", "s3:GetObject", "s3:ListAllMyBuckets"]
     statements = [

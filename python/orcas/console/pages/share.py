@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shlex
 from typing import Final
 
@@ -13,10 +14,12 @@ from starlette.routing import Route
 
 from orcas.console.contents import head
 from orcas.console.pages import object_path, page, presigned, visit
+from orcas.settings.config import is_loopback
 
 _CHOICES: Final = ((3600, "1 hour"), (86_400, "1 day"), (2 * 86_400, "2 days"), (604_800, "7 days"))
 # Bytes of a URL that a code holds and a telephone still reads.
 _CODE_MAX: Final = 1200
+_PORT: Final = re.compile(r":\d+$")
 
 
 async def show(request: Request) -> Response:
@@ -40,7 +43,8 @@ async def show(request: Request) -> Response:
             code = segno.make(link, error="l", micro=False).svg_data_uri(scale=4, border=4, dark="#000", light="#fff")
     return await page(
         request, "share.html", bucket=bucket, key=key, version=version, choices=choices, chosen=chosen, link=link,
-        code=code, ends=ends, lines=_lines(who.endpoint, bucket, key, link, chosen) if link else [],
+        code=code, ends=ends, is_local=is_loopback(_PORT.sub("", who.host).strip("[]")),
+        lines=_lines(who.endpoint, bucket, key, link, chosen) if link else [],
     )  # fmt: skip
 
 

@@ -206,7 +206,11 @@ def test_notifications_name_a_target_that_exists(visitor: Visitor, path: str) ->
 
 
 def test_the_list_says_what_is_set(visitor: Visitor, s3: Any, bucket: str, path: str) -> None:
-    assert "no rules" in visitor.page(path).lower()
+    page = visitor.page(path)
+    assert "no rules" in page.lower()
+    assert "<td>Never kept: an object that is replaced or deleted is gone</td>" in page
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    assert "<td>Kept: everything that is replaced or deleted can be restored</td>" in visitor.page(path)
     s3.put_bucket_cors(
         Bucket=bucket, CORSConfiguration={"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]}
     )

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orcas.console.documents.forms import GROUPS_MAX, FieldError, Filled
+from orcas.console.documents.forms import GROUPS_MAX, FieldError, Filled, Form
 from orcas.console.pages import CallError, Place, Visit, access_lists, explained, field, flash, page, redirect, visit
 from orcas.console.pages.settings import expiry, policy
 from orcas.console.pages.settings.sections import SECTIONS, Section
@@ -68,10 +68,21 @@ async def _state(who: Visit, bucket: str, section: Section) -> tuple[str, str]:
     if document is None:
         return "none", section.none
     filled = await asyncio.to_thread(section.form.fill, document)
-    if filled is None or not section.form.rule:
+    if filled is None:
         return "set", "Set"
+    if not section.form.rule:
+        return _in_words(section.form, filled)
     count = len(filled.rules)
     return ("set", f"{count} {section.form.rule_name}{'' if count == 1 else 's'}") if count else ("none", section.none)
+
+
+def _in_words(form: Form, filled: Filled) -> tuple[str, str]:
+    """A form without groups: what was chosen, where it is one choice."""
+    if len(form.fixed) != 1 or not form.fixed[0].choices:
+        return "set", "Set"
+    value = filled.fixed[form.fixed[0].name]
+    said = dict(form.fixed[0].choices).get(value, value)
+    return "set" if value else "none", f"{said[:1].upper()}{said[1:]}"
 
 
 async def show(request: Request) -> Response:

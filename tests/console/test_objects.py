@@ -136,7 +136,7 @@ def test_details_show_what_is_known_of_an_object(visitor: Visitor, s3: Any, buck
         Metadata={"author": "<b>me</b>"}, ChecksumAlgorithm="SHA256",
     )  # fmt: skip
     page = visitor.page(f"/b/{bucket}/object?key=k")
-    for shown in ("text/plain", "no-cache", "SHA256", "team", "&lt;b&gt;me&lt;/b&gt;", "4 bytes"):
+    for shown in ("text/plain", "no-cache", "SHA256", "Checksum type", "team", "&lt;b&gt;me&lt;/b&gt;", "4 bytes"):
         assert shown in page, shown
     page = visitor.done(f"/b/{bucket}/object/tags?key=k", {"tags": "a=1\r\nb=2=3\r\n"})
     assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [
@@ -292,6 +292,17 @@ def test_previews(visitor: Visitor, s3: Any, bucket: str, key: str, body: bytes,
     assert "<script>alert" not in page
 
 
+def test_a_cell_of_parquet_without_a_value_is_empty(visitor: Visitor, s3: Any, bucket: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = io.BytesIO()
+    parquet.write_table(pa.table({"name": ["screw", None], "price": [7, 0]}), file)
+    s3.put_object(Bucket=bucket, Key="a.parquet", Body=file.getvalue())
+    table = visitor.page(f"/b/{bucket}/object?key=a.parquet").partition("<tbody>")[2].partition("</tbody>")[0]
+    cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", table, re.DOTALL)]
+    assert cells == ["screw", "7", "", "0"]
+
+
 @pytest.mark.parametrize(("key", "kind"), [("a.html", "text/html; charset=utf-8"), ("a.svg", "image/svg+xml")])
 def test_what_is_framed_runs_and_loads_nothing(visitor: Visitor, s3: Any, bucket: str, key: str, kind: str) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=b"<script>alert(1)</script>")
@@ -312,7 +323,11 @@ def test_history_restores_any_version_and_compares_texts(visitor: Visitor, s3: A
     marker = s3.delete_object(Bucket=bucket, Key="k")["VersionId"]
     page = visitor.page(f"/b/{bucket}/versions?key=k")
     assert all(version in page for version in (first, second, marker))
+    checked = re.findall(r'name="(old|new)" value="([^"]+)" checked', page)
+    assert sorted(checked) == [("new", second), ("old", first)]
     difference = visitor.page(f"/b/{bucket}/versions/compare?key=k&old={first}&new={second}")
+    assert len(re.findall(r"<time datetime", difference)) == 2
+    assert f'name="version" value="{first}"' in difference
     assert "-two" in difference
     assert "+&lt;i&gt;three&lt;/i&gt;" in difference
     visitor.done(f"/b/{bucket}/versions/restore?key=k", {"version": marker, "marker": "yes"})
@@ -323,11 +338,7 @@ def test_history_restores_any_version_and_compares_texts(visitor: Visitor, s3: A
 
 
 def test_snapshots_are_taken_looked_into_and_restored(visitor: Visitor, s3: Any, bucket: str) -> None:
-    checked = re.findall(r'name="(old|new)" value="([^"]+)" checked', page)
-    assert sorted(checked) == [("new", second), ("old", first)]
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
-    assert len(re.findall(r"<time datetime", difference)) == 2
-    assert f'name="version" value="{first}"' in difference
     assert "was taken" in visitor.done(f"/b/{bucket}/snapshots", {"name": "then"})
     s3.put_object(Bucket=bucket, Key="k", Body=b"after")
     fork = f"t-{uuid.uuid4().hex}"
@@ -352,6 +363,16 @@ def test_a_shared_link_works_without_a_key(visitor: Visitor, s3: Any, bucket: st
     assert "X-Amz-Signature" not in visitor.page(f"/b/{bucket}/share?key={in_query(key)}&seconds=999999999")
 
 
+@pytest.mark.parametrize(("host", "is_local"), [("127.0.0.1", True), ("[::1]:9000", True), ("s3.example.test", False)])
+def test_a_link_with_an_address_of_this_computer_says_so(
+    visitor: Visitor, s3: Any, bucket: str, host: str, *, is_local: bool
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k")
+    page = visitor.get(f"/b/{bucket}/share?key=k&seconds=3600", headers={"host": host}).text
+    assert f"http://{host}/{bucket}/k?" in page
+    assert ("works on this computer alone" in page) == is_local
+
+
 def test_errors_say_what_to_do(visitor: Visitor, bucket: str) -> None:
     for path in ("/b/no-such-bucket", f"/b/{bucket}/object?key=absent", "/no-such-page"):
         answer = visitor.get(path)
@@ -363,16 +384,6 @@ def test_a_page_has_no_rights_of_its_own(target: Target, s3: Any, bucket: str) -
     """A user who may read one bucket sees it, and is told what else is refused."""
     iam = target.server.client("iam")
     name = f"u-{uuid.uuid4().hex[:12]}"
-@pytest.mark.parametrize(("host", "is_local"), [("127.0.0.1", True), ("[::1]:9000", True), ("s3.example.test", False)])
-def test_a_link_with_an_address_of_this_computer_says_so(
-    visitor: Visitor, s3: Any, bucket: str, host: str, *, is_local: bool
-) -> None:
-    s3.put_object(Bucket=bucket, Key="k")
-    page = visitor.get(f"/b/{bucket}/share?key=k&seconds=3600", headers={"host": host}).text
-    assert f"http://{host}/{bucket}/k?" in page
-    assert ("works on this computer alone" in page) == is_local
-
-
     iam.create_user(UserName=name)
     actions = ["s3:ListBucket", "s3:GetObject", "s3:ListAllMyBuckets"]
     statements = [

@@ -215,7 +215,9 @@ def _parquet_rows(source: _Ranged) -> tuple[list[list[str]], str]:
     rows = [columns]
     batch: Any
     for batch in file.iter_batches(ROWS_MAX, columns=columns):
-        rows += [[str(row[name])[:_CELL_MAX] for name in columns] for row in batch.to_pylist()]
+        rows += [
+            ["" if row[name] is None else str(row[name])[:_CELL_MAX] for name in columns] for row in batch.to_pylist()
+        ]
         break
     return rows, f"{len(rows) - 1:,} of {file.metadata.num_rows:,} rows."
 

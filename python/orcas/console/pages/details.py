@@ -87,9 +87,8 @@ def _facts(headers: Mapping[str, str]) -> list[tuple[str, Any]]:
         ("ETag", headers.get("etag", "").strip('"')),
     ]
     facts += [(name, headers[name]) for name in _HEADERS if name in headers]
-    facts += [
-        (name.removeprefix(_CHECKSUM).upper(), text) for name, text in headers.items() if name.startswith(_CHECKSUM)
-    ]
+    sums = [(name.removeprefix(_CHECKSUM), text) for name, text in headers.items() if name.startswith(_CHECKSUM)]
+    facts += [("Checksum type" if name == "type" else name.upper(), text) for name, text in sums]
     facts += [(title, headers[name]) for name, title in (*_LOCKS, *_SEALED) if name in headers]
     if "x-amz-version-id" in headers:
         facts.append(("Version", headers["x-amz-version-id"]))

@@ -1391,7 +1391,8 @@ class Core:
         """Count what proves to be forged as a wrong signature of this address."""
 
     def stats(self) -> Stats:
-        """Counts and sizes of what is stored. Blocks.
+        """Counts and sizes of what is stored: of everything acknowledged, unless the index is far behind or cannot follow.
+        Blocks.
 
         Raises:
             StoreError: the index or a directory cannot be read.

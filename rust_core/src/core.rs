@@ -1,6 +1,7 @@
 //! The process-wide object behind every request: the open engine and the gateway.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -40,6 +41,9 @@ use orcas_seal::Secret;
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
+
+/// How long statistics wait for the index.
+const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Accounts, policies, identities, keys and limits.
 #[derive(FromPyObject)]
@@ -435,9 +439,17 @@ impl Core {
         self.gateway.count_forgery(client.parse().ok(), self.gateway.now_ms());
     }
 
-    /// Counts and sizes of what is stored. Blocks.
+    /// Counts and sizes of what is stored: of everything acknowledged, unless the index is far behind or cannot follow.
+    /// Blocks.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
-        py.detach(|| self.gateway.engine.usage()).map(Stats::from).map_err(store_error)
+        py.detach(|| {
+            let engine = &self.gateway.engine;
+            // A store that does not sync would count new objects only much later, one in memory never.
+            let _ = engine.catch_up(CATCH_UP_AT_MOST);
+            engine.usage()
+        })
+        .map(Stats::from)
+        .map_err(store_error)
     }
 
     /// Reclaims now; with `compact` files are rewritten as well. Blocks until it is done or the store is closed.

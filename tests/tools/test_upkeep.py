@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from tests.fixtures.commands import command, document, ran
-from tests.fixtures.targets import MIB, Target, content
+from tests.fixtures.targets import MIB, Target, content, running
 from tests.fixtures.waiting import wait_until
 from tests.tools.conftest import BUCKET, fill
 
 from orcas.settings.config import child_environment
-from orcas.tools.session import Session
+from orcas.tools.session import Session, session_of
 
 Serve = Callable[..., AbstractContextManager[Target]]
 
@@ -34,6 +34,19 @@ def shown(data: Path, *arguments: str) -> dict[str, Any]:
         "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",
     }  # fmt: skip
     return stats
+
+
+@pytest.mark.parametrize("kind", ["memory", "sync", "buffered", "unsafe-none"])
+def test_stats_count_what_was_acknowledged(tmp_path: Path, kind: str) -> None:
+    settings = {} if kind == "memory" else {"durability": kind}
+    with running(None if kind == "memory" else tmp_path / "data", **settings) as target:
+        client = target.client()
+        client.create_bucket(Bucket=BUCKET)
+        with session_of(client) as session:
+            for number in range(1, 4):
+                client.put_object(Bucket=BUCKET, Key=f"k{number}", Body=b"1" * 10)
+                (row,) = session.admin("GET", "stats")["buckets"]
+                assert (row["objects"], row["bytes"]) == (number, 10 * number)
 
 
 def test_stats_say_what_is_stored_and_shared(serve: Serve, data: Path) -> None:

@@ -6,7 +6,7 @@
 //! hole is punched and no compacted file is finished; files grow, which changes no listed byte that the listed log
 //! leads to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::handle::Handle;
 use super::state::EngineState;
@@ -60,7 +60,16 @@ impl Handle {
     /// # Errors
     /// As of [`Handle::pin_for_backup`].
     pub fn wait_until_applied(&self) -> Result<()> {
+        self.catch_up(Duration::MAX).map(drop)
+    }
+
+    /// As [`Handle::wait_until_applied`], but not much longer than `limit`. Whether the index has everything.
+    ///
+    /// # Errors
+    /// As of [`Handle::pin_for_backup`].
+    pub fn catch_up(&self, limit: Duration) -> Result<bool> {
         let shared = &self.shared;
+        let started = Instant::now();
         let last = self.barrier()?;
         shared.applies.hurry();
         while !shared.applies.has(last) {
@@ -68,9 +77,12 @@ impl Handle {
             if let Some(stall) = shared.applies.stalled() {
                 return Err(stall);
             }
+            if started.elapsed() >= limit {
+                return Ok(false);
+            }
             std::thread::sleep(RETRY_INTERVAL);
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -482,7 +482,12 @@ def _read_file(path: Path) -> dict[str, object]:
             f"{path} cannot be read: {error}; correct the file, or give this user access."
         ) from None
     names = [name for name, setting in SETTINGS.items() if setting.variable]
+    secrets = {f"{name}_file": variable_name(name) for name, setting in SETTINGS.items() if setting.secret}
     for name in document:
+        if name in secrets:
+            raise ConfigurationError(
+                f"{path} sets {name}, which only a variable can: set {secrets[name]}_FILE in the environment."
+            )
         if name not in names:
             raise ConfigurationError(f"{path} sets {name}, which is not a setting{closest(name, names)}")
     return document

@@ -142,6 +142,7 @@ def test_what_the_command_line_has_wrong_is_wrong_usage(monkeypatch: pytest.Monk
         ("dev = true", "not a setting"),
         ("port = [", "cannot be read"),
         ("port = true", "whole"),
+        ("master_key_file = 'key'", "only a variable can: set ORCAS_MASTER_KEY_FILE"),
     ],
 )
 def test_wrong_files_are_refused(places: Path, text: str, says: str) -> None:

@@ -284,6 +284,7 @@ ELSEWHERE: Final = {
         "Both copies of the keyring": "Both copies of the keyring",
         "The keyring in … is of generation": "of generation 2, older than",
     },
+    "tests/unit/commands/test_config.py": {"… sets …, which only": "only a variable can: set ORCAS_MASTER_KEY_FILE"},
     "tests/unit/commands/test_failures.py": {
         "The process that requested a server": "The process that requested a server",
         "Windows is": "Windows is not supported",

@@ -259,11 +259,11 @@ def test_a_state_comes_back(s3: Any, control: Control, tmp_path: Path) -> None:
 
 
 def test_mistakes_are_sentences(control: Control) -> None:
-    with pytest.raises(orcas.OrcasError, match="S3 has no error Nope"):
+    with pytest.raises(orcas.OrcasError, match="S3 has no error Nope: give one such as SlowDown"):
         control.fault("error", code="Nope")
     with pytest.raises(orcas.OrcasError, match="fault"):
         control.fault("nonsense")  # type: ignore[arg-type]
-    with pytest.raises(orcas.OrcasError, match="S3 has no operation PutObjct"):
+    with pytest.raises(orcas.OrcasError, match="S3 has no operation PutObjct: give one such as PutObject"):
         control.fault("latency", operation="PutObjct")
     with pytest.raises(orcas.OrcasError, match="bucket does not exist"):
         control.drop_bucket("absent")

@@ -106,12 +106,12 @@ class TestControl:
             raise Refusal(400, "TooManyRules", f"There are {RULES_MAX} rules: delete some.")
         for name in options.get("operations") or ():
             if name not in OPERATIONS:
-                raise Refusal(400, "InvalidRequest", f"S3 has no operation {name}.")
+                raise Refusal(400, "InvalidRequest", f"S3 has no operation {name}: give one such as PutObject.")
         rule = Rule(next(self._numbers), fault, **options)
         try:
             self._core.refusal("GET", b"/", rule.code)
         except ValueError as error:
-            raise Refusal(400, "InvalidRequest", f"{error}.") from None
+            raise Refusal(400, "InvalidRequest", f"{error}: give one such as SlowDown.") from None
         self._rules = {**self._rules, rule.id: rule}
         self._look()
         return rule

@@ -65,8 +65,6 @@ class Server:
         UnavailableError: the server did not start; the message ends with the last lines of its log.
     """
 
-    region: str
-
     def __init__(
         self, data: str | Path | None = None, *, memory: bool = False, timeout: float = 60.0, **settings: object
     ) -> None:
@@ -76,7 +74,6 @@ class Server:
         overrides |= {"memory": True} if memory else {"data": str(data)}
         # Also checked here, so that a wrong setting raises an exception from this call instead of ending the child.
         self._settings: Settings = resolve(overrides, ambient=False).settings
-        self.region = self._settings.region
         self._deadline = time.monotonic() + timeout
         self._timeout = timeout
         self._starting = threading.Lock()
@@ -107,6 +104,11 @@ class Server:
     def endpoint(self) -> str:
         """The URL of the server."""
         return str(self._wait()["url"])
+
+    @property
+    def region(self) -> str:
+        """The region of the server, which clients sign for."""
+        return self._settings.region
 
     @property
     def access_key(self) -> str:

@@ -261,6 +261,8 @@ def test_a_state_comes_back(s3: Any, control: Control, tmp_path: Path) -> None:
 def test_mistakes_are_sentences(control: Control) -> None:
     with pytest.raises(orcas.OrcasError, match="S3 has no error Nope: give one such as SlowDown"):
         control.fault("error", code="Nope")
+    with pytest.raises(TypeError, match="days, hours, minutes and seconds, not day"):
+        control.advance(day=3)
     with pytest.raises(orcas.OrcasError, match="fault"):
         control.fault("nonsense")  # type: ignore[arg-type]
     with pytest.raises(orcas.OrcasError, match="S3 has no operation PutObjct: give one such as PutObject"):

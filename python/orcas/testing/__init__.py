@@ -192,7 +192,11 @@ class Control:
         Presigned URLs and retentions end, and lifecycle rules remove what has expired, before this returns; `lifecycle`
         false leaves it to be removed later. Signatures of clients, which do not know this clock, stay valid.
         """
-        self._ahead += duration if duration is not None else dt.timedelta(**units)
+        try:
+            self._ahead += duration if duration is not None else dt.timedelta(**units)
+        except TypeError:
+            given = ", ".join(units)
+            raise TypeError(f"advance takes a timedelta, or days, hours, minutes and seconds, not {given}") from None
         self._ask("PUT", "clock", {"ahead_ms": self._ahead // dt.timedelta(milliseconds=1), "lifecycle": lifecycle})
 
     def record(self) -> None:

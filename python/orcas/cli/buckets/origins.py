@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import typer
 
@@ -59,6 +60,8 @@ def set_origin(
     url, source = server_of(place)
     if not source:
         raise UsageError(f"{place} names no bucket: add /BUCKET to it.")
+    if not private and _is_own(url):
+        raise UsageError(f"{url} is of a private network or of this machine: add --private.")
     order: dict[str, Any] = {
         "bucket": bucket, "url": url, "source": source, "private": private,
         "object_bytes_max": bytes_of(most, "--max-object-size"), "timeout_sec": timeout,
@@ -114,3 +117,13 @@ def remove(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `orcas`."""
     app.add_typer(origin_app, name="origin")
+
+
+def _is_own(url: str) -> bool:
+    """Whether a URL has an address, not a name, of a private network or of a machine itself."""
+    from orcas.targets.addresses import is_public
+
+    host = urlsplit(url).hostname or ""
+    with contextlib.suppress(ValueError):
+        return not is_public(host)
+    return host == "localhost"

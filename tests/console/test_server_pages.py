@@ -172,6 +172,8 @@ def test_the_disk_of_a_bucket_that_is_gone_is_no_failure(visitor: Visitor) -> No
 def test_usage_is_drawn(visitor: Visitor, target: Target, bucket: str) -> None:
     target.client().put_object(Bucket=bucket, Key="k", Body=b"x" * 2048)
     assert f'<bdi class="key">{bucket}</bdi>' in visitor.page("/usage?by=bucket&of=received")
+    # A few bytes for less than a second.
+    assert re.search(r'<td class="num">\d\.\d+e-\d+</td>', visitor.page("/usage?by=bucket&of=gb_months")) is None
     assert "must not be later" in visitor.page("/usage?since=2026-02-02&until=2026-02-01")
     assert visitor.get("/usage?by=<b>&of=<b>&since=<b>").status_code == 200
 

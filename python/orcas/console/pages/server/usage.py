@@ -67,7 +67,9 @@ def said(column: str, value: float | None) -> str:
         return "—"
     if column in _BYTES:
         return size(int(value))
-    return number(int(value)) if column == "requests" else f"{value:.4g}"
+    if column == "requests":
+        return number(int(value))
+    return "<0.001" if 0 < value < 0.001 else f"{value:.4g}"
 
 
 ROUTES = [Route("/usage", show)]

@@ -10,31 +10,33 @@ const AT_ONCE = 4;
 const TRIES = 6;
 const STORE = "orcas-uploads";
 
-// CRC-32 by eight tables, which takes eight bytes a step.
+// CRC-32 by sixteen tables, one after the other, which take four words of 32 bits a step, the lowest byte first.
+const TABLE = 256;
 const tables = (() => {
-  const made = Array.from({ length: 8 }, () => new Uint32Array(256));
-  for (let n = 0; n < 256; n += 1) {
+  const made = new Int32Array(16 * TABLE);
+  for (let n = 0; n < TABLE; n += 1) {
     let c = n;
     for (let bit = 0; bit < 8; bit += 1) c = c & 1 ? (c >>> 1) ^ 0xedb88320 : c >>> 1;
-    made[0][n] = c;
+    made[n] = c;
   }
-  for (let n = 0; n < 256; n += 1) {
-    for (let k = 1; k < 8; k += 1) made[k][n] = (made[k - 1][n] >>> 8) ^ made[0][made[k - 1][n] & 255];
-  }
+  for (let n = TABLE; n < made.length; n += 1) made[n] = (made[n - TABLE] >>> 8) ^ made[made[n - TABLE] & 255];
   return made;
 })();
 
 function crc32(buffer) {
-  const bytes = new Uint8Array(buffer);
-  const [t0, t1, t2, t3, t4, t5, t6, t7] = tables;
-  let c = 0xffffffff;
+  const words = new Int32Array(buffer, 0, buffer.byteLength >>> 2);
+  const t = tables;
+  let c = -1;
   let at = 0;
-  for (const end = bytes.length - 8; at <= end; at += 8) {
-    c ^= bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
-    c = t7[c & 255] ^ t6[(c >>> 8) & 255] ^ t5[(c >>> 16) & 255] ^ t4[c >>> 24]
-      ^ t3[bytes[at + 4]] ^ t2[bytes[at + 5]] ^ t1[bytes[at + 6]] ^ t0[bytes[at + 7]];
+  for (const end = words.length - 3; at < end; at += 4) {
+    const [w, x, y, z] = [c ^ words[at], words[at + 1], words[at + 2], words[at + 3]];
+    c = t[3840 + (w & 255)] ^ t[3584 + ((w >>> 8) & 255)] ^ t[3328 + ((w >>> 16) & 255)] ^ t[3072 + (w >>> 24)]
+      ^ t[2816 + (x & 255)] ^ t[2560 + ((x >>> 8) & 255)] ^ t[2304 + ((x >>> 16) & 255)] ^ t[2048 + (x >>> 24)]
+      ^ t[1792 + (y & 255)] ^ t[1536 + ((y >>> 8) & 255)] ^ t[1280 + ((y >>> 16) & 255)] ^ t[1024 + (y >>> 24)]
+      ^ t[768 + (z & 255)] ^ t[512 + ((z >>> 8) & 255)] ^ t[256 + ((z >>> 16) & 255)] ^ t[z >>> 24];
   }
-  for (; at < bytes.length; at += 1) c = t0[(c ^ bytes[at]) & 255] ^ (c >>> 8);
+  const bytes = new Uint8Array(buffer);
+  for (at *= 4; at < bytes.length; at += 1) c = t[(c ^ bytes[at]) & 255] ^ (c >>> 8);
   c = (c ^ 0xffffffff) >>> 0;
   return btoa(String.fromCharCode(c >>> 24, (c >>> 16) & 255, (c >>> 8) & 255, c & 255));
 }

@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
-from orcas.edge import Form, Request, Response
+from orcas.edge import OPERATIONS, Form, Request, Response
 from orcas.errors import UnavailableError
 from orcas.http.extensions import GONE, REFUSED, RESPONSE
 from orcas.http.refusals import FAILED
@@ -50,15 +50,14 @@ _ITSELF: Final = ("127.0.0.1", 0)
 # Bytes of the body of a request of the server itself that are passed on at once.
 _PIECE_BYTES: Final = 256 * KIB
 
-# What changes who may do what with a bucket.
+# What changes who may do what with a bucket, as indices into OPERATIONS.
 _AUDITED: Final = frozenset(
-    {
+    OPERATIONS.index(name)
+    for name in (
         "PutBucketPolicy", "DeleteBucketPolicy", "PutPublicAccessBlock", "DeletePublicAccessBlock", "PutBucketAcl",
         "PutBucketOwnershipControls", "DeleteBucketOwnershipControls",
-    }
+    )
 )  # fmt: skip
-# Parts of the parameters that name them.
-_AUDITED_PARTS: Final = (b"policy", b"publicAccessBlock", b"acl", b"ownershipControls", b"%")
 _NOT_AUDITED: Final = (
     "ServiceUnavailable",
     "The change cannot be written to the audit log, because its disk is full or fails. Nothing has been changed.",
@@ -122,8 +121,8 @@ class Dispatcher:
         try:
             try:
                 if isinstance(admission, Request):
-                    if query and self._audit is not None and _may_be_audited(scope["method"], query):
-                        response = await self._audited(admission, scope, receive)
+                    if admission.operation in _AUDITED and self._audit is not None:
+                        response = await self._audited(admission, self._audit, scope, receive)
                     else:
                         response = await self._store.execute(admission, receive)
                     if response.status == _NOT_FOUND and self.origins is not None:
@@ -186,16 +185,13 @@ class Dispatcher:
     async def _answered(self, admission: Request | Response, receive: Receive) -> Response:
         return await self._store.execute(admission, receive) if isinstance(admission, Request) else admission
 
-    async def _audited(self, request: Request, scope: Scope, receive: Receive) -> Response:
+    async def _audited(self, request: Request, audit: Audit, scope: Scope, receive: Receive) -> Response:
         """As `execute`. What changes who may do what is in the audit log first; if it cannot be written, this fails."""
         asked = self._describe(scope)
-        operation, bucket = asked["operation"], asked["bucket"]
-        if operation not in _AUDITED or bucket is None or self._audit is None:
-            return await self._store.execute(request, receive)
-        client = scope.get("client")
+        operation, bucket, client = OPERATIONS[request.operation], asked["bucket"] or "", scope.get("client")
         try:
             address = client[0] if client else None
-            failed = await self._audit(operation, bucket, request.requester_arn, asked["access_key"], address)
+            failed = await audit(operation, bucket, request.requester_arn, asked["access_key"], address)
         except UnavailableError:
             # The cause is in the log. A client that sends its body first would otherwise see a broken connection.
             while (message := await receive())["type"] == "http.request" and message["more_body"]:
@@ -327,11 +323,6 @@ class Dispatcher:
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
-
-
-def _may_be_audited(method: str, query: bytes) -> bool:
-    """Whether it may be one of `_AUDITED`: for certain, only if nothing in the query is encoded."""
-    return method in ("PUT", "DELETE") and any(part in query for part in _AUDITED_PARTS)
 
 
 def _may_be_pulled(asked: Description, scope: Scope, missing: Response) -> bool:

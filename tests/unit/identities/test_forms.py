@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from botocore.parsers import QueryParser
@@ -47,8 +51,6 @@ def test_forms_of_botocore_are_read() -> None:
         "ContextEntries": [{"ContextKeyName": "k", "ContextKeyValues": ["a", "b"], "ContextKeyType": "string"}],
         "PolicyInputList": ['{"a": "ü&="}'], "ResourceArns": [],
     }  # fmt: skip
-    from urllib.parse import urlencode
-
     sent = QuerySerializer().serialize_to_request(given, operation("SimulatePrincipalPolicy"))["body"]
     read = parse_form(urlencode(sent).encode())
     assert (read.pop("Action"), read.pop("Version")) == ("SimulatePrincipalPolicy", "2010-05-08")
@@ -63,6 +65,47 @@ def test_every_text_survives(text: str) -> None:
     except UnicodeDecodeError:
         # Half of a surrogate pair is no text.
         assert re.search("[\ud800-\udfff]", text)
+
+
+names = st.text("AbZ09", min_size=1, max_size=3)
+trees = st.recursive(
+    st.text(max_size=8),
+    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(names, inner, min_size=1, max_size=3),
+    max_leaves=12,
+)
+
+
+def fields(name: str, tree: Any) -> Iterator[tuple[str, str]]:
+    """The fields of a form that say this."""
+    if isinstance(tree, str):
+        yield name, tree
+        return
+    parts = tree.items() if isinstance(tree, dict) else ((f"member.{n}", each) for n, each in enumerate(tree, 1))
+    for part, inner in parts:
+        yield from fields(f"{name}.{part}", inner)
+
+
+@given(st.dictionaries(names, trees, min_size=1, max_size=3), st.randoms())
+def test_what_a_form_says_is_read_in_any_order(tree: dict[str, Any], order: random.Random) -> None:
+    pairs = [pair for name, value in tree.items() for pair in fields(name, value)]
+    order.shuffle(pairs)
+    body = urlencode(pairs).encode()
+    if max(name.count(".") for name, _ in pairs) < 8:
+        assert parse_form(body) == tree
+    else:
+        with pytest.raises(ValueError, match="malformed"):
+            parse_form(body)
+
+
+@given(
+    st.lists(st.sampled_from([*"AB.=&%+1", "member", "A.member.1=", "%2", "\xff", "=x&"]), max_size=30).map("".join),
+    st.binary(max_size=40),
+)
+def test_any_bytes_are_a_form_or_refused(text: str, more: bytes) -> None:
+    for body in (text.encode("latin-1"), more, text.encode("latin-1") + more):
+        # Anything but a ValueError would be answered as a fault of the server.
+        with contextlib.suppress(ValueError):
+            assert all(name for name in parse_form(body))
 
 
 def parsed(action: str, document: bytes, status: int = 200) -> Any:

@@ -118,6 +118,8 @@ class Records:
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
         self.changes = Changes()
+        # Entities by account and kind, of those that were counted: a file of identities adds thousands at once.
+        self._counts: dict[tuple[str, str], int] = {}
 
     async def all(self, query: str, *values: object) -> list[Any]:
         """All rows of a query."""
@@ -193,6 +195,13 @@ class Records:
             AND entities.name COLLATE NOCASE > ? ORDER BY entities.name COLLATE NOCASE LIMIT ?"""
         return [_entity(row) for row in await self.all(query, account, kind, path, path, after, most)]
 
+    async def number_of(self, account: str, kind: str) -> int:
+        """How many there are."""
+        if (account, kind) not in self._counts:
+            query = "SELECT count(*) FROM entities WHERE account = ? AND kind = ?"
+            self._counts[account, kind] = await self.count(query, account, kind)
+        return self._counts[account, kind]
+
     async def add(self, account: Account, kind: str, name: str, path: str, **more: Any) -> Entity:
         """Add an entity whose name is free."""
         entity = Entity(new_id(kind), account.id, account.number, kind, name, path, now_ms(), **more)
@@ -200,6 +209,8 @@ class Records:
             "INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             entity.id, entity.account, kind, name, path, entity.created_ms, entity.boundary, json.dumps(entity.details),
         )  # fmt: skip
+        if (account.id, kind) in self._counts:
+            self._counts[account.id, kind] += 1
         self.changes.touch(entity)
         return entity
 
@@ -224,6 +235,7 @@ class Records:
         await self.run("DELETE FROM limits WHERE id IN (SELECT access_key FROM access_keys WHERE user = ?)", entity.id)
         await self.run("DELETE FROM limits WHERE id = ?", entity.id)
         await self.run("DELETE FROM entities WHERE id = ?", entity.id)
+        self._counts.pop((entity.account, entity.kind), None)
 
     async def touch(self, entity: Entity) -> None:
         """What this entity may do has changed; of a group, what its members may do."""
@@ -316,7 +328,8 @@ class Records:
     async def uses(self, policy: str, account: str) -> tuple[int, int]:
         """To how many entities of an account a policy is attached, and whose boundary it is."""
         attached = await self.count(
-            "SELECT count(*) FROM attachments JOIN entities ON id = entity WHERE policy = ? AND account = ?",
+            # Few have the policy, and many may be of the account.
+            "SELECT count(*) FROM attachments CROSS JOIN entities ON id = entity WHERE policy = ? AND account = ?",
             policy, account,
         )  # fmt: skip
         bounded = await self.count("SELECT count(*) FROM entities WHERE boundary = ? AND account = ?", policy, account)

@@ -48,8 +48,7 @@ async def check_new(call: Call, kind: str, name: str, path: str) -> None:
     """Raise IamError if there is such an entity, or there are too many."""
     if await call.records.is_taken(call.account.id, kind, name):
         raise IamError("EntityAlreadyExists", f"{kind.capitalize()} with name {name} already exists.")
-    query = "SELECT count(*) FROM entities WHERE account = ? AND kind = ?"
-    if await call.records.count(query, call.account.id, kind) >= ENTITIES_MAX[kind]:
+    if await call.records.number_of(call.account.id, kind) >= ENTITIES_MAX[kind]:
         raise limit(f"{kind.capitalize()}sPerAccount", ENTITIES_MAX[kind])
     if len(arn_of(call.account.number, kind, path, name)) > 2048:
         raise IamError("ValidationError", "The path is too long.")

@@ -54,13 +54,12 @@ _DETAILS: Final = {
 @action("account")
 async def get_account_summary(call: Call) -> Answer:
     """How many of everything the account has and may have."""
-    count, account = call.records.count, call.account.id
+    records, account = call.records, call.account.id
     kinds = {"Users": "user", "Groups": "group", "Roles": "role", "Policies": "policy"}
-    query = "SELECT count(*) FROM entities WHERE account = ? AND kind = ?"
-    counts = {title: await count(query, account, kind) for title, kind in kinds.items()}
+    counts = {title: await records.number_of(account, kind) for title, kind in kinds.items()}
     of_policies = "SELECT count(*) FROM documents JOIN entities ON id = entity WHERE account = ? AND kind = 'policy'"
-    counts["PolicyVersionsInUse"] = await count(of_policies, account)
-    counts["AccountAccessKeysPresent"] = int(bool(await call.records.keys(account, None)))
+    counts["PolicyVersionsInUse"] = await records.count(of_policies, account)
+    counts["AccountAccessKeysPresent"] = int(bool(await records.keys(account, None)))
     return {"SummaryMap": counts | _QUOTAS | {"AccountMFAEnabled": 0, "MFADevices": 0, "MFADevicesInUse": 0}}
 
 

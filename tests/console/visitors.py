@@ -41,6 +41,10 @@ class Visitor:
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
         return answer.text
 
+    def lists(self, bucket: str) -> bool:
+        """Whether the first page lists a bucket; asked for by name, because others may fill that page."""
+        return f'data-bucket="{bucket}"' in self.page(f"/?prefix={bucket}")
+
     def token(self) -> str:
         """The token of the session, as every page has it."""
         found = re.search(r'data-csrf="([^"]+)"', self.page("/"))

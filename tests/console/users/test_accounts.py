@@ -62,7 +62,7 @@ def test_an_account_is_made_and_its_root_signs_in(
     assert name in page
     assert secret not in page
     theirs = signed_in(key, secret)
-    assert bucket not in theirs.page("/")
+    assert not theirs.lists(bucket)
     # It is root of its account, and not of the store.
     assert theirs.get("/users/users").status_code == 200
     assert theirs.get("/users/accounts").status_code == 403

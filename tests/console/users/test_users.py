@@ -59,7 +59,7 @@ def test_a_service_account_has_a_policy_of_its_own(visitor: Visitor, target: Tar
     answer = visitor.post(f"{path}/create-key", {"narrow": "yes", "document": json.dumps({"Statement": [statement]})})
     theirs = visitor_of(target, signed_in=False)
     assert theirs.sign_in(shown(answer.text, "access-key"), shown(answer.text, "secret-key")).status_code == 303
-    assert bucket in theirs.page("/")
+    assert theirs.lists(bucket)
     assert theirs.get(f"/b/{bucket}/settings/cors").status_code == 403
     theirs.close()
 

@@ -115,6 +115,17 @@ def test_a_file_is_found_by_a_part_of_its_name(visitor: Visitor, s3: Any, bucket
     assert rows(visitor.page(f"/b/{bucket}?find=annual&prefix=2024/")) == ["2024%2Freports%2FAnnual.pdf"]
 
 
+def test_objects_with_the_same_content_are_found(visitor: Visitor, s3: Any, bucket: str) -> None:
+    for key, body in (("a.txt", b"same"), ("b/copy.txt", b"same"), ("c.txt", b"another")):
+        s3.put_object(Bucket=bucket, Key=key, Body=body)
+    page = visitor.page(f"/b/{bucket}/object?key=a.txt")
+    link = html.unescape(re.findall(r'href="([^"]+)">Same content', page)[0]).removeprefix(BASE)
+    found = visitor.page(link)
+    assert rows(found) == ["a.txt", "b%2Fcopy.txt"]
+    assert "2 of 3 keys" in found
+    assert rows(visitor.page(f"/b/{bucket}?same=%3Cscript%3E")) == []
+
+
 def test_a_deletion_can_be_undone_where_versions_are_kept(visitor: Visitor, s3: Any, bucket: str) -> None:
     versioned(s3, bucket)
     for key in STRANGE:

@@ -23,7 +23,8 @@ WIDTHS = (320, 768, 1280)
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PAGES = {
     "buckets": "/", "new-bucket": "/buckets/new", "objects": "/b/{b}", "search": "/b/{b}?find=text",
-    "empty": "/b/{b}?prefix=x", "text": "/b/{b}/object?key=a.txt", "table": "/b/{b}/object?key=a.csv",
+    "same": "/b/{b}?same=x", "empty": "/b/{b}?prefix=x", "text": "/b/{b}/object?key=a.txt",
+    "table": "/b/{b}/object?key=a.csv",
     "page": "/b/{b}/object?key=a.html", "image": "/b/{b}/object?key=a.svg", "history": "/b/{b}/versions?key=a.txt",
     "share": "/b/{b}/share?key=a.txt&seconds=3600", "snapshots": "/b/{b}/snapshots", "remove": "/b/{b}/remove",
     "error": "/b/no-such-bucket", "compare": "/b/{b}/versions/compare?key=a.txt&old={old}&new={new}",

@@ -1,4 +1,5 @@
-"""The objects of a bucket as folders, in pages; finding one by a part of its key; deleting several, with undo.
+"""The objects of a bucket as folders, in pages; finding them by a part of their keys or by their content; deleting several,
+with undo.
 
 Keys travel in queries and forms percent-encoded (`key`), because forms change line ends.
 """
@@ -48,10 +49,12 @@ async def show(request: Request) -> Response:
     """A page of a folder, or of what a search has found."""
     asked = request.query_params
     bucket, prefix, find = request.path_params["bucket"], asked.get("prefix", ""), asked.get("find", "")
+    same = asked.get("same", "")
     folder = prefix[: prefix.rfind("/") + 1]
     sort, down = asked.get("sort", "name"), asked.get("down") == "yes"
-    if find:
-        entries, folders, token, seen = await _found(request, bucket, folder, find, asked.get("token"))
+    if find or same:
+        wanted = _has_etag(same) if same else _has_text(folder, find)
+        entries, folders, token, seen = await _found(request, bucket, folder, wanted, asked.get("token"))
     else:
         listing = await list_objects(visit(request), bucket, prefix, asked.get("token"), limit=_PAGE)
         entries, folders, token, seen = listing.entries, listing.folders, listing.token, 0
@@ -61,21 +64,32 @@ async def show(request: Request) -> Response:
     undo = visit(request).session.undo
     return await page(
         request, "objects.html", bucket=bucket, prefix=prefix, folder=folder, crumbs=_crumbs(folder), entries=entries,
-        folders=folders, token=token, first=not asked.get("token"), sort=sort, down=down, find=find, seen=seen,
+        folders=folders, token=token, first=not asked.get("token"), sort=sort, down=down, find=find, same=same, seen=seen,
         undo=len(undo[1]) if undo is not None and undo[0] == bucket else 0, up=_up(folder),
     )  # fmt: skip
 
 
+def _has_text(folder: str, find: str) -> Callable[[Entry], bool]:
+    """Whether a text is in the key of an object below a folder, whatever its case."""
+    wanted = find.casefold()
+    return lambda entry: wanted in entry.key[len(folder) :].casefold()
+
+
+def _has_etag(etag: str) -> Callable[[Entry], bool]:
+    """Whether an object has this ETag, which is that of its content, and of its parts if it was uploaded in parts."""
+    return lambda entry: entry.etag.strip('"') == etag
+
+
 async def _found(
-    request: Request, bucket: str, folder: str, find: str, token: str | None
+    request: Request, bucket: str, folder: str, wanted: Callable[[Entry], bool], token: str | None
 ) -> tuple[list[Entry], list[str], str | None, int]:
-    """Objects below a folder whose keys have a text in them, whatever its case: a bounded part of the search."""
-    wanted, ends, seen = find.casefold(), time.monotonic() + _SEARCH_SECONDS, 0
+    """The objects below a folder that are wanted: a bounded part of the search."""
+    ends, seen = time.monotonic() + _SEARCH_SECONDS, 0
     entries: list[Entry] = []
     for _ in range(_SEARCH_PAGES_MAX):
         listing = await list_objects(visit(request), bucket, folder, token, delimiter="")
         seen += len(listing.entries)
-        entries += [entry for entry in listing.entries if wanted in entry.key[len(folder) :].casefold()]
+        entries += filter(wanted, listing.entries)
         token = listing.token
         if token is None or len(entries) >= _FINDS_MAX or time.monotonic() > ends:
             break

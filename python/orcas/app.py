@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import gc
 import logging
 import re
 import time
@@ -478,6 +479,14 @@ class Orcas(FastAPI):
         named = (value for name, value in scope["headers"] if name == b"host")
         return any(names_bucket(value, self._domains, self.settings.website_host) for value in named)
 
+    async def _make(self, part: str) -> None:
+        """Make a part of the application unless it is there: in a thread, so that S3 requests do not wait for imports."""
+        if part not in vars(self):
+            await asyncio.to_thread(getattr, self, part)
+            if gc.get_freeze_count():
+                # As `serve` does with what there was at the start: collections look at it no more.
+                gc.freeze()
+
     @functools.cached_property
     def _admin(self) -> FastAPI:
         """The admin API: made when it is first asked for, because making it would take a tenth of the start."""
@@ -486,9 +495,7 @@ class Orcas(FastAPI):
         return admin_app(self._tools, self._around)
 
     async def _serve_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "_admin" not in vars(self):
-            # In a thread, so that S3 requests do not wait for the imports.
-            await asyncio.to_thread(getattr, self, "_admin")
+        await self._make("_admin")
         await self._admin(scope, receive, send)
 
     @functools.cached_property
@@ -499,8 +506,7 @@ class Orcas(FastAPI):
         return console_app(self, self.settings, lambda: self._tools().core, self._root)
 
     async def _serve_console(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "_console" not in vars(self):
-            await asyncio.to_thread(getattr, self, "_console")
+        await self._make("_console")
         await self._console(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:

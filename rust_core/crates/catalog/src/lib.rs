@@ -105,11 +105,13 @@ impl Catalog {
         }
     }
 
-    /// Makes records visible: the overlay first, then what the cache has of their keys goes. `buckets` are those after
-    /// the records, and `moved` tells what was moved. True, once, when the filter of heads is to be filled anew.
+    /// Makes records visible: the overlay first, then what the cache has of their keys goes. `decided` has the records,
+    /// `buckets` are those after them, and `moved` tells what was moved. True, once, when the filter of heads is to be
+    /// filled anew.
     pub fn publish<'r>(
         &self,
         records: impl Iterator<Item = (Sequence, &'r Record)> + Clone,
+        decided: &Overlay,
         buckets: &Arc<BucketTable>,
         moved: Moved,
     ) -> bool {
@@ -117,7 +119,7 @@ impl Catalog {
         {
             let mut overlay = self.overlay.write();
             for (sequence, record) in records.clone() {
-                overlay.insert(sequence, record, buckets);
+                overlay.insert_decided(sequence, record, buckets, Some(decided));
             }
             if moved.prefix {
                 overlay.note_move();

@@ -133,6 +133,14 @@ impl KeyChanges {
         }
     }
 
+    /// The version that this record brought, unless another one has ended it.
+    pub fn brought_by(&self, sequence: Sequence) -> Option<&Arc<Object>> {
+        match self {
+            Self::Single(change) => change.value.as_ref().filter(|object| object.sequence == sequence),
+            Self::Several(versions) => versions.live.get(&sequence),
+        }
+    }
+
     /// The versions here, newest first.
     pub fn live(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.live_before(Sequence::MAX)

@@ -77,6 +77,17 @@ impl Overlay {
 
     /// `buckets` are those after the record or later ones.
     pub fn insert(&mut self, sequence: Sequence, record: &Record, buckets: &BucketTable) {
+        self.insert_decided(sequence, record, buckets, None);
+    }
+
+    /// As `insert`, of a record that is in `decided` as well: a version is kept once for both.
+    pub fn insert_decided(
+        &mut self,
+        sequence: Sequence,
+        record: &Record,
+        buckets: &BucketTable,
+        decided: Option<&Self>,
+    ) {
         self.references.insert(sequence, record);
         match record {
             // Buckets and packs have tables of their own, complete in memory.
@@ -101,13 +112,13 @@ impl Overlay {
             Record::Segment { extents } => {
                 self.segments.insert(sequence, extents.as_slice().into());
             }
-            Record::PutVersion(version) => self.put(sequence, version),
+            Record::PutVersion(version) => self.put(sequence, version, decided),
             Record::DeleteVersion { bucket, key, version_id } => {
                 self.end(sequence, (*bucket, key, *version_id), buckets)
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
                 self.end(sequence, (*from_bucket, from_key, version.version_id), buckets);
-                self.put(sequence, version);
+                self.put(sequence, version, decided);
             }
             Record::UpdateVersion { bucket, key, version_id, version, attributes } => {
                 let recent = self.heads.entry(*bucket).or_default().entry(key.clone());
@@ -133,13 +144,15 @@ impl Overlay {
                     checksum: version.checksum,
                 };
                 self.completed.insert(*upload, Change { sequence, value: Some(completed) });
-                self.put(sequence, version);
+                self.put(sequence, version, decided);
             }
         }
     }
 
-    fn put(&mut self, sequence: Sequence, version: &Version) {
-        let object = Arc::new(Object { sequence, version: version.clone() });
+    fn put(&mut self, sequence: Sequence, version: &Version, decided: Option<&Self>) {
+        let object = decided
+            .and_then(|decided| decided.key_changes(version.bucket, &version.key)?.brought_by(sequence).cloned())
+            .unwrap_or_else(|| Arc::new(Object { sequence, version: version.clone() }));
         match self.heads.entry(version.bucket).or_default().entry(version.key.clone()) {
             Entry::Occupied(recent) => recent.into_mut().put(object),
             Entry::Vacant(empty) => drop(empty.insert(KeyChanges::Single(Change { sequence, value: Some(object) }))),

@@ -39,6 +39,8 @@ use waiter::{CompletionSink, Waiter};
 
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
 const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
+/// Bytes that are kept for the encoding of records. One of many parts is longer.
+const PAYLOAD_KEPT: usize = 64 << 10;
 /// Failed batches in a row after which the store stops writing.
 const FAILURES_MAX: u32 = 2;
 
@@ -50,6 +52,8 @@ pub(super) struct Committer {
     pub(super) next_sequence: Sequence,
     /// Decided, not appended. Several rounds long in `buffered` mode.
     batch: Batch,
+    /// The encoding of the record that is being pushed.
+    payload: Vec<u8>,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
     /// Those of a moved prefix are among `records`.
@@ -106,6 +110,7 @@ impl Committer {
             log,
             durable,
             batch: Batch::new(),
+            payload: Vec::new(),
             records: Vec::new(),
             objects: 0,
             bulk: false,
@@ -270,10 +275,12 @@ impl Committer {
                 (kind, Bytes::new(), self.batch.push(sequence, kind, &[&fingerprint.0, bytes]))
             }
             _ => {
-                let mut payload = Vec::with_capacity(256);
-                let kind = record::encode_caused(&record, cause, &mut payload);
-                let frame = self.batch.push(sequence, kind, &[&payload]);
-                (kind, Bytes::from(payload), frame)
+                self.payload.clear();
+                self.payload.shrink_to(PAYLOAD_KEPT);
+                let kind = record::encode_caused(&record, cause, &mut self.payload);
+                let frame = self.batch.push(sequence, kind, &[&self.payload]);
+                // Other threads free it, which costs more the larger it is.
+                (kind, Bytes::copy_from_slice(&self.payload), frame)
             }
         };
         self.shared.reclaim.candidates.mentioned(&record);
@@ -414,7 +421,7 @@ impl Committer {
     fn publish(&mut self) {
         self.shared.quotas.standings.begin();
         let records = self.fresh.iter().map(|record| (record.sequence, &record.record));
-        if self.shared.catalog.publish(records, &self.buckets, std::mem::take(&mut self.moved)) {
+        if self.shared.catalog.publish(records, &self.pending, &self.buckets, std::mem::take(&mut self.moved)) {
             self.shared.upkeep.request(UpkeepTask::Heads);
         }
         self.fresh.clear();

@@ -14,9 +14,10 @@
 # %% [markdown]
 # # Header formatting
 #
-# What is gained by formatting response headers fast. The notebook begins with two reports that Orcas started from: the
-# first (in English) measured four formatters of a Go server, the second (in Chinese; translated) measured them again
-# with other caches, and then whole operations.
+# *A server writes a dozen headers with every answer. How much faster does it get when they are formatted fast?*
+#
+# Two reports that Orcas started from measured that. The first (in English) measured four formatters of a Go server, the
+# second (in Chinese; translated) measured them again with other caches, and then whole operations.
 #
 # > | Value | Before, estimated | After, first report | After, second report | Allocations after |
 # > |---|---|---|---|---|
@@ -36,26 +37,8 @@
 # > At 10,000 requests a second 2.65 ms (first report: 2.96 ms) of formatting are saved each second.
 # >
 # > 10 readers, 100 reads of 1 MB: 680 operations a second, average latency 1.47 ms.
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - The two tables contradict each other. By the first, a GET formats its headers 265 ns faster; by the second it is
-#   143,000 ns faster. For PUT it is 44 ns and 224,000 ns. The first report says so itself: 0.3 µs are 0.017 % of a GET.
-#   What the second table shows is the noise between two runs of the same thing; it gives no spread and no number of
-#   runs. Below, a variant that is compared with *itself* shows that noise.
-# - "Before" was hardly measured: it is five headers at an assumed 75 ns each. In the sums of "after", Content-Length
-#   counts twice, once for Content-Type, and Accept-Ranges counts as free.
-# - Last-Modified is the time of a cache hit, and the second cache is three times slower than the first.
-# - The second report's PUT makes 24,355 allocations instead of 16,193, "because of the test environment".
-# - Operations were timed by Go's benchmark tool, without a socket; signatures, bodies and the disk are not mentioned.
-# - 1.47 ms is 147 ms divided by 100 reads. With ten reads in flight, each waited about ten times as long.
-#
-# In the measurements below, each call formats the values of a different object with a different date; formatting the
-# same value again and again, which is easier, is shown beside it. Operations go over a socket, signed, `sync`,
-# alternating within each round, with the headers that Orcas formats in Rust and with the same headers formatted in
-# plain Python by the same server (`benchmarks/header_ways.py`): f-strings, `str` and `email.utils`. `benchmarks/run.py
-# --only headers` measures the same as server CPU over 16 connections, for longer.
+# Below are the same values and operations for Orcas, beside the reports' numbers.
 
 # %%
 import os
@@ -430,3 +413,23 @@ plot(
     list(KINDS),
     under,
 )
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - Each call formats the values of a different object with a different date; formatting the same value again and again,
+#   which is easier, is shown beside it.
+# - Operations go over a socket, signed, `sync`, alternating within each round, with the headers that Orcas formats in
+#   Rust and with the same headers formatted in plain Python by the same server (`benchmarks/header_ways.py`): f-strings,
+#   `str` and `email.utils`. `benchmarks/run.py --only headers` measures the same as server CPU over 16 connections, for
+#   longer.
+# - The reports' tables contradict each other. By the first, a GET formats its headers 265 ns faster; by the second it is
+#   143,000 ns faster. For PUT it is 44 ns and 224,000 ns. The first report says so itself: 0.3 µs are 0.017 % of a GET.
+#   What the second table shows is the noise between two runs of the same thing; it gives no spread and no number of
+#   runs. Above, a variant that is compared with *itself* shows that noise.
+# - "Before" was hardly measured: it is five headers at an assumed 75 ns each. In the sums of "after", Content-Length
+#   counts twice, once for Content-Type, and Accept-Ranges counts as free.
+# - Last-Modified is the time of a cache hit, and the second cache is three times slower than the first.
+# - The second report's PUT makes 24,355 allocations instead of 16,193, "because of the test environment".
+# - Operations were timed by Go's benchmark tool, without a socket; signatures, bodies and the disk are not mentioned.
+# - 1.47 ms is 147 ms divided by 100 reads. With ten reads in flight, each waited about ten times as long.

@@ -14,9 +14,10 @@
 # %% [markdown]
 # # What a request costs
 #
-# The server's CPU time for each operation, what the client adds to it, and which part of the server it goes to. The
-# notebook begins with a report that Orcas started from (in Chinese; translated), which measured operations of a Go
-# server before and after its header formatting was made faster.
+# *What does a request cost the server, what does my client add to it, and where does the time go?*
+#
+# A report that Orcas started from (in Chinese; translated) measured operations of a Go server before and after its header
+# formatting was made faster.
 #
 # > | Operation | Before | After | Allocations after |
 # > |---|---|---|---|
@@ -24,21 +25,8 @@
 # > | HeadObject | 0.315 ms | 0.304 ms | 285 |
 # > | PutObject | 6.004 ms | 5.780 ms | 24,355 |
 # > | ListObjects | 0.838 ms | 0.797 ms | 754 |
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - They are times of Go's benchmark tool, not CPU time: with 12 operations at once ("default"), the time of an
-#   operation says little about its cost. The sizes of the objects and of the list are not given.
-# - Client, server and store were one process, without a socket (the later report names `httptest`). So the allocations
-#   are those of all three, and the client's work cannot be separated from the server's.
-# - Nothing is said about signatures, about the content of the bodies, or about what a PUT would survive when it was
-#   answered. The objects cannot have been small: a GET takes 1.6 ms, five times as long as a HEAD, and a PUT makes
-#   24,355 allocations.
-#
-# So the first measurement is done the same way: requests to the application in this process, no socket, the same bytes
-# each time, nothing on a disk. The others are done under the conditions of users: over sockets, signed, new bytes,
-# `sync`; the server's CPU is what the kernel counts for its process, including the work that it does after its answers.
+# Below is the same table for Orcas, and then what the report lacks: the server's CPU, the client's, and the threads.
 
 # %%
 import datetime as dt
@@ -326,3 +314,17 @@ plot(
 )
 orcas.stop()
 place.cleanup()
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - The first measurement is the report's way: requests to the application in this process, no socket, the same bytes each
+#   time, nothing on a disk. The others are done under the conditions of users: over sockets, signed, new bytes, `sync`;
+#   the server's CPU is what the kernel counts for its process, including the work that it does after its answers.
+# - The report's times are those of Go's benchmark tool, not CPU time: with 12 operations at once ("default"), the time of
+#   an operation says little about its cost. The sizes of the objects and of the list are not given.
+# - Client, server and store were one process there, without a socket (the later report names `httptest`). So the
+#   allocations are those of all three, and the client's work cannot be separated from the server's.
+# - Nothing is said about signatures, about the content of the bodies, or about what a PUT would survive when it was
+#   answered. The objects cannot have been small: a GET takes 1.6 ms, five times as long as a HEAD, and a PUT makes 24,355
+#   allocations.

@@ -14,9 +14,10 @@
 # %% [markdown]
 # # Pooling
 #
-# What is gained by reusing memory and connections. The notebook begins with a report that Orcas started from, an
-# article that measured object pools in HTTP services in Go, and with the pool of SQLite connections of another report
-# (both in Chinese; translated).
+# *Does it pay to reuse buffers and connections instead of making new ones for each request?*
+#
+# An article that Orcas started from measured object pools in HTTP services in Go, and another report has a pool of SQLite
+# connections (both in Chinese; translated).
 #
 # > | `ab -n 100000 -c 100`, JSON | Requests a second | Average latency | Allocated, B/op | GC pauses |
 # > |---|---|---|---|---|
@@ -31,27 +32,9 @@
 # > | connections to a database, `wrk`: requests a second, p99, errors | 1,240, 89 ms, 0.3 % | 4,680, 23 ms, 0 % |
 # >
 # > SQLite connections, 25 open and 10 idle at most (second report): no more "query db failed" under load.
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - The article contradicts itself. 12,430 requests a second are one in 80 µs, 25,760 one in 39 µs. What the pool saved of
-#   these 41 µs is, by its own second table, 107 ns. The rest comes from something that the article does not mention.
-# - Latency is not a second finding: with 100 requests in flight, it is 100 divided by the rate in every row of `ab`.
-# - `ab` opens a connection for every request unless it is told not to; what that costs is the same on both sides. There
-#   was one run of each; neither the spread nor the machine is given.
-# - `_ = make([]byte, 1024)` as printed allocates nothing: Go's compiler keeps on the stack what does not escape from
-#   the function, and the benchmark reports 0 B/op. If the slice is made to escape, it allocates 1,024 B, and a pool
-#   does save time.
-# - The article does not say which pause is meant (longest, average, sum), or what else the endpoint does. The collector
-#   empties a pool in Go, so fewer collections keep the pool full: the gain is the collector's.
-# - "Connections, with a pool" is a client of a database server: what is saved is TCP and a login. For a file of SQLite,
-#   the report gives no rate. It says only that errors went away, together with WAL and a timeout of ten seconds.
-#
-# Orcas has one setting for both pools, `ORCAS_POOLING_ENABLED`, for buffers of 1 KiB to 4 MiB and for read connections of
-# the index. Below, servers with both settings answer the same signed requests, with new bytes in each PUT, over
-# sockets, `sync`. *On again* is a second server with pooling: its ratio to the first shows what this measurement cannot
-# distinguish from 1. `benchmarks/run.py --only pooling` and `--only pooling-server` measure the same for longer.
+# Below is the same for Orcas, whose setting `ORCAS_POOLING_ENABLED` is for both pools: buffers of 1 KiB to 4 MiB, and
+# read connections of the index.
 
 # %%
 import datetime as dt
@@ -503,3 +486,22 @@ on, off = (statistics.median(cpu_us["LIST\nof 1", "raw sockets", arm]) for arm i
 print(f"{'LIST of 1: a connection':40}{off - on:22.0f}{off:20.0f}{1 - on / off:8.0%}")
 print(f"{'article: a buffer of 1 KiB':40}{0.125 - 0.018:22.2f}{1e6 / 12_430:18.0f} a{0.107 * 12_430 / 1e6:8.2%}")
 print("a: a second divided by the rate, on a machine that is not told\n" + under)
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - Servers with both settings answer the same signed requests, with new bytes in each PUT, over sockets, `sync`. *On
+#   again* is a second server with pooling: its ratio to the first shows what this measurement cannot distinguish from 1.
+#   `benchmarks/run.py --only pooling` and `--only pooling-server` measure the same for longer.
+# - The article contradicts itself. 12,430 requests a second are one in 80 µs, 25,760 one in 39 µs. What the pool saved of
+#   these 41 µs is, by its own second table, 107 ns. The rest comes from something that the article does not mention.
+# - Latency is not a second finding: with 100 requests in flight, it is 100 divided by the rate in every row of `ab`.
+# - `ab` opens a connection for every request unless it is told not to; what that costs is the same on both sides. There
+#   was one run of each; neither the spread nor the machine is given.
+# - `_ = make([]byte, 1024)` as printed allocates nothing: Go's compiler keeps on the stack what does not escape from
+#   the function, and the benchmark reports 0 B/op. If the slice is made to escape, it allocates 1,024 B, and a pool
+#   does save time.
+# - The article does not say which pause is meant (longest, average, sum), or what else the endpoint does. The collector
+#   empties a pool in Go, so fewer collections keep the pool full: the gain is the collector's.
+# - "Connections, with a pool" is a client of a database server: what is saved is TCP and a login. For a file of SQLite,
+#   the report gives no rate. It says only that errors went away, together with WAL and a timeout of ten seconds.

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Concurrency and large objects
 #
-# How one server behaves under many concurrent requests, and what a large object costs. The notebook begins with a
-# report that Orcas started from (in Chinese; translated), measured on another machine in November 2025.
+# *What happens when many clients upload large files at once?*
+#
+# A report that Orcas started from (in Chinese; translated) measured that on another machine in November 2025.
 #
 # > | Object | Uploads in flight | Operations a second | MB/s | Average latency |
 # > |---|---|---|---|---|
@@ -24,20 +25,9 @@
 # > | 10 MB | 100 | 213 | 2,126 | 4.70 ms |
 #
 # > *"Performance grows almost linearly with concurrency; average latency falls as concurrency rises."*
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - The latencies are seconds divided by operations, not the time that any client waited: 100 uploads in flight at 213
-#   per second wait 470 ms each, not 4.70 ms. So "latency falls with concurrency" says only that throughput rises.
-# - 2.1 GB/s of uploads is about four times what one core can hash with MD5, which S3 needs for an entity tag. The
-#   bodies were identical, and nothing indicates that the bytes were on a disk.
-# - Client and server were one process, without a socket.
-#
-# Both ways are measured below: *as the report* puts the same bytes each time to a server that promises nothing
-# (`unsafe-none`); the realistic variant puts new bytes, which are on disk before the answer. Both go over a socket and
-# are signed. Latency is the time from call to answer. Latency at N in flight on few cores is N times the work: the
-# question is whether throughput holds.
+# Below is the same for Orcas: *as the report* puts the same bytes each time to a server that promises nothing
+# (`unsafe-none`); the other puts new bytes, which are on disk before the answer.
 
 # %%
 import hashlib
@@ -201,3 +191,14 @@ print(f"{len(ranges)} ranges of 1 MiB read and compared")
 
 # %%
 watched.stop()
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - Both ways go over a socket and are signed. Latency is the time from call to answer. At N in flight on few cores, it is
+#   N times the work: the question is whether throughput holds.
+# - The report's latencies are seconds divided by operations, not the time that any client waited: 100 uploads in flight
+#   at 213 per second wait 470 ms each, not 4.70 ms. So "latency falls with concurrency" says only that throughput rises.
+# - 2.1 GB/s of uploads is about four times what one core can hash with MD5, which S3 needs for an entity tag. The
+#   bodies were identical, and nothing indicates that the bytes were on a disk.
+# - Client and server were one process there, without a socket.

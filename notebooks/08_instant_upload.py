@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Instant upload
 #
-# What it costs to look for content that is already stored, and what it saves if there is some. The notebook begins with
-# a report that Orcas started from, which measured the same on another machine in November 2025 (in Chinese;
-# translated).
+# *What does it cost to look for content that is already stored, and what does it save if there is some?*
+#
+# A report that Orcas started from (in Chinese; translated) measured the cost on another machine in November 2025.
 #
 # > ### Cost of instant upload for files that cannot be shared
 # >
@@ -33,24 +33,8 @@
 # > *How it works:* checksums (HdrCRC32, CRC32, MD5) tell whether the data exists; if so, its DataID is used again and
 # > its blocks are not written. The main advantage is saved space rather than speed. Strongly recommended for repeated
 # > files (backup, synchronisation); think of switching it off for small files (< 10 KB) that seldom repeat.
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - Only unique data was measured. There is no number for the case that the feature is for: data that is stored already.
-# - By the report's own note batch writing kept sharing from being triggered: objects up to 64 KB were packed before
-#   anybody looked for them. So at 1 KB and 10 KB, both columns of the table ran the same code path, and the difference
-#   between them is noise.
-# - The numbers look like noise: the same work costs +307 % at 1 KB and −6 % at 10 KB; memory is "+40 KB" and "−1 KB".
-#   2.996 ms of CPU for the checksums of 1 KB is about a thousand times what they take.
-# - Averages, without spread or number of runs, with client and server in one process (Go's `httptest`). What is called CPU
-#   is nearly the difference of the latencies (2.996 and 2.89 ms at 1 KB), so it was hardly CPU time.
-# - CRC32 and MD5 only show that content is probably equal. Orcas shares content only by a keyed 256-bit hash of all of
-#   it, and creates an object from a hash only if the client proves that it has the bytes.
-#
-# Below the same sizes are measured with unique *and* repeated data, all arms in turn within each round, over a real socket
-# with boto3, signed, and on the disk before each answer. `benchmarks/run.py --only sharing` is the exact measurement of the
-# server alone; here boto3's own work is part of every latency.
+# Below are the same sizes for Orcas, with unique *and* repeated data.
 
 # %%
 import hashlib
@@ -289,3 +273,21 @@ for chunking in ("fixed", "content-defined"):
 
 # %%
 watched.stop()
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - All arms in turn within each round, over a real socket with boto3, signed, and on the disk before each answer.
+#   `benchmarks/run.py --only sharing` is the exact measurement of the server alone; here boto3's own work is part of
+#   every latency.
+# - The report measured unique data alone. It has no number for the case that the feature is for: data that is stored
+#   already.
+# - By the report's own note batch writing kept sharing from being triggered: objects up to 64 KB were packed before
+#   anybody looked for them. So at 1 KB and 10 KB, both columns of the table ran the same code path, and the difference
+#   between them is noise.
+# - The numbers look like noise: the same work costs +307 % at 1 KB and −6 % at 10 KB; memory is "+40 KB" and "−1 KB".
+#   2.996 ms of CPU for the checksums of 1 KB is about a thousand times what they take.
+# - Averages, without spread or number of runs, with client and server in one process (Go's `httptest`). What is called
+#   CPU is nearly the difference of the latencies (2.996 and 2.89 ms at 1 KB), so it was hardly CPU time.
+# - CRC32 and MD5 only show that content is probably equal. Orcas shares content only by a keyed 256-bit hash of all of
+#   it, and creates an object from a hash only if the client proves that it has the bytes.

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Encryption
 #
-# What it costs to seal what is stored. The notebook begins with the tables of a report that Orcas started from (October
-# 2025, in Chinese; translated).
+# *What does it cost to encrypt what is stored?*
+#
+# A report that Orcas started from (October 2025, in Chinese; translated) measured calls of its cipher.
 #
 # > | Data | Encrypt, mean | Throughput | Decrypt, mean | Throughput |
 # > |---|---|---|---|---|
@@ -34,20 +35,9 @@
 # > | scrypt (N = 32768) | ~260 ns | nearly free once it is cached |
 # >
 # > *Decryption is faster than encryption (no scrypt). The first derivation is part of encryption (an overhead of ~7 µs).*
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - scrypt with N = 32,768 and r = 8 fills 32 MiB of memory. That takes tens of milliseconds, not 260 ns and not 7 µs.
-#   So no number of the report has a derivation in it: 260 ns is a lookup in a cache.
-# - Then scrypt does not explain why encryption takes 20 to 40 times as long as decryption. The same cipher runs in both
-#   directions; from 1,000 to 10,000 bytes, both grow by 7 to 9 µs. The fixed 7 µs are not explained.
-# - Opening 1,000 bytes takes 952 ns in the first table, and a hit of the cache 959 ns in the second. If a hit returns
-#   decrypted data, then the cache saves nothing that the first table shows.
-# - Means without spread or machine. Nothing was stored or sent, so the report cannot say what encryption costs a user.
-#
-# Below come the same calls in Rust, and then what the report lacks: requests through boto3, plain and with every mode of
-# encryption, over a socket and on the disk before each answer. Times of two machines cannot be compared; their shape can.
+# Below are the same calls in Rust, and then what the report lacks: requests through boto3, plain and with every mode of
+# encryption.
 
 # %%
 import base64
@@ -229,3 +219,16 @@ plot(
     log=True,
 )
 watched.stop()
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - Requests go over a socket, and are on the disk before each answer. Times of two machines cannot be compared; their
+#   shape can.
+# - scrypt with N = 32,768 and r = 8 fills 32 MiB of memory. That takes tens of milliseconds, not 260 ns and not 7 µs.
+#   So no number of the report has a derivation in it: 260 ns is a lookup in a cache.
+# - Then scrypt does not explain why encryption takes 20 to 40 times as long as decryption. The same cipher runs in both
+#   directions; from 1,000 to 10,000 bytes, both grow by 7 to 9 µs. The fixed 7 µs are not explained.
+# - Opening 1,000 bytes takes 952 ns in the first table, and a hit of the cache 959 ns in the second. If a hit returns
+#   decrypted data, then the cache saves nothing that the first table shows.
+# - Means without spread or machine. Nothing was stored or sent, so the report cannot say what encryption costs a user.

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Events and serialisation
 #
-# JSON, streams of server-sent events, and how soon an event follows its commit. The notebook begins with the tables of a
-# report that Orcas started from (October 2025, in Chinese; translated).
+# *I follow the changes of a bucket. How soon does an event reach me, and what does its JSON cost?*
+#
+# A report that Orcas started from (October 2025, in Chinese; translated) measured JSON and streams of server-sent events.
 #
 # > | JSON | Serialise, mean | Deserialise, mean |
 # > |---|---|---|
@@ -33,20 +34,9 @@
 # > | message_start (large) | ~454 ns | has a complete message object |
 # > | content_block_delta | ~289 ns | of middle complexity |
 # > | message_delta (small) | ~194 ns | a simple update |
-
-# %% [markdown]
-# ## What these numbers were worth
 #
-# - serde writes into a buffer from a type that is known when it is compiled. These are numbers of serde_json, and say
-#   nothing about a program that has to build the values first.
-# - The tables name neither the machine nor the spread, and the lengths of the events are not given. The nested message is
-#   abbreviated (`[...]`), so it can only be rebuilt by its shape.
-# - "Parse an event" probably includes the JSON in it; the report does not say. Below it is the parser of the stream
-#   alone, which returns the data as text.
-# - How long an event takes to reach its reader was not measured, which is what a reader notices.
-#
-# Below the same shapes are measured in Rust, and with what Python programs use. A call from Python has to make Python
-# objects, so the two groups answer different questions.
+# Below are the same shapes in Rust, and with what Python programs use. Then comes what the report lacks: how long an event
+# takes from its commit to its reader.
 
 # %%
 import importlib.util
@@ -258,3 +248,14 @@ plot(
     log=True,
 )
 place.cleanup()
+
+# %% [markdown]
+# ## How it is measured, and doubts
+#
+# - A call from Python has to make Python objects, so those in Rust and those in Python answer different questions.
+# - serde writes into a buffer from a type that is known when it is compiled. The report's numbers are those of
+#   serde_json, and say nothing about a program that has to build the values first.
+# - Its tables name neither the machine nor the spread, and the lengths of the events are not given. The nested message is
+#   abbreviated (`[...]`), so it can only be rebuilt by its shape.
+# - "Parse an event" probably includes the JSON in it; the report does not say. Above it is the parser of the stream
+#   alone, which returns the data as text.

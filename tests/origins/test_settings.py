@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import contextlib
 import sqlite3
+import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.commands import command, document
-from tests.fixtures.targets import Target, read, running
+from tests.fixtures.targets import Target, read, refusal, running
 from tests.origins.conftest import Pair, admin
 
-import orcas
-from orcas.errors import OrcasError
 from orcas.tools.session import HttpTransport, RefusedError, Session
 
 SECRET = "a-secret-that-must-not-show"
@@ -96,18 +96,39 @@ def test_a_database_from_before_origins_gets_them(tmp_path: Path) -> None:
     assert document("origin", "show", "--data", data)["origins"][0]["source"] == "b"
 
 
-def test_an_origin_that_cannot_be_read_is_set_again(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        ("UPDATE origins SET details = '{' WHERE bucket = ?", "Expecting property name"),
+        ("UPDATE origins SET secret = x'00' WHERE bucket = ?", "its secret cannot be decrypted"),
+    ],
+)
+def test_damage_of_an_origin_costs_its_bucket_only_what_is_not_here(
+    tmp_path: Path, servers: tuple[Target, Target], damage: str, cause: str
+) -> None:
+    data, there = tmp_path / "data", servers[1]
+    names = [f"{bucket}-{uuid.uuid4().hex}" for bucket in ("hit", "whole")]
+    key = {"access_key": there.server.access_key, "secret_key": there.server.secret_key}
+
+    def order(name: str) -> dict[str, Any]:
+        return {"bucket": name, "url": there.server.endpoint, "source": name, "private": True, **key}
+
     with running(data) as here:
-        here.client().create_bucket(Bucket="photos")
-    order = ("origin", "set", "photos", "https://s3.example.org/b", "--source-unsigned", "--data", data)
-    command(*order)
+        for name in names:
+            for target in (here, there):
+                target.client().create_bucket(Bucket=name)
+            there.client().put_object(Bucket=name, Key="k", Body=b"content")
+            here.client().put_object(Bucket=name, Key="here", Body=b"mine")
+            admin(here, "PUT", "origins", order(name))
     with contextlib.closing(sqlite3.connect(data / "control.db")) as connection, connection:
-        connection.execute("UPDATE origins SET details = '{'")
-    with pytest.raises(
-        OrcasError, match=r"The origins in .* cannot be read: .*; set them again with `orcas origin set`"
-    ):
-        orcas.Server(data)
-    command(*order)
+        connection.execute(damage, (names[0],))
     with running(data) as here:
-        assert [origin["source"] for origin in admin(here, "GET", "origins")["origins"]] == ["b"]
+        assert [read(here.client(), name, "here") for name in names] == [b"mine"] * 2
+        assert read(here.client(), names[1], "k") == b"content"
+        assert refusal(here.client().get_object, Bucket=names[0], Key="k") == (503, "ServiceUnavailable")
+        shown = {origin["bucket"]: origin for origin in admin(here, "GET", "origins")["origins"]}
+        assert cause in shown[names[0]]["last_failure"]
+        assert shown[names[0]]["fetches"] == {"damaged": 1}
+        assert shown[names[1]]["last_failure"] is None
+        admin(here, "PUT", "origins", order(names[0]))
+        assert read(here.client(), names[0], "k") == b"content"

@@ -18,7 +18,7 @@ from orcas.control.cipher import Cipher
 from orcas.control.files import GIVE_UP, read_secret_file, write_secret_file
 from orcas.control.files.copies import copy_database
 from orcas.control.files.twice import copy_of, is_refuted, read_copy, secure_copy, write_copy
-from orcas.control.identities.schema import SCHEMA_VERSION, STORED_KEYS
+from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STORED_KEYS
 from orcas.errors import UnavailableError, because
 
 # Where the count of changes is in the file.
@@ -109,7 +109,12 @@ def secure_database(path: Path, *, is_new: bool) -> None:
 
 
 def check_secrets(path: Path, cipher: Cipher) -> None:
-    """Raise UnavailableError if `cipher` is not that of the database. The row of the root may be damaged."""
+    """Raise UnavailableError if `cipher` is not that of the database. The row of the root may be damaged.
+
+    So may those of origins, as long as it decrypts anything.
+    """
+    refused: UnavailableError | None = None
+    is_known = False
     # A database that cannot be read is reported when it is opened.
     with (
         contextlib.suppress(*FAILURES),
@@ -117,8 +122,16 @@ def check_secrets(path: Path, cipher: Cipher) -> None:
     ):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         for *row, is_root in connection.execute(STORED_KEYS.get(version, STORED_KEYS[SCHEMA_VERSION])):
-            if not is_root:
+            try:
                 cipher.decrypt(*row)
+                is_known = True
+            except UnavailableError as error:
+                if row[1] == ORIGIN:
+                    refused = error
+                elif not is_root:
+                    raise
+    if refused is not None and not is_known:
+        raise refused
 
 
 def _read(path: Path) -> tuple[bytes | None, str | None]:

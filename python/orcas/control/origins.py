@@ -18,10 +18,9 @@ from orcas.control.audit import Audit
 from orcas.control.cipher import Cipher
 from orcas.control.files.audit import Entry
 from orcas.control.identities.names import root_arn
+from orcas.control.identities.schema import ORIGIN
 from orcas.errors import UnavailableError
 
-# What the secrets of origins are bound to beside the bucket.
-OWNER: Final = "origin"
 _SET: Final = "SetBucketOrigin"
 _REMOVE: Final = "RemoveBucketOrigin"
 
@@ -32,7 +31,8 @@ class Origin:
 
     `bucket` and `bucket_id` are the bucket here, `source` is the one at `url`. Without `access_key`, requests are not
     signed. `private`: the address may be one of a private network or of this machine. `object_bytes_max`: the largest
-    object that is fetched. `timeout_sec`: how long the origin may be silent.
+    object that is fetched. `timeout_sec`: how long the origin may be silent. `damage`: why it cannot be used; only the
+    bucket is known then.
     """
 
     bucket: str
@@ -45,10 +45,12 @@ class Origin:
     private: bool
     object_bytes_max: int
     timeout_sec: int
+    damage: str | None = None
 
     def shown(self) -> dict[str, Any]:
         """Everything but the secret, and what is of no interest."""
-        return {name: value for name, value in asdict(self).items() if name not in {"secret_key", "bucket_id"}}
+        hidden = {"secret_key", "bucket_id", "damage"}
+        return {name: value for name, value in asdict(self).items() if name not in hidden}
 
 
 class Origins:
@@ -63,25 +65,29 @@ class Origins:
         self._number = number
 
     async def load(self) -> dict[str, Origin]:
-        """All of them, by bucket.
+        """All of them, by bucket. One that cannot be read has its damage.
 
         Raises:
-            UnavailableError: they cannot be read.
+            UnavailableError: the table cannot be read.
         """
         try:
             rows = await self._connection.execute_fetchall("SELECT bucket, details, nonce, secret FROM origins")
-            return {
-                bucket: Origin(
-                    **json.loads(details),
-                    bucket=bucket,
-                    secret_key=self._cipher.decrypt(bucket, OWNER, nonce, secret),
-                )
-                for bucket, details, nonce, secret in rows
-            }
-        except (sqlite3.Error, ValueError, TypeError) as error:
+        except sqlite3.Error as error:
             raise UnavailableError(
-                f"The origins in {self._path} cannot be read: {error}; set them again with `orcas origin set`."
+                f"{self._path} cannot be used: {error}; check the file and its disk, and try again."
             ) from None
+        return {bucket: self._origin(bucket, *row) for bucket, *row in rows}
+
+    def _origin(self, bucket: str, details: str, nonce: bytes, secret: bytes) -> Origin:
+        try:
+            secret_key = self._cipher.decrypt(bucket, ORIGIN, nonce, secret)
+            return Origin(**json.loads(details), bucket=bucket, secret_key=secret_key)
+        except (UnavailableError, ValueError, TypeError) as error:
+            why = "its secret cannot be decrypted" if isinstance(error, UnavailableError) else str(error)
+            return Origin(
+                bucket=bucket, bucket_id=0, url="", source="", region="", access_key=None, secret_key="", private=False,
+                object_bytes_max=0, timeout_sec=1, damage=why,
+            )  # fmt: skip
 
     async def change(self, bucket: str, origin: Origin | None, access_key: str, address: str | None) -> None:
         """Give a bucket an origin, or none. `access_key`, `address`: of whoever asks for it.
@@ -107,5 +113,7 @@ class Origins:
             ) from None
 
     def _row(self, origin: Origin) -> tuple[str, str, bytes, bytes]:
-        details = {name: value for name, value in asdict(origin).items() if name not in {"bucket", "secret_key"}}
-        return origin.bucket, json.dumps(details), *self._cipher.encrypt(origin.bucket, OWNER, origin.secret_key)
+        details = {
+            name: value for name, value in asdict(origin).items() if name not in {"bucket", "secret_key", "damage"}
+        }
+        return origin.bucket, json.dumps(details), *self._cipher.encrypt(origin.bucket, ORIGIN, origin.secret_key)

@@ -32,10 +32,10 @@ from orcas.control.files.lost import check_lost, is_established, note_presence
 from orcas.control.files.twice import write_copy
 from orcas.control.identities.names import account_number, root_arn
 from orcas.control.identities.rows import root_delta
-from orcas.control.identities.schema import SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
+from orcas.control.identities.schema import ORIGIN, SCHEMA_VERSION, STEPS, STORED_KEYS, STORED_OWNERS
 from orcas.control.identities.service import Engine, Identities, all_identities, transaction
 from orcas.control.identities.snapshot import Snapshot
-from orcas.control.origins import OWNER, Origin, Origins
+from orcas.control.origins import Origin, Origins
 from orcas.control.root import Root, ensure_owner, ensure_root, noted_files, replace_pair
 from orcas.control.sealing import Sealer
 from orcas.errors import UnavailableError
@@ -47,7 +47,7 @@ _ROTATE: Final = "RotateRootKey"
 _SET: Final = "SetRootKey"
 _FORMER: Final = "FormerAccessKeyId"
 # Where secrets are that no identity owns, by what owns them in `STORED_KEYS`: table and column of their names.
-_TABLES: Final = {"session": ("session_keys", "id"), OWNER: ("origins", "bucket")}
+_TABLES: Final = {"session": ("session_keys", "id"), ORIGIN: ("origins", "bucket")}
 
 log = logging.getLogger("orcas")
 

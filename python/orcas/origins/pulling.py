@@ -44,6 +44,7 @@ _LOOK_SECONDS: Final = 1.0
 
 _STORED: Final = "stored"
 _MISSING: Final = "missing"
+_DAMAGED: Final = "damaged"
 # Code and message of the answer, by the reason why there is no object.
 ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "unreachable": ("ServiceUnavailable", "The origin of this bucket cannot be reached, or has failed."),
@@ -54,6 +55,7 @@ ANSWERS: Final[dict[str, tuple[str, str]]] = {
     "changed": ("ServiceUnavailable", "The object was replaced in the origin of this bucket while it was read."),
     "too_large": ("EntityTooLarge", "The object in the origin of this bucket is larger than the bucket fetches."),
     "quota": ("QuotaExceeded", "The object in the origin of this bucket would exceed a quota."),
+    "damaged": ("ServiceUnavailable", "What this store knows of the origin of this bucket is damaged."),
     "store": ("ServiceUnavailable", "The object from the origin of this bucket could not be stored."),
 }
 _BUSY: Final = ("SlowDown", "The object is being fetched from the origin of this bucket. Ask again later.")
@@ -77,6 +79,14 @@ class _Use:
         """End the connections that are kept."""
         while self.kept:
             self.kept.pop().close()
+
+
+def _use_of(origin: Origin) -> _Use:
+    if origin.damage is None:
+        return _Use(origin)
+    fields = {"bucket": origin.bucket, "cause": origin.damage}
+    log.error("The origin of a bucket is damaged", extra={"orcas": fields, "kind": origin.bucket})
+    return _Use(origin, failure=f"{_DAMAGED}: {origin.damage}")
 
 
 class Pulls:
@@ -105,7 +115,7 @@ class Pulls:
         """Use these origins from now on. Fetches under way go on."""
         former = self._uses
         self._uses = {
-            bucket: use if (use := former.pop(bucket, None)) is not None and use.origin == origin else _Use(origin)
+            bucket: use if (use := former.pop(bucket, None)) is not None and use.origin == origin else _use_of(origin)
             for bucket, origin in origins.items()
         }
         for use in former.values():
@@ -164,6 +174,9 @@ class Pulls:
                 return ""
             if self._stop.is_set():
                 return ""
+            if use.origin.damage is not None:
+                use.results[_DAMAGED] += 1
+                return _DAMAGED
             if self._core.bucket_id(use.origin.bucket) != use.origin.bucket_id:
                 log.info("Bucket %s is not the one whose origin was set, so it has none", use.origin.bucket)
                 return _MISSING

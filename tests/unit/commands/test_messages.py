@@ -277,7 +277,6 @@ ELSEWHERE: Final = {
         "A copy of the store's keys": "next_step(",
     },
     "tests/testing/test_installation.py": {"There is no home directory": "--data"},
-    "tests/origins/test_settings.py": {"The origins in …": "The origins in"},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
     "tests/tools/test_keyring.py": {

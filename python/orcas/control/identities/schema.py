@@ -80,6 +80,8 @@ STEPS: Final = {0: SCHEMA, 1: FROM_ONE, 2: _ADDED, 3: _ORIGINS}
 _OF_ACCOUNTS: Final = """SELECT access_key, coalesce(user, account) AS owner, nonce, secret,
     user IS NULL AND account IN (SELECT id FROM accounts WHERE name = 'root') AS is_root FROM access_keys"""
 _OF_SESSIONS: Final = f"{_OF_ACCOUNTS} UNION ALL SELECT id, 'session', nonce, secret, 0 FROM session_keys"
+# What owns the secrets of origins.
+ORIGIN: Final = "origin"
 # By schema, because tools read databases that no server has opened since. Access key, owner, nonce, secret, and whether it
 # is the key of root.
 STORED_KEYS: Final = {
@@ -87,7 +89,7 @@ STORED_KEYS: Final = {
         AS is_root FROM access_keys""",
     2: _OF_ACCOUNTS,
     3: _OF_SESSIONS,
-    4: f"{_OF_SESSIONS} UNION ALL SELECT bucket, 'origin', nonce, secret, 0 FROM origins",
+    4: f"{_OF_SESSIONS} UNION ALL SELECT bucket, '{ORIGIN}', nonce, secret, 0 FROM origins",
 }
 STORED_OWNERS: Final = {
     1: "SELECT 1 FROM identities WHERE id = ?",

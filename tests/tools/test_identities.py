@@ -179,6 +179,62 @@ def test_explanations_of_users_and_of_their_keys(store: Path, tmp_path: Path) ->
         assert f"The user with name {nobody} cannot be found" in said
 
 
+def test_explanations_have_the_policy_of_the_bucket(serve: Serve, data: Path, tmp_path: Path) -> None:
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::photos/*"}
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::photos/*",
+    }
+    asks = ("policy", "explain", "alice")
+    with serve() as target:
+        s3 = target.client()
+        for bucket in ("photos", "plain"):
+            s3.create_bucket(Bucket=bucket)
+        s3.put_bucket_policy(Bucket="photos", Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
+        orcas(data, "user", "create", "alice", "--policy", "AmazonS3FullAccess")
+        said = orcas(data, *asks, "s3:DeleteObject", "photos/a", code=3)
+        assert said == "denied by a statement, by bucket policy statement 1\n"
+        for resource in ("photos", "plain/a", "none/a", "*"):
+            assert orcas(data, *asks, "s3:DeleteObject", resource).startswith("allowed")
+        account = asked(data, "account", "list")["accounts"][0]["AccountId"]
+        root = asked(data, "account", "create", "research", "--key")
+        keys = {"aws_access_key_id": root["access_key"], "aws_secret_access_key": root["secret_key"]}
+        with contextlib.closing(target.server.client(**keys)) as other:
+            other.create_bucket(Bucket="theirs")
+        # Both accounts must allow what crosses them.
+        assert "not allowed" in orcas(data, *asks, "s3:GetObject", "theirs/a", code=3)
+        statement = allow | {"Resource": "arn:aws:s3:::theirs/*", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
+        s3.put_bucket_policy(Bucket="theirs", Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+        assert orcas(data, *asks, "s3:GetObject", "theirs/a").startswith("allowed")
+    # Nor does it need a server, and another policy can be tried.
+    orcas(data, *asks, "s3:DeleteObject", "photos/a", code=3)
+    document = tmp_path / "allow.json"
+    document.write_text(json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+    said = orcas(data, *asks, "s3:DeleteObject", "photos/a", "--bucket-policy", str(document))
+    assert said.startswith("allowed")
+
+
+def test_checks_say_where_and_what_else_it_may_be(tmp_path: Path) -> None:
+    document = tmp_path / "policy.json"
+
+    def checked(statement: dict[str, Any], code: int, *words: str) -> str:
+        document.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+        return command("policy", "check", document, *words, code=code)
+
+    document.write_text('{\n "Version": "2012-10-17",\n "Statement": [}\n')
+    assert "is not valid: Expecting value: line 3 column 16" in command("policy", "check", document, code=78)
+    trust = {"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"}
+    assert "specify a principal; check it with --kind trust." in checked(trust, 78)
+    assert checked(trust, 0, "--kind", "trust") == "valid\n"
+    public = {**trust, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}
+    assert "check it with --kind bucket." in checked(public, 78)
+    assert "correct it." in checked({"Effect": "Allow", "Action": "nothing", "Resource": "*"}, 78)
+    everything = checked({"Effect": "Allow", "Action": "*", "Resource": "*"}, 0)
+    assert everything == "Statement 1 allows everything, also to create users and to change policies.\n"
+
+
 @contextmanager
 def with_file(path: Path, serve: Serve) -> Iterator[Target]:
     with serve(identities_file=str(path)) as target:

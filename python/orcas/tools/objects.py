@@ -70,6 +70,28 @@ def buckets(session: Session) -> list[str]:
             return names
 
 
+def bucket_owner(session: Session, bucket: str) -> str | None:
+    """The canonical id of the account of a bucket; None if there is no such bucket."""
+    try:
+        document = _document(session, f"/{quote(bucket, safe='')}", "acl")
+    except RefusedError as error:
+        # 400: no bucket can have this name.
+        if error.status in (400, 404):
+            return None
+        raise
+    return document.findtext(f"{_NAMESPACE}Owner/{_NAMESPACE}ID")
+
+
+def bucket_policy(session: Session, bucket: str) -> str | None:
+    """The policy of a bucket, if it has one."""
+    with session.request("GET", f"/{quote(bucket, safe='')}", "policy") as answer:
+        if answer.status == 404:
+            return None
+        if answer.status != 200:
+            raise _refused(answer, f"The policy of the bucket {bucket}")
+        return answer.read(_DOCUMENT_MAX).decode()
+
+
 def listed(session: Session, bucket: str, prefix: bytes = b"") -> Iterator[Listed]:
     """Every object of a bucket whose key begins with `prefix`, in the order of the keys.
 
@@ -153,8 +175,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
             name = path.strip("/")
             if answer.status == 404:
                 raise no_bucket(name)
-            what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
-            raise RefusedError(answer.status, f"{what} cannot be read ({reason(answer)}): see the log of the server.")
+            raise _refused(answer, f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}")
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
@@ -162,6 +183,10 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
         raise UnavailableError(
             f"The server at {session.transport.host} does not speak S3: name the address of an S3 server."
         ) from None
+
+
+def _refused(answer: Response, what: str) -> RefusedError:
+    return RefusedError(answer.status, f"{what} cannot be read ({reason(answer)}): see the log of the server.")
 
 
 def reason(answer: Response) -> str:

@@ -279,6 +279,7 @@ ELSEWHERE: Final = {
     "tests/testing/test_installation.py": {"There is no home directory": "--data"},
     "tests/tools/imports/test_interruptions.py": {"… broke off in the middle": "broke off in the middle of an object"},
     "tests/tools/imports/test_versions.py": {"The server at … does not list": "does not list the versions of"},
+    "tests/tools/test_identities.py": {"… is not valid": "check it with --kind trust"},
     "tests/tools/test_keyring.py": {
         "Both copies of the keyring": "Both copies of the keyring",
         "The keyring in … is of generation": "of generation 2, older than",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import typer
@@ -128,16 +129,34 @@ def check(
 
     if kind not in _KINDS:
         raise UsageError(f"--kind must be one of {', '.join(_KINDS)}, not {kind}.")
+    text = read_document(file)
     try:
-        warnings = check_policy(read_document(file), "resource" if kind == "bucket" else kind, bucket)
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{file} is not valid: {error}; correct it.") from None
+    try:
+        warnings = check_policy(text, "resource" if kind == "bucket" else kind, bucket)
     except ValueError as error:
-        raise ConfigurationError(f"{file} is not valid: {str(error).rstrip('.')}; correct it.") from None
+        other = _kind_with_principals(document) if kind in ("identity", "session", "boundary") else None
+        reason = str(error).rstrip(".")
+        if other is not None:
+            raise ConfigurationError(f"{file} is not valid: {reason}; check it with --kind {other}.") from None
+        raise ConfigurationError(f"{file} is not valid: {reason}; correct it.") from None
     if as_json:
         print_json({"warnings": warnings})
         return
     for warning in warnings:
         say(warning)
     sys.stdout.write("" if warnings else "valid\n")
+
+
+def _kind_with_principals(document: Any) -> str | None:
+    """What a policy is that says who is meant; None if it does not say it."""
+    statements = document.get("Statement") if isinstance(document, dict) else None
+    for statement in statements if isinstance(statements, list) else [statements]:
+        if isinstance(statement, dict) and not statement.keys().isdisjoint({"Principal", "NotPrincipal"}):
+            return "bucket" if "Resource" in statement or "NotResource" in statement else "trust"
+    return None
 
 
 @policy_app.command()
@@ -154,7 +173,10 @@ def explain(
         ),
     ] = None,
     bucket_policy: Annotated[
-        Path | None, typer.Option("--bucket-policy", metavar="FILE", help="The policy of the bucket.")
+        Path | None,
+        typer.Option(
+            "--bucket-policy", metavar="FILE", help="A policy of the bucket, in place of the one that it has."
+        ),
     ] = None,
     account: Account = None,
     data: Data = None,
@@ -162,6 +184,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say whether somebody may do something, and which statement decides. The exit code is 3 if not.
+
+    The policies of the user and that of the bucket decide; access control lists are not looked at.
 
     Example:
 
@@ -176,11 +200,18 @@ def explain(
     policy = None if bucket_policy is None else read_document(bucket_policy)
     with iam(data, endpoint, account) as store:
         source, key = _source(store, called, name)
+        owner, stored = _bucket(store, arn)
         (result,) = store.call(
             "SimulatePrincipalPolicy", PolicySourceArn=source, ActionNames=[action], ResourceArns=[arn],
-            ContextEntries=entries, ResourcePolicy=policy, AccessKeyId=key,
+            ContextEntries=entries, ResourcePolicy=stored if policy is None else policy, ResourceOwner=owner,
+            AccessKeyId=key,
         )["EvaluationResults"]  # fmt: skip
-    matched = [each["SourcePolicyId"] for each in result["MatchedStatements"]]
+    matched = [
+        each["SourcePolicyId"].replace("resource statement", "bucket policy statement", 1)
+        if each["SourcePolicyType"] == "resource"
+        else each["SourcePolicyId"]
+        for each in result["MatchedStatements"]
+    ]
     allowed = result["EvalDecision"] == "allowed"
     if as_json:
         print_json({"decision": result["EvalDecision"], "statements": matched})
@@ -189,6 +220,18 @@ def explain(
         say(f"{_DECISIONS[result['EvalDecision']]}{why}")
     if not allowed:
         raise typer.Exit(EXIT_NOT_ALLOWED)
+
+
+def _bucket(store: Iam, arn: str) -> tuple[str | None, str | None]:
+    """Account and policy of the bucket of a resource; None if there is no bucket, or no policy."""
+    from orcas.control.identities.names import account_number
+    from orcas.tools.objects import bucket_owner, bucket_policy
+
+    name = arn.removeprefix("arn:aws:s3:::").partition("/")[0]
+    if not arn.startswith("arn:aws:s3:::") or not name or "*" in name or "?" in name:
+        return None, None
+    owner = bucket_owner(store.session, name)
+    return (None, None) if owner is None else (account_number(owner), bucket_policy(store.session, name))
 
 
 def _source(store: Iam, kind: str, name: str) -> tuple[str, str | None]:

@@ -29,6 +29,12 @@ fn of_statement(statement: &Statement) -> Vec<String> {
             }
         }
     }
+    let has_all = statement.actions.texts().any(|text| text == "*") && !statement.actions.are_negated();
+    let on_all =
+        statement.resources.patterns.iter().any(|it| matches!(it, ArnPattern::All)) && !statement.resources.negated;
+    if has_all && on_all && statement.allows && statement.conditions.is_empty() {
+        found.push("allows everything, also to create users and to change policies.".to_owned());
+    }
     if statement.actions.are_negated() && statement.allows {
         found.push("allows every action but those that it names, also actions of services yet to come.".to_owned());
     }

@@ -226,6 +226,10 @@ fn warnings_name_what_is_probably_not_meant() {
             "Statement a names the action s3:GetObject, which applies to none of its resources.",
         ),
         (
+            r#""Action": ["s3:*", "*"], "Resource": "*""#,
+            "Statement 1 allows everything, also to create users and to change policies.",
+        ),
+        (
             r#""NotAction": "s3:GetObject", "Resource": "*""#,
             "Statement 1 allows every action but those that it names, also actions of services yet to come.",
         ),

@@ -256,3 +256,19 @@ def test_start_recovery_and_end_are_told(tmp_path: Path) -> None:
     with serving(tmp_path, level="info", form="json") as running:
         ready = start_of(running)
         assert (ready["last_stop"], ready["recovery"]) == ("unclean", "none"), "there was nothing to replay"
+
+
+def test_refusals_of_strangers_name_the_setting_of_the_operator(tmp_path: Path) -> None:
+    get = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [get]}).encode()
+    with serving(tmp_path, level="info", form="json", ORCAS_PUBLIC_ACCESS="blocked") as running:
+        wire = running.wire
+        assert wire("PUT", "/bucket").status == 200
+        refused = wire("PUT", "/bucket", "policy=", body=policy)
+        assert refused.code == "AccessDenied"
+        assert (
+            b"BlockPublicPolicy setting in S3 Block Public Access, as ORCAS_PUBLIC_ACCESS is blocked." in refused.body
+        )
+        refused = wire.send("GET", "/bucket/k", {"Host": wire.netloc})
+        assert refused.code == "AccessDenied"
+        assert line_of(running, refused)["cause"].endswith("allows s3:GetObject, as ORCAS_PUBLIC_ACCESS is blocked)")

@@ -222,7 +222,11 @@ impl Gateway {
         if decision.is_allowed() {
             return Ok(());
         }
-        let private = Some(logged().words(requester).into());
+        let mut words = logged().words(requester);
+        if !is_own {
+            words.push_str(self.blocked_by_operator());
+        }
+        let private = Some(words.into());
         if requester.is_anonymous() {
             return Err(S3Error { private, ..ErrorCode::AccessDenied.into() });
         }
@@ -303,6 +307,11 @@ impl Gateway {
             return Arc::new(PublicAccessBlock::EVERYTHING);
         }
         self.document(bucket).unwrap_or_else(|| Arc::new(PublicAccessBlock::EVERYTHING))
+    }
+
+    /// What an operator adds to a refusal who lets nobody in from outside the account of a bucket.
+    pub fn blocked_by_operator(&self) -> &'static str {
+        if self.options.public_access == PublicAccess::Blocked { ", as ORCAS_PUBLIC_ACCESS is blocked" } else { "" }
     }
 
     fn refusal(&self, question: &Question<'_>, decision: Decision) -> String {

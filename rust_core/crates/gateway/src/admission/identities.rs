@@ -322,7 +322,7 @@ impl Identities {
             if rates == Rates::default() {
                 self.limits.remove(&id);
             } else {
-                self.limits.insert(Arc::clone(&id), Arc::new(Limit::new(rates)));
+                self.limits.insert(Arc::clone(&id), Arc::new(Limit::new(Arc::clone(&id), rates)));
             }
             changed.insert(id);
         }

@@ -100,8 +100,9 @@ impl Gateway {
     pub fn check_public(&self, bucket: &Bucket, acl: &Acl) -> Result<(), S3Error> {
         if acl.is_public() && self.public_access_block(bucket.id).blocks_public_acls {
             let message = format!(
-                "Public access control lists are prevented by the BlockPublicAcls setting in S3 Block Public Access of {}.",
-                bucket_arn(std::str::from_utf8(&bucket.name).unwrap_or_default())
+                "Public access control lists are prevented by the BlockPublicAcls setting in S3 Block Public Access of {}{}.",
+                bucket_arn(std::str::from_utf8(&bucket.name).unwrap_or_default()),
+                self.blocked_by_operator()
             );
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }

@@ -24,9 +24,10 @@ impl Gateway {
         if policy.is_public() && self.public_access_block(bucket.id).blocks_public_policy {
             let message = format!(
                 "User: {} is not authorized to perform: s3:PutBucketPolicy on resource: \"{}\" because public policies \
-                 are prevented by the BlockPublicPolicy setting in S3 Block Public Access.",
+                 are prevented by the BlockPublicPolicy setting in S3 Block Public Access{}.",
                 sender.identity.principal.arn,
-                bucket_arn(name)
+                bucket_arn(name),
+                self.blocked_by_operator()
             );
             return Err(S3Error::with(ErrorCode::AccessDenied, message));
         }

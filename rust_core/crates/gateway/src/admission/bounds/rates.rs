@@ -19,6 +19,8 @@ pub struct Rates {
 /// The limits of one key or user. Tokens are thousandths.
 #[derive(Debug)]
 pub struct Limit {
+    /// The access key, or the ARN of the user.
+    of: Arc<str>,
     pub rates: Rates,
     tokens: Mutex<Tokens>,
 }
@@ -42,13 +44,13 @@ fn seconds(missing: i64, rate: u64) -> u32 {
 }
 
 impl Limit {
-    pub fn new(rates: Rates) -> Self {
+    pub fn new(of: Arc<str>, rates: Rates) -> Self {
         let tokens = Tokens { at_ms: i64::MIN, requests: 0, bytes: 0 };
-        Self { rates, tokens: Mutex::new(tokens) }
+        Self { of, rates, tokens: Mutex::new(tokens) }
     }
 
-    /// Seconds to wait, if another request is too much now.
-    fn wait(&self, now_ms: i64) -> Option<u32> {
+    /// Seconds to wait, if another request is too much now, and what there is too much of.
+    fn wait(&self, now_ms: i64) -> Option<(u32, &'static str)> {
         let mut tokens = self.tokens.lock();
         let Rates { requests, bytes } = self.rates;
         // A clock that was set back brings no tokens.
@@ -60,9 +62,9 @@ impl Limit {
         (tokens.requests, tokens.bytes) = (filled(tokens.requests, requests), filled(tokens.bytes, bytes));
         tokens.at_ms = now_ms;
         if requests > 0 && tokens.requests < WHOLE {
-            return Some(seconds(WHOLE - tokens.requests, requests));
+            return Some((seconds(WHOLE - tokens.requests, requests), "requests"));
         }
-        (bytes > 0 && tokens.bytes <= 0).then(|| seconds(1 - tokens.bytes, bytes))
+        (bytes > 0 && tokens.bytes <= 0).then(|| (seconds(1 - tokens.bytes, bytes), "bytes"))
     }
 
     fn take(&self, requests: i64, bytes: u64) {
@@ -77,8 +79,11 @@ impl Limit {
 /// # Errors
 /// `SlowDown`: one of the limits is reached, and none of them counts it.
 pub fn admit(limits: &[Arc<Limit>], now_ms: i64, bytes: u64) -> Result<(), S3Error> {
-    if let Some(seconds) = limits.iter().filter_map(|limit| limit.wait(now_ms)).max() {
-        return Err(S3Error { retry_after: Some(seconds), ..ErrorCode::SlowDown.into() });
+    let reached =
+        limits.iter().filter_map(|limit| limit.wait(now_ms).map(|(seconds, what)| (seconds, what, &limit.of)));
+    if let Some((seconds, what, of)) = reached.max() {
+        let private = Some(format!("the limit of {what} a second of {of} is reached").into());
+        return Err(S3Error { retry_after: Some(seconds), private, ..ErrorCode::SlowDown.into() });
     }
     limits.iter().for_each(|limit| limit.take(1, bytes));
     Ok(())
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     fn limits(requests: u64, bytes: u64) -> Vec<Arc<Limit>> {
-        vec![Arc::new(Limit::new(Rates { requests, bytes }))]
+        vec![Arc::new(Limit::new("KEY".into(), Rates { requests, bytes }))]
     }
 
     fn waits(limits: &[Arc<Limit>], now_ms: i64, bytes: u64) -> Option<u32> {
@@ -122,6 +127,15 @@ mod tests {
         assert_eq!(waits(&hundred, 0, 0), Some(2));
         charge(&hundred, 100);
         assert_eq!([0, 2_500, 2_501].map(|now| waits(&hundred, now, 0)), [Some(3), Some(1), None]);
+    }
+
+    #[test]
+    fn the_log_learns_which_limit_is_reached() {
+        for (what, limits) in [("requests", limits(1, 100)), ("bytes", limits(9, 100))] {
+            admit(&limits, 0, 100).unwrap();
+            let cause = admit(&limits, 0, 0).unwrap_err().private;
+            assert_eq!(cause.as_deref(), Some(&*format!("the limit of {what} a second of KEY is reached")));
+        }
     }
 
     #[test]

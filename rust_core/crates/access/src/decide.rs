@@ -80,7 +80,7 @@ type Placed = fn(usize) -> Source;
 pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     let has_boundary = policies.boundary.is_some();
     let asked = Filter::of_request(request);
-    let judge = |policy: &Policy| policy.judge(request, &asked, has_boundary);
+    let judge = |policy: &Policy, is_allowed| policy.judge(request, &asked, has_boundary, is_allowed);
 
     // What denies is final, wherever it stands.
     let mut allowing = [None; 2];
@@ -88,7 +88,7 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
         [(Source::Identity, policies.identity), (Source::Session, policies.session.unwrap_or_default())];
     for (allowing, (source, policies)) in allowing.iter_mut().zip(several) {
         for (place, policy) in policies.iter().enumerate() {
-            let found = judge(policy);
+            let found = judge(policy, allowing.is_some());
             let reason = |statement| Reason { source: source(place), statement };
             if let Some(statement) = found.denies {
                 return Decision::ExplicitDeny(reason(statement));
@@ -100,7 +100,7 @@ pub fn decide(request: &Request<'_>, policies: &Policies<'_>) -> Decision {
     let mut others = [DecidingStatements::default(); 2];
     let applied = [(Source::Boundary, policies.boundary), (Source::Resource, policies.resource)];
     for (found, (source, policy)) in others.iter_mut().zip(applied) {
-        *found = policy.map(judge).unwrap_or_default();
+        *found = policy.map(|policy| judge(policy, false)).unwrap_or_default();
         if let Some(statement) = found.denies.filter(|_| source != Source::Resource || !is_kept(request, policies)) {
             return Decision::ExplicitDeny(Reason { source, statement });
         }

@@ -50,55 +50,74 @@ pub(crate) struct Filter {
     actions: u128,
     /// A bit for each bucket, of which many have the same.
     buckets: u64,
+    /// The same for how keys begin.
+    keys: u64,
 }
 
 /// The filter that lets a request through whose bucket or action has no bit.
-const EVERYTHING: Filter = Filter { actions: u128::MAX, buckets: u64::MAX };
+const EVERYTHING: Filter = Filter { actions: u128::MAX, buckets: u64::MAX, keys: u64::MAX };
+/// Bytes of a key that have a bit. A shorter beginning has all.
+const KEY_START: usize = 4;
 
 impl Filter {
     fn of_statement(statement: &Statement) -> Self {
-        let patterns = &statement.resources.patterns;
-        let buckets = if statement.resources.negated {
-            u64::MAX
-        } else {
-            patterns.iter().fold(0, |bits, pattern| bits | bucket_bits(pattern))
-        };
-        Self { actions: statement.actions.bits, buckets }
+        let actions = statement.actions.bits;
+        if statement.resources.negated {
+            return Self { actions, ..EVERYTHING };
+        }
+        let nothing = Self { actions, buckets: 0, keys: 0 };
+        statement.resources.patterns.iter().map(bits_of_pattern).fold(nothing, |filter, (buckets, keys)| Self {
+            buckets: filter.buckets | buckets,
+            keys: filter.keys | keys,
+            actions,
+        })
     }
 
     pub fn of_request(request: &Request<'_>) -> Self {
         let bit = actions::bit(request.action);
         let actions = if bit == 0 { EVERYTHING.actions } else { bit };
-        let buckets =
-            request.resource.strip_prefix(S3_ARN.as_bytes()).map_or(u64::MAX, |name| bucket_bit(bucket_of(name)));
-        Self { actions, buckets }
+        let Some(name) = request.resource.strip_prefix(S3_ARN.as_bytes()) else {
+            return Self { actions, ..EVERYTHING };
+        };
+        let (bucket, key) = split(name);
+        Self { actions, buckets: hash_bit(bucket), keys: key_bits(key) }
     }
 
     fn meets(&self, request: &Filter) -> bool {
         // An action without a bit is compared, also with statements that mean no action of S3.
         let action = request.actions == EVERYTHING.actions || self.actions & request.actions != 0;
-        action && self.buckets & request.buckets != 0
+        action && self.buckets & request.buckets != 0 && self.keys & request.keys != 0
     }
 }
 
-/// The part of a name before the key.
-fn bucket_of(name: &[u8]) -> &[u8] {
-    name.split(|&byte| byte == b'/').next().unwrap_or_default()
+/// The bucket of a name, and the key, if it has one.
+fn split(name: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match name.iter().position(|&byte| byte == b'/') {
+        Some(slash) => (&name[..slash], Some(&name[slash + 1..])),
+        None => (name, None),
+    }
 }
 
-fn bucket_bit(bucket: &[u8]) -> u64 {
+fn hash_bit(text: &[u8]) -> u64 {
     // FNV-1a.
-    let hash = bucket
+    let hash = text
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     1 << (hash >> 58)
 }
 
-/// The bits of the buckets that a pattern can match: one if it has the name in full, or all.
-fn bucket_bits(pattern: &ArnPattern) -> u64 {
-    let ArnPattern::Whole(pattern) = pattern else { return u64::MAX };
-    let Some(name) = pattern.literal_start().strip_prefix(S3_ARN.as_bytes()) else { return u64::MAX };
-    if name.contains(&b'/') || pattern.is_literal() { bucket_bit(bucket_of(name)) } else { u64::MAX }
+/// One bit for how a key begins; all if it is shorter, or there is none.
+fn key_bits(key: Option<&[u8]>) -> u64 {
+    key.and_then(|key| key.get(..KEY_START)).map_or(u64::MAX, hash_bit)
+}
+
+/// The bits of the buckets, and of the beginnings of keys, that a pattern can match: one if it has them in full, or all.
+fn bits_of_pattern(pattern: &ArnPattern) -> (u64, u64) {
+    let ArnPattern::Whole(pattern) = pattern else { return (u64::MAX, u64::MAX) };
+    let Some(name) = pattern.literal_start().strip_prefix(S3_ARN.as_bytes()) else { return (u64::MAX, u64::MAX) };
+    let (bucket, key) = split(name);
+    let buckets = if key.is_some() || pattern.is_literal() { hash_bit(bucket) } else { u64::MAX };
+    (buckets, key_bits(key))
 }
 
 impl Statement {
@@ -137,8 +156,15 @@ impl Policy {
         read(text, kind, bucket).map_err(|fault| PolicyError { kind, fault })
     }
 
-    /// What its statements say. After the first one that denies, the others do not count. `asked` is of the request.
-    pub(crate) fn judge(&self, request: &Request<'_>, asked: &Filter, has_boundary: bool) -> DecidingStatements {
+    /// What its statements say. After the first one that denies, the others do not count. `asked` is of the request;
+    /// `is_allowed`: by another policy, so that only statements that deny count.
+    pub(crate) fn judge(
+        &self,
+        request: &Request<'_>,
+        asked: &Filter,
+        has_boundary: bool,
+        is_allowed: bool,
+    ) -> DecidingStatements {
         let by_name = asked.actions == EVERYTHING.actions;
         let mut allows: Option<(usize, Named)> = None;
         for (place, filter) in self.filters.iter().enumerate() {
@@ -147,7 +173,7 @@ impl Policy {
             }
             let statement = &self.statements[place];
             // Only a grant that names the principal more closely changes anything.
-            let known = statement.allows && allows.is_some_and(|(_, named)| named == Named::Itself);
+            let known = statement.allows && (is_allowed || allows.is_some_and(|(_, named)| named == Named::Itself));
             if known || by_name && !statement.actions.names(request.action) {
                 continue;
             }
@@ -431,7 +457,7 @@ impl Resources {
             || levels.any(|level| match level {
                 ResourceType::Bucket => buckets,
                 ResourceType::Object => objects,
-                ResourceType::Account => self.patterns.iter().any(|it| bucket_bits(it) == u64::MAX),
+                ResourceType::Account => self.patterns.iter().any(|it| bits_of_pattern(it).0 == u64::MAX),
             })
     }
 }

@@ -100,7 +100,7 @@ def secure_database(path: Path, *, is_new: bool) -> None:
         content, copy = read_secret_file(path), read_copy(path)
         if content is None:
             return
-        if is_new or copy not in {None, content}:
+        if is_new or (copy is not None and copy != content):
             write_copy(path, content)
         else:
             secure_copy(path, content)
@@ -108,10 +108,10 @@ def secure_database(path: Path, *, is_new: bool) -> None:
         log.warning("%s is not kept twice yet: %s", path.name, error)
 
 
-def check_secrets(path: Path, cipher: Cipher) -> None:
-    """Raise UnavailableError if `cipher` is not that of the database. The row of the root may be damaged.
+def check_secrets(path: Path, cipher: Cipher, most: int = -1) -> None:
+    """Raise UnavailableError if `cipher` is not that of the database, by all of its secrets or the first `most`.
 
-    So may those of origins, as long as it decrypts anything.
+    The row of the root may be damaged. So may those of origins, as long as it decrypts anything.
     """
     refused: UnavailableError | None = None
     is_known = False
@@ -121,7 +121,8 @@ def check_secrets(path: Path, cipher: Cipher) -> None:
         contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection,
     ):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for *row, is_root in connection.execute(STORED_KEYS.get(version, STORED_KEYS[SCHEMA_VERSION])):
+        query = f"{STORED_KEYS.get(version, STORED_KEYS[SCHEMA_VERSION])} LIMIT ?"
+        for *row, is_root in connection.execute(query, (most,)):
             try:
                 cipher.decrypt(*row)
                 is_known = True

@@ -42,6 +42,8 @@ from orcas.errors import UnavailableError
 
 # Time after a change until the database is copied: the copy takes longer than the change.
 _COPY_AFTER_SECONDS: Final = 1
+# So many tell whether the key is that of the database. A server decrypts all of them a moment later.
+_CHECKED_SECRETS: Final = 1_000
 # How the audit log names another key of root, and the one before.
 _ROTATE: Final = "RotateRootKey"
 _SET: Final = "SetRootKey"
@@ -350,7 +352,7 @@ async def open_control(
     """
     path = directory / DATABASE_NAME
     await asyncio.to_thread(restore_database, path)
-    cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path))
+    cipher = ensure_cipher(directory, sealer, functools.partial(check_secrets, path, most=_CHECKED_SECRETS))
     root = ensure_root(directory, access_key, secret_key, sealer)
     try:
         # Autocommit: every transaction here is begun and ended by name.

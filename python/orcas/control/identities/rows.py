@@ -97,7 +97,7 @@ async def _policies(records: Records, ids: Collection[str] | None) -> list[Polic
     if names == set():
         return [row for row in found if ids is None or row[0] in ids]
     managed, given = _among("entities.name", names)
-    query = f"""SELECT number, path, entities.name, document FROM entities JOIN accounts ON accounts.id = account
+    query = f"""SELECT number, path, entities.name, document FROM accounts CROSS JOIN entities ON accounts.id = account
         JOIN documents ON entity = entities.id AND documents.name = json_extract(details, '$.default')
         WHERE kind = 'policy' AND {managed}"""
     found += [
@@ -108,9 +108,10 @@ async def _policies(records: Records, ids: Collection[str] | None) -> list[Polic
 
 async def _identities(records: Records, ids: Collection[str] | None) -> list[IdentityRow]:
     """Users and roles."""
+    # In the order of the primary key: SQLite would scan another index, and look up each row.
     among, given = _among("entities.id", ids)
     query = f"""SELECT entities.id, kind, number, entities.name, path, boundary FROM entities
-        JOIN accounts ON accounts.id = account WHERE kind IN ('user', 'role') AND {among}"""
+        JOIN accounts ON accounts.id = account WHERE kind IN ('user', 'role') AND {among} ORDER BY entities.id"""
     entities = await records.all(query, *given)
     among, given = _among("user", ids)
     groups = defaultdict(list)
@@ -132,8 +133,8 @@ async def _identities(records: Records, ids: Collection[str] | None) -> list[Ide
     return [
         (
             arn_of(number, kind, path, name), kind, number, entity, name,
-            list(dict.fromkeys(policy for owner in [entity, *groups[entity]] for policy in policies[owner])),
-            boundary, tags[entity],
+            list(dict.fromkeys(each for owner in [entity, *groups.get(entity, ())] for each in policies.get(owner, ()))),
+            boundary, tags.get(entity, []),
         )
         for entity, kind, number, name, path, boundary in entities
     ]  # fmt: skip
@@ -158,7 +159,7 @@ async def _keys(
     query = f"""SELECT access_key, coalesce(user, access_keys.account), nonce, secret, number, path, entities.name, active,
             session_policy
         FROM access_keys JOIN accounts ON accounts.id = access_keys.account LEFT JOIN entities ON entities.id = user
-        WHERE {among}"""
+        WHERE {among} ORDER BY access_key"""
     found: list[KeyRow] = []
     sessions: list[PolicyRow] = []
     for access_key, owner, nonce, secret, number, path, name, active, session in await records.all(query, *given):

@@ -100,11 +100,13 @@ def test_a_store_without_a_server(serve: Serve, data: Path) -> None:
 def test_roles(store: Path, tmp_path: Path) -> None:
     trust = tmp_path / "trust.json"
     statement = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    trust.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    trust.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2))
     orcas(store, "role", "create", "worker", "--trust", str(trust), "--policy", "AmazonS3FullAccess")
     shown = asked(store, "role", "show", "worker")
     assert json.loads(shown["Trust"])["Statement"] == [statement]
     assert shown["Policies"] == ["AmazonS3FullAccess"]
+    (line,) = re.findall("^Trust: (.*)$", orcas(store, "role", "show", "worker"), re.MULTILINE)
+    assert json.loads(line)["Statement"] == [statement]
     orcas(store, "role", "delete", "worker", "--force")
 
 

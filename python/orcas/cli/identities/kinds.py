@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
@@ -44,6 +45,9 @@ def add_common(app: Commands, kind: str) -> None:
         if as_json:
             print_json(found)
             return
+        if "Trust" in found:
+            # On one line, whatever its white space.
+            found["Trust"] = json.dumps(json.loads(found["Trust"]), ensure_ascii=False)
         for title, value in found.items():
             say(f"{title}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
 

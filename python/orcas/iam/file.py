@@ -76,7 +76,8 @@ def read_identities(path: Path) -> Declared:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"The identities in {path} cannot be read: {error}; name a TOML file.") from None
+        reason = getattr(error, "strerror", error)
+        raise ConfigurationError(f"The identities in {path} cannot be read: {reason}; name a TOML file.") from None
     unknown = next((name for name in document if name not in _SECTIONS), None)
     if unknown is not None:
         raise ConfigurationError(
@@ -114,7 +115,7 @@ def _document(table: Table) -> str:
 
 
 def _names(table: Table, name: str) -> list[str]:
-    return list(table.texts(name, "a name", bool)) if name in table else []
+    return list(table.texts(name, "a name", bool, least=0)) if name in table else []
 
 
 def _group(table: Table, name: str) -> _Group:

@@ -71,11 +71,11 @@ class Table:
             raise self.wrong(f"needs a {name}: {wanted}")
         return value
 
-    def texts(self, name: str, wanted: str, allows: Callable[[str], bool]) -> tuple[str, ...]:
-        """A list that is not empty, of ASCII that `allows` does not refuse. Must be there."""
+    def texts(self, name: str, wanted: str, allows: Callable[[str], bool], *, least: int = 1) -> tuple[str, ...]:
+        """A list of at least `least`, of ASCII that `allows` does not refuse. Must be there."""
         values = self._values.pop(name, None)
-        if not isinstance(values, list) or not 1 <= len(values) <= _LIST_LEN_MAX:
-            raise self.wrong(f"needs {name}, a list of 1 to {_LIST_LEN_MAX}, each {wanted}")
+        if not isinstance(values, list) or not least <= len(values) <= _LIST_LEN_MAX:
+            raise self.wrong(f"needs {name}, a list of {least} to {_LIST_LEN_MAX}, each {wanted}")
         for value in values:
             try:
                 good = isinstance(value, str) and re.fullmatch(r"[!-~]{1,255}", value) and allows(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -89,6 +90,29 @@ async def test_differences_are_made_up_for(iam: Iam) -> None:
         assert await apply(iam, changed.replace("photos/*", f"{number}/*")) > 0
     versions = (await iam.call("ListPolicyVersions", PolicyArn=f"arn:aws:iam::{iam.number}:policy/photos"))["Versions"]
     assert versions[0]["VersionId"] == "v8"
+
+
+async def test_an_empty_list_means_none(iam: Iam) -> None:
+    await apply(iam, FILE)
+    emptied = FILE.replace('groups = ["readers"]', "groups = []").replace('policies = ["photos"]', "policies = []")
+    emptied = emptied.replace('["AmazonS3ReadOnlyAccess"]', "[]")
+    assert await apply(iam, emptied) == 3
+    assert (await iam.call("ListGroupsForUser", UserName="alice"))["Groups"] == []
+    for kind, name in (("User", "alice"), ("Group", "readers")):
+        listed = await iam.call(f"ListAttached{kind}Policies", **{f"{kind}Name": name})
+        assert listed["AttachedPolicies"] == []
+    assert len((await iam.call("ListAccessKeys", UserName="alice"))["AccessKeyMetadata"]) == 1
+    keyless = re.sub(r"keys = .*", "keys = []", emptied)
+    assert await apply(iam, keyless) == 1
+    assert (await iam.call("ListAccessKeys", UserName="alice"))["AccessKeyMetadata"] == []
+    assert await apply(iam, keyless) == 0
+
+
+async def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "none.toml"
+    with pytest.raises(ConfigurationError) as caught:
+        read_identities(path)
+    assert str(caught.value) == f"The identities in {path} cannot be read: No such file or directory; name a TOML file."
 
 
 async def test_secrets_have_files_of_their_own(iam: Iam) -> None:

@@ -53,7 +53,7 @@ from orcas.http.asgi import HostedExchange
 from orcas.http.extensions import RESPONSE
 from orcas.iam.directory import Directory, directory_of
 from orcas.iam.endpoint import QueryEndpoint, is_query
-from orcas.iam.file import read_identities
+from orcas.iam.file import Declared, read_identities
 from orcas.origins.pulling import pulls_of
 from orcas.pages import POLICY
 from orcas.process.memory import private_directory
@@ -129,12 +129,13 @@ async def open_store(
             async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
                 yield store
         return
+    declared = None
     if keyring_required:
         # Before there is a directory, with a root key that nothing has sealed.
         check_default(settings)
         check_targets(settings)
         if settings.identities_file is not None:
-            read_identities(settings.identities_file)
+            declared = read_identities(settings.identities_file)
     with prepared(settings.data) as owner:
         if keyring_required:
             check_presence(settings.data)
@@ -148,7 +149,7 @@ async def open_store(
         )
         opening = _opening(core, round(time.monotonic() - began, 3))
         async with (
-            _identities(core, settings, owner, serves=serves) as (root, directory),
+            _identities(core, settings, owner, declared, serves=serves) as (root, directory),
             _assembled(
                 core,
                 settings,
@@ -171,12 +172,12 @@ async def open_store(
 
 @asynccontextmanager
 async def _identities(
-    core: Core, settings: Settings, owner: str, *, serves: bool
+    core: Core, settings: Settings, owner: str, declared: Declared | None, *, serves: bool
 ) -> AsyncIterator[tuple[Root, Directory]]:
     """Let the identities of the store sign requests. If that fails, close the engine."""
     async with contextlib.AsyncExitStack() as stack:
         try:
-            known = await stack.enter_async_context(directory_of(core, settings, owner, serves=serves))
+            known = await stack.enter_async_context(directory_of(core, settings, owner, declared, serves=serves))
         except BaseException:
             await asyncio.to_thread(close_core, core)
             raise

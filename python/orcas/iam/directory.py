@@ -14,7 +14,7 @@ from orcas.control.identities.snapshot import Snapshot
 from orcas.control.root import Root, ephemeral_root
 from orcas.edge import Access, Core, replace_identities, sealer_of
 from orcas.errors import UnavailableError
-from orcas.iam.file import apply_identities, read_identities
+from orcas.iam.file import Declared, apply_identities
 from orcas.settings.config import Settings
 
 
@@ -29,11 +29,11 @@ class Directory:
         self._access = Access(None)
         self._opening = asyncio.Lock()
 
-    async def serve(self) -> Root:
-        """Open the control store, and let its identities sign requests. The root of the store.
+    async def serve(self, declared: Declared | None) -> Root:
+        """Open the control store, and let its identities, made as `declared`, sign requests. The root of the store.
 
         Raises:
-            ConfigurationError: the file of identities cannot be read or applied.
+            ConfigurationError: what is declared cannot be applied.
             UnavailableError: the control store is unreadable or damaged.
         """
         control = self._control = await self._open(follows=True)
@@ -41,8 +41,7 @@ class Directory:
         self._access.replace(await control.load_snapshot())
         identities = control.identities(self._access)
         await identities.open_sessions()
-        if self._settings.identities_file is not None:
-            declared = await asyncio.to_thread(read_identities, self._settings.identities_file)
+        if declared is not None:
             await apply_identities(declared, identities)
         return control.root
 
@@ -105,19 +104,20 @@ class Directory:
 
 @asynccontextmanager
 async def directory_of(
-    core: Core, settings: Settings, owner: str, *, serves: bool
+    core: Core, settings: Settings, owner: str, declared: Declared | None, *, serves: bool
 ) -> AsyncIterator[tuple[Root, Directory]]:
     """The directory of an open store, and the root that signs its own requests.
 
-    `serves`: identities have keys. Otherwise the root alone has a pair, of this process only.
+    `serves`: identities have keys, and are made as `declared`. Otherwise the root alone has a pair, of this process only.
 
     Raises:
+        ConfigurationError: what is declared cannot be applied.
         UnavailableError: the control store of a server is unreadable or damaged.
     """
     async with contextlib.AsyncExitStack() as stack:
         directory = Directory(core, settings, stack)
         if serves:
-            root = await directory.serve()
+            root = await directory.serve(declared)
         else:
             root = ephemeral_root(owner)
             replace_identities(core, Snapshot.of_root(owner, (root.access_key, root.secret_key)))

@@ -12,10 +12,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 from orcas.control.identities.actions.limits import BYTES_MAX, REQUESTS_MAX
 from orcas.control.identities.failures import IamError
+from orcas.control.identities.named import Named
+from orcas.control.identities.names import VERSIONS_MAX
 from orcas.control.identities.service import Identities
 from orcas.errors import ConfigurationError
 from orcas.targets.table import Table
@@ -199,50 +200,43 @@ class _Plan:
 
     async def steps(self) -> list[Step]:
         """The actions that make up the difference."""
+        declared, named = self._declared, self._identities.named
         number = (await self._identities.perform("GetUser", {}))["User"]["UserId"]
-        for policy in await self._all("ListPolicies", "Policies"):
-            self._known[policy["PolicyName"]] = policy["Arn"]
-        for name, document in self._declared.policies.items():
-            await self._policy(name, document)
+        holders: list[_Group | _User] = [*declared.groups, *declared.users]
+        wanted = {policy for holder in holders for policy in holder.policies}
+        wanted |= {user.boundary for user in declared.users if user.boundary is not None}
+        policies = await named("policy", wanted | declared.policies.keys())
+        self._known = {name: policy.arn for name, policy in policies.items()}
+        for name, document in declared.policies.items():
+            self._policy(name, document, policies.get(name))
             self._known.setdefault(name, f"arn:aws:iam::{number}:policy/{name}")
-        groups = {each["GroupName"] for each in await self._all("ListGroups", "Groups")}
-        users = {each["UserName"]: each for each in await self._all("ListUsers", "Users")}
-        for group in self._declared.groups:
+        groups = await named("group", {group.name for group in declared.groups})
+        users = await named("user", {user.name for user in declared.users})
+        for group in declared.groups:
             if group.name not in groups:
                 self._add("CreateGroup", GroupName=group.name)
-            await self._attachments("Group", group.name, group.policies, exists=group.name in groups)
-        secrets = {row[0]: row[1] for row in (await self._identities.snapshot()).keys}
-        for user in self._declared.users:
-            await self._user(user, users.get(user.name), secrets)
-        for provider in self._declared.providers:
+            self._attachments("Group", group.name, group.policies, groups.get(group.name, Named()))
+        for user in declared.users:
+            if user.name not in users:
+                self._add("CreateUser", UserName=user.name)
+            self._user(user, users.get(user.name, Named()))
+        for provider in declared.providers:
             await self._provider(provider, number)
         return self._steps
 
     def _add(self, action: str, **given: Any) -> None:
         self._steps.append((action, given))
 
-    async def _all(self, action: str, title: str, **given: Any) -> list[Any]:
-        page = await self._identities.perform(action, {**given, "MaxItems": 1000})
-        found: list[Any] = page[title]
-        while page["IsTruncated"]:
-            page = await self._identities.perform(action, {**given, "MaxItems": 1000, "Marker": page["Marker"]})
-            found += page[title]
-        return found
-
-    async def _policy(self, name: str, document: str) -> None:
-        arn = self._known.get(name)
-        if arn is None:
+    def _policy(self, name: str, document: str, present: Named | None) -> None:
+        if present is None:
             self._add("CreatePolicy", PolicyName=name, PolicyDocument=document)
             return
-        versions = await self._all("ListPolicyVersions", "Versions", PolicyArn=arn)
-        default = next(each["VersionId"] for each in versions if each["IsDefaultVersion"])
-        present = await self._identities.perform("GetPolicyVersion", {"PolicyArn": arn, "VersionId": default})
-        if json.loads(unquote(present["PolicyVersion"]["Document"])) == json.loads(document):
+        if json.loads(present.versions[present.default]) == json.loads(document):
             return
-        if len(versions) == 5:
-            oldest = [each["VersionId"] for each in versions if not each["IsDefaultVersion"]][-1]
-            self._add("DeletePolicyVersion", PolicyArn=arn, VersionId=oldest)
-        self._add("CreatePolicyVersion", PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+        if len(present.versions) == VERSIONS_MAX:
+            oldest = min(present.versions.keys() - {present.default}, key=lambda version: int(version[1:]))
+            self._add("DeletePolicyVersion", PolicyArn=present.arn, VersionId=oldest)
+        self._add("CreatePolicyVersion", PolicyArn=present.arn, PolicyDocument=document, SetAsDefault=True)
 
     def _arn(self, policy: str) -> str:
         arn = policy if policy.startswith("arn:") else self._known.get(policy)
@@ -250,15 +244,13 @@ class _Plan:
             raise IamError("NoSuchEntity", f"There is no policy {policy}.")
         return arn
 
-    async def _attachments(self, kind: str, name: str, policies: list[str], *, exists: bool) -> None:
+    def _attachments(self, kind: str, name: str, policies: list[str], present: Named) -> None:
         named, wanted = {f"{kind}Name": name}, [self._arn(policy) for policy in policies]
-        listed = await self._all(f"ListAttached{kind}Policies", "AttachedPolicies", **named) if exists else []
-        present = [each["PolicyArn"] for each in listed]
-        for arn in present:
+        for arn in present.policies:
             if arn not in wanted:
                 self._add(f"Detach{kind}Policy", **named, PolicyArn=arn)
         for arn in wanted:
-            if arn not in present:
+            if arn not in present.policies:
                 self._add(f"Attach{kind}Policy", **named, PolicyArn=arn)
 
     async def _provider(self, wanted: _Provider, number: str) -> None:
@@ -273,37 +265,30 @@ class _Plan:
         given = {"JwksFile": wanted.jwks_file, "JwksUrl": wanted.jwks_url}
         self._add("CreateOpenIDConnectProvider", Url=wanted.url, **lists, **given)
 
-    async def _user(self, user: _User, present: dict[str, Any] | None, secrets: dict[str, str]) -> None:
-        named, exists = {"UserName": user.name}, present is not None
-        if not exists:
-            self._add("CreateUser", **named)
+    def _user(self, user: _User, present: Named) -> None:
+        named = {"UserName": user.name}
         boundary = None if user.boundary is None else self._arn(user.boundary)
-        former = (present or {}).get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
-        if boundary is not None and boundary != former:
+        if boundary is not None and boundary != present.boundary:
             self._add("PutUserPermissionsBoundary", **named, PermissionsBoundary=boundary)
-        if boundary is None and former is not None:
+        if boundary is None and present.boundary is not None:
             self._add("DeleteUserPermissionsBoundary", **named)
-        await self._attachments("User", user.name, user.policies, exists=exists)
-        groups = (
-            {each["GroupName"] for each in await self._all("ListGroupsForUser", "Groups", **named)} if exists else set()
-        )
-        for group in sorted(groups - set(user.groups)):
-            self._add("RemoveUserFromGroup", GroupName=group, **named)
-        for group in sorted(set(user.groups) - groups):
-            self._add("AddUserToGroup", GroupName=group, **named)
-        limits = (await self._identities.perform("GetLimits", named))["Limits"] if exists else {}
-        requests, bytes_ = user.limits
-        if (limits.get("RequestsPerSecond", 0), limits.get("BytesPerSecond", 0)) != user.limits:
+        self._attachments("User", user.name, user.policies, present)
+        # Names are found in whatever case.
+        is_in, wanted = ({group.lower(): group for group in groups} for groups in (present.groups, user.groups))
+        for group in sorted(is_in.keys() - wanted.keys()):
+            self._add("RemoveUserFromGroup", GroupName=is_in[group], **named)
+        for group in sorted(wanted.keys() - is_in.keys()):
+            self._add("AddUserToGroup", GroupName=wanted[group], **named)
+        if present.limits != user.limits:
+            requests, bytes_ = user.limits
             self._add("PutLimits", **named, RequestsPerSecond=requests, BytesPerSecond=bytes_)
         if user.keys is None:
             return
-        listed = await self._all("ListAccessKeys", "AccessKeyMetadata", **named) if exists else []
-        keys = {each["AccessKeyId"]: each["Status"] for each in listed}
-        for key, status in keys.items():
-            if user.keys.get(key) != secrets.get(key):
+        for key, (secret, is_active) in present.keys.items():
+            if user.keys.get(key) != secret:
                 self._add("DeleteAccessKey", **named, AccessKeyId=key)
-            elif status != "Active":
+            elif not is_active:
                 self._add("UpdateAccessKey", **named, AccessKeyId=key, Status="Active")
         for key, secret in user.keys.items():
-            if key not in keys or secrets.get(key) != secret:
+            if key not in present.keys or present.keys[key][0] != secret:
                 self._add("CreateAccessKey", **named, AccessKeyId=key, SecretAccessKey=secret)

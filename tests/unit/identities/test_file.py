@@ -6,10 +6,12 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.iam.directory import Iam, iam_of
 
+from orcas.control.identities.records import Records
 from orcas.errors import ConfigurationError
 from orcas.iam.file import apply_identities, read_identities
 
@@ -56,6 +58,12 @@ async def test_a_start_makes_what_the_file_says_once(iam: Iam, caplog: pytest.Lo
     assert await apply(iam, FILE) == 0
     assert [(path, path.read_bytes()) for path in sorted(iam.directory.rglob("*.*"))] == before
     assert iam.engine.deltas == []
+
+
+async def test_names_are_found_in_whatever_case(iam: Iam) -> None:
+    await apply(iam, FILE)
+    for name in ("alice", "readers", "photos"):
+        assert await apply(iam, re.sub(rf"\b{name}\b(?!/)", name.capitalize(), FILE)) == 0, name
 
 
 async def test_limits_of_a_user(iam: Iam) -> None:
@@ -106,6 +114,27 @@ async def test_an_empty_list_means_none(iam: Iam) -> None:
     assert await apply(iam, keyless) == 1
     assert (await iam.call("ListAccessKeys", UserName="alice"))["AccessKeyMetadata"] == []
     assert await apply(iam, keyless) == 0
+
+
+async def test_many_users_are_read_with_few_queries(iam: Iam, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = '{ Effect = "Allow", Action = "*", Resource = "*" }'
+    text = "".join(
+        f'[policies.p{n}]\nStatement = [{statement}]\n[groups.g{n}]\npolicies = ["p{n}"]\n'
+        f'[users.u{n}]\ngroups = ["g{n}"]\npolicies = ["p{n}"]\n'
+        for n in range(30)
+    )
+    assert await apply(iam, text) == 180
+    queries = 0
+    ask = Records.all
+
+    async def counted(records: Records, query: str, *values: object) -> list[Any]:
+        nonlocal queries
+        queries += 1
+        return await ask(records, query, *values)
+
+    monkeypatch.setattr(Records, "all", counted)
+    assert await apply(iam, text) == 0
+    assert queries < 30
 
 
 async def test_a_file_that_is_missing(tmp_path: Path) -> None:

@@ -187,11 +187,15 @@ class Records:
             "SELECT 1 FROM entities WHERE account = ? AND kind = ? AND name = ? COLLATE NOCASE", account, kind, name
         )
 
-    async def entities(
-        self, account: str, kind: str, path: str = "/", after: str = "", most: int = -1, where: str = "1"
-    ) -> list[Entity]:
+    async def with_names(self, account: str, kind: str, names: Iterable[str]) -> list[Entity]:
+        """Those with one of these names, in whatever case."""
+        query = f"""{_ENTITIES} WHERE account = ? AND kind = ?
+            AND entities.name COLLATE NOCASE IN (SELECT value FROM json_each(?))"""
+        return [_entity(row) for row in await self.all(query, account, kind, json.dumps(list(names)))]
+
+    async def entities(self, account: str, kind: str, path: str = "/", after: str = "", most: int = -1) -> list[Entity]:
         """Those with a path that begins with `path`, by name, from the one after `after` on."""
-        query = f"""{_ENTITIES} WHERE account = ? AND kind = ? AND substr(path, 1, length(?)) = ? AND {where}
+        query = f"""{_ENTITIES} WHERE account = ? AND kind = ? AND substr(path, 1, length(?)) = ?
             AND entities.name COLLATE NOCASE > ? ORDER BY entities.name COLLATE NOCASE LIMIT ?"""
         return [_entity(row) for row in await self.all(query, account, kind, path, path, after, most)]
 

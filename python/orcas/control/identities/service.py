@@ -29,6 +29,7 @@ from orcas.control.identities.actions import (
 from orcas.control.identities.authorization import authorize
 from orcas.control.identities.calls import Answer, Call, Caller, Decisions, Parameters, WebIdentity
 from orcas.control.identities.failures import IamError, missing
+from orcas.control.identities.named import Named, named
 from orcas.control.identities.names import PROVIDER, account_number, root_arn
 from orcas.control.identities.records import Account, Entity, Records
 from orcas.control.identities.registry import ACTIONS, Entry
@@ -177,6 +178,11 @@ class Identities:
             name = issuer.removeprefix("https://")
             found = None if known is None else await records.find(known.id, PROVIDER, name)
             return found if found is not None and found.details["url"] == issuer else None
+
+    async def named(self, kind: str, names: Iterable[str]) -> dict[str, Named]:
+        """Users, groups or policies of the first account with these names."""
+        async with self._turn():
+            return await named(Records(self._connection), self._secrets.decrypt, self._root.owner, kind, names)
 
     def now_ms(self) -> int:
         """The time by which sessions expire."""
